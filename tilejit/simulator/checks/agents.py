@@ -199,11 +199,9 @@ class Agents:
             self.report.add_unwaited(self.describe(span, at, start), start.site.pc, pc, self.threads(start), did)
             return
         self.report.findings.add(
-            "race",
-            f"race in {span.region.space} memory: {self.describe(span, at, start)}\n"
-            f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two\n"
-            f"  {self.report.places.describe(pc)}",
+            "race", f"race in {span.region.space} memory: {self.describe(span, at, start)}",
             start.site.pc, pc, self.threads(start), hint="put a barrier between the two accesses",
+            then=f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two",
         )
 
     def report_hidden(
@@ -211,17 +209,15 @@ class Agents:
     ) -> None:
         pc = int(self.order.pcs[event])
         self.report.findings.add(
-            "in-flight",
-            f"{self.describe(span, at, start)}\nand {self.order.lanes.describe(actor)} {did} it, with no "
-            f"fence.proxy.async between the two\n  {self.report.places.describe(pc)}",
-            start.site.pc, pc, self.threads(start),
+            "in-flight", self.describe(span, at, start), start.site.pc, pc, self.threads(start),
             hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
+            then=f"and {self.order.lanes.describe(actor)} {did} it, with no fence.proxy.async between the two",
         )
 
     def describe(self, span: ByteSpan, at: int, start: Start) -> str:
         thread = self.order.lanes.describe_position(int(start.issuers[0]))
         does, place = VERBS[start.site.kind], self.report.place(self.access(span, start), at)
-        return f"{thread} starts a {start.what} that {does} {place}\n  {self.report.places.describe(start.site.pc)}"
+        return f"{thread} starts a {start.what} that {does} {place}"
 
     def threads(self, start: Start) -> list[int]:
         return self.order.lanes.numbers(start.issuers[:1])

@@ -60,7 +60,6 @@ class Definedness:
     def __init__(self, program: Program, findings: Findings) -> None:
         self.program = program
         self.function = program.function
-        self.places = findings.places
         self.findings = findings
         self.origins: list[tuple[str, int]] = [("", 0)]
         # register → the index in `origins` of its skipped write
@@ -92,7 +91,7 @@ class Definedness:
             thread = self.lanes.describe_position(int(fresh[0]))
             self.skips[name] = len(self.origins)
             message = f"{thread} reads register {name}, which nothing has written, because it skipped"
-            self.origins.append((f"{message}\n  {self.places.describe(pc)}", pc))
+            self.origins.append((message, pc))
         self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = self.skips[name]
         self.active = True
 
@@ -230,9 +229,9 @@ class Definedness:
         message, read_pc = self.origins[origin]
         threads = [int(x) - 1 for x in self.lanes.full["gid"][positions[at]]]
         self.findings.add(
-            "undefined",
-            f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
-            read_pc, pc, threads, at.size, hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
+            "undefined", message, read_pc, pc, threads, at.size,
+            hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
+            then=f"and {self.lanes.describe_position(first)} {how}",
         )
         # Each value is reported only once.
         self.mark(name, positions, None)

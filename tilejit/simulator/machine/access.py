@@ -253,22 +253,17 @@ class Access:
 
         then: text that introduces the location of another instruction, and that instruction.
         """
-        text = self.located(message, pc, then, more)
+        text = self.places.located(message, pc, *then or ()) + more
         pcs = (pc,) if then is None else (pc, then[1])
         return kind(text, hint=hint, instructions=pcs, threads=self.lanes.numbers(threads))
-
-    def located(self, message: str, pc: int, then: tuple[str, int] | None, more: str = "") -> str:
-        text = f"{message}\n  {self.places.describe(pc)}{more}"
-        return text if then is None else f"{text}\n{then[0]}\n  {self.places.describe(then[1])}"
 
     def finding(
         self, rule: str, threads: Index, message: str, pc: int, hint: str | None = None,
         then: tuple[str, int] | None = None,
     ) -> None:
         """Add a finding: `message`, then the location of the instruction. then: as in `failure`."""
-        other_pc = None if then is None else then[1]
-        text = self.located(message, pc, then)
-        self.findings.add(rule, text, pc, other_pc, self.lanes.numbers(threads), threads.size, hint)
+        text, other_pc = then or ("", None)
+        self.findings.add(rule, message, pc, other_pc, self.lanes.numbers(threads), threads.size, hint, then=text)
 
     def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
         """Add a finding: '<first thread> <what>', then the location of the instruction."""

@@ -248,16 +248,15 @@ class Barriers:
             elsewhere_too = any(at in a.positions for each in self.waiting.values() for a in each)
             fate = "has arrived at another barrier instruction" if elsewhere_too else "has not arrived"
         others = self.describe_waiting() if self.alive[at] else []
-        message = (
-            f"a barrier that all threads of a warp must execute together was reached by only part of the warp: "
-            f"{lanes.describe_position(waiter)} arrived at\n  {self.places.describe(arrival.block.end_pc)}\n"
-            f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others)
-        )
+        message = "a barrier that all threads of a warp must execute together was reached by only part of the warp: "
+        message += f"{lanes.describe_position(waiter)} arrived at"
+        then = "\n".join([f"but {lanes.describe_position(at)} {fate}", *others])
         hint = "move the barrier out of the branch, so that all threads reach it"
         pc, threads = arrival.block.end_pc, lanes.numbers(np.array([waiter, at]))
         if living.size:
-            raise DivergenceError(message, hint=hint, instructions=(pc,), threads=threads)
-        self.access.findings.add("divergence", message, pc, threads=threads, hint=hint)
+            text = self.places.located(message, pc, then)
+            raise DivergenceError(text, hint=hint, instructions=(pc,), threads=threads)
+        self.access.findings.add("divergence", message, pc, threads=threads, hint=hint, then=then)
 
     def arrived(self) -> list[tuple[int, Index | None]]:
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]

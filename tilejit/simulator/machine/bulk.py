@@ -416,13 +416,13 @@ class Shares:
             copied.clear()
 
     def report(self, what: str, mine: SharedBox, other: SharedBox) -> None:
-        access, lanes, places = self.mbarriers.access, self.mbarriers.lanes, self.mbarriers.places
-        text = f"CTAs of a cluster share a copy and name different {what}: {self.described(mine)}\n"
-        text += f"  {places.describe(mine.site.pc)}\nand {self.described(other)}"
+        message = f"CTAs of a cluster share a copy and name different {what}: {self.described(mine)}"
+        more = f"\nand {self.described(other)}"
         if other.site.pc != mine.site.pc:
-            text += f"\n  {places.describe(other.site.pc)}"
-        threads = lanes.numbers(np.array([mine.position, other.position]))
-        access.findings.add("in-flight", text, mine.site.pc, other.site.pc, threads, hint=SHARES_HINT)
+            more = self.mbarriers.places.located(more, other.site.pc)
+        threads = self.mbarriers.lanes.numbers(np.array([mine.position, other.position]))
+        findings = self.mbarriers.access.findings
+        findings.add("in-flight", message, mine.site.pc, other.site.pc, threads, hint=SHARES_HINT, more=more)
 
     def described(self, box: SharedBox) -> str:
         thread = self.mbarriers.lanes.describe_position(box.position)
