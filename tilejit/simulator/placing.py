@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, SimulationError
+from .checks.records import in_bytes
 from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
@@ -115,7 +116,7 @@ class Placing:
         for param, arg in zip(function.params, args, strict=True):
             data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
-                size = f"{param.size_bytes} byte{'s' * (param.size_bytes != 1)}"
+                size = in_bytes(param.size_bytes)
                 raise LaunchError(f"parameter {param.name} has {size}; its argument has {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)

@@ -20,6 +20,7 @@ from ..machine.lanes import Index
 from ..machine.operations import ByteSpan, Operations
 from ..opcodes.memory import Site
 from .access_findings import VERBS
+from .clocks import GENERIC
 from .order import Message
 from .races import AccessChecker
 from .records import (
@@ -117,11 +118,11 @@ class Agents:
         """Return the message that a wait for an agent's event acquires. issued: a result of `self.issued`."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
-        message = self.order.nothing()
-        message.rows[0, cta, column] = event
+        rows = clocks.nothing()
+        rows[GENERIC, cta, column] = event
         if issued is not None:
-            message.rows[clocks.executed, cta, : issued.size] = issued
-        return message
+            rows[clocks.executed, cta, : issued.size] = issued
+        return Message(rows, {})
 
     def issued(self, position: int) -> Index:
         """Return a row of the clocks: the events that the thread at `position` knows to have been executed."""

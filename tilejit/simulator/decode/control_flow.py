@@ -18,7 +18,7 @@ from ...dataclass import dataclass
 from ...forks import cached_property
 from ..opcodes import convert, floats, integer, move
 from ..opcodes.memory import Site
-from .blocks import EXIT, BasicBlock, live_after
+from .blocks import EXIT, WARP_SYNC_ROOTS, BasicBlock, live_after
 from .ptx import PtxFunction
 from .roles import LOAD_ROOTS, Roles, all_roles
 
@@ -33,7 +33,7 @@ _PURE = frozenset({
 #: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
 #: opcodes whose results depend only on registers of the participating lanes
-_AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
+_AMONG_LANES = WARP_SYNC_ROOTS | {"mma"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.profile import Profiler
 from ..checks.races import AccessChecker
-from ..checks.records import place, unchanged
+from ..checks.records import in_bytes, place, unchanged
 from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
@@ -314,7 +314,7 @@ class Access:
     def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> None:
         at = int(outside[0])
         where, width = int(actual[at]), 1 << site.shift
-        size = f"{width} byte{'s' * (width > 1)}"
+        size = in_bytes(width)
         space = site.space or "generic"
         near = self.memory.nearest(site.space, where)
         detail = "no memory is allocated there"
