@@ -96,10 +96,11 @@ class LaunchBase(ABC):
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
         return self.launch(values).grid
 
-    def launch(self, values: Sequence[Any]) -> Launch:
-        """Return the grid, threads and stream of a launch with the arguments `values`."""
-        if self.fixed is not None:
-            return Launch(self.fixed, self.threads, self.stream)
+    def launch(self, values: Sequence[Any], grid: tuple[int, int, int] | None = None) -> Launch:
+        """Return the grid, threads and stream of a launch with the arguments `values`. grid: None for its own."""
+        known = self.fixed if grid is None else grid
+        if known is not None:
+            return Launch(known, self.threads, self.stream)
         given = self.grid
         grid = given(self.kernel.parameter_names, values) if isinstance(given, GridFunction) else given
         cluster = self.kernel.options.cluster
@@ -150,11 +151,6 @@ class LaunchBase(ABC):
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
             self.memory.launch_in_context()
-
-    def _warn_of_rounding(self, resolved: ResolvedLaunch, values: Sequence[Any]) -> None:
-        executable = resolved.function.compiled.executable
-        if executable.widened:
-            warn_of_rounding(executable, values, self.memory.warned)
 
     def _learn(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
@@ -221,9 +217,10 @@ class Launcher(LaunchBase):
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         resolved = self.kernel.resolve(self.threads, values)
-        launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
-        warn_of_unused_axes(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
-        self._warn_of_rounding(resolved, values)
+        launch = self.launch(values, grid)
+        executable = resolved.function.compiled.executable
+        warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
+        warn_of_rounding(executable, values, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
@@ -260,8 +257,9 @@ class PreparedLaunch(LaunchBase):
         self._resolved = self.kernel.resolve(self.threads, values)
         self._hold = self._resolved.captured.watch()
         launch = self.launch(values)
-        warn_of_unused_axes(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
-        self._warn_of_rounding(self._resolved, values)
+        executable = self.compiled.executable
+        warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
+        warn_of_rounding(executable, values, self.memory.warned)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
 
     def __repr__(self) -> str:
@@ -306,8 +304,8 @@ class PreparedLaunch(LaunchBase):
                 f"{describe(resolved.function.compiled.signature)}",
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
-        launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
-        self._warn_of_rounding(resolved, values)
+        launch = self.launch(values, grid)
+        warn_of_rounding(resolved.function.compiled.executable, values, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved
 

@@ -210,17 +210,18 @@ def offset_in_base(view: ArrayView) -> int:
     return lowest - int(root.__array_interface__["data"][0]) if root is not None else 0
 
 
-def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
-    """Return a uint8 array of `size` bytes of host memory at `pointer`, which keeps `owner` alive."""
-    found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))
+def host_bytes(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
+    """Return the bytes of an array in host memory, from the lowest to the highest; the result keeps `owner` alive."""
+    found: np.ndarray[Any, Any] = np.asarray(
+        _HostMemory(pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, owner)
+    )
     return found
 
 
 def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
-    size = facts.high_bytes - facts.low_bytes
-    if size == 0:
+    if not facts.high_bytes:
         return np.empty(facts.shape, facts.dtype.numpy)
-    return laid_out(host_bytes(pointer + facts.low_bytes, size, owner), facts)
+    return laid_out(host_bytes(pointer, facts, owner), facts)
 
 
 def laid_out(memory: np.ndarray[Any, Any], facts: ArrayFacts) -> np.ndarray[Any, Any]:
