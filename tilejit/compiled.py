@@ -141,7 +141,7 @@ class Compiled:
         """Registers and spills per thread; an estimate if no driver has compiled the kernel yet."""
         usage = self.measurement.usage or self.executable.usage
         if usage is None:
-            from .codegen.register_estimate import estimate
+            from .codegen.limits import estimate
 
             usage = estimate(self.derivation.lane, self.derivation.pressure)
         return usage

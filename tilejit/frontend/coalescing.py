@@ -11,6 +11,7 @@ from ..dataclass import dataclass, replace
 from ..ir import walk
 from ..ir.analyses.liveness import interference, is_move, touches
 from ..ir.nodes import Alloc, Buffer, BufferView, Stmt, TileOp
+from ..ir.rewriting import Rewriting
 from ..ir.walk import Block
 
 
@@ -107,4 +108,4 @@ def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
             dst, src = [others.get(buffer.name, buffer) for buffer in _ends(op)]
             if id(op) in unread or dst.name == src.name:
                 dropped[at] = ()
-    return walk.rebuffered(body, others, dropped)
+    return Rewriting(others).block(walk.edited(body, dropped))

@@ -8,6 +8,7 @@ from ..dataclass import replace
 from ..errors import LayoutError
 from ..ir import walk
 from ..ir.nodes import Alloc, Buffer, BufferView, Open, Stmt
+from ..ir.rewriting import Rewriting
 from ..layout import TileLayout
 from ..layout.grid import Projection, alone
 from ..scopes import SCOPES
@@ -77,4 +78,4 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
     relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
-    return walk.rebuffered(body, relaid)
+    return Rewriting(relaid).block(body)
