@@ -397,7 +397,10 @@ class Launchable(ABC):
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        is_kept = type(configuration) is int or _is_kept(configuration)
+        # only plain integers, because `True` and `1.0` equal `1`
+        is_kept = type(configuration) is int or (
+            type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
+        )
         launcher = self._launchers.get(configuration) if is_kept else None
         if launcher is not None:
             return launcher
@@ -425,10 +428,3 @@ class Launchable(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Launchable:
         return self
-
-
-def _is_kept(configuration: Any) -> bool:
-    """True for a grid of plain ints, the only keys under which launchers are cached: `True` and `1.0` equal `1`."""
-    return type(configuration) is int or (
-        type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
-    )

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..errors import ResourceError
+from ..executable import Usage
 from ..ir.analyses.pressure import Pressure, most_live, words
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
-from ..executable import Usage
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
 from .storage import allocations, local_memory, most_at_once
 
