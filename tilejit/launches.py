@@ -94,6 +94,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
+        """Return the grid of a launch with the arguments `values`."""
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any], grid: tuple[int, int, int] | None = None) -> Launch:
