@@ -146,7 +146,7 @@ class LaunchBase(ABC):
             self._learn(generated, values, key, resolved)
 
     @entry_point
-    def failed(self, number: int, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
+    def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
         """Launch again after the driver rejected a generated launch, for example because another context is current."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
