@@ -179,6 +179,12 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
     )
 
 
+def is_immutable(value: Any) -> bool:
+    """True for JAX arrays, which share memory and must not be written, although their interface doesn't say so."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
 def view_of_memory(
     value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
 ) -> ArrayView:
@@ -186,9 +192,6 @@ def view_of_memory(
     if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
     owner, host = value if owner is None else owner, None
-    jax = sys.modules.get("jax")
-    # JAX arrays share memory and must not be written, although their interface doesn't say so
-    writable = writable and (jax is None or not isinstance(value, jax.Array))
     if facts.device is None:
         host = _host_array(pointer, facts, owner)
         host.flags.writeable = writable

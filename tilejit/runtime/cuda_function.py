@@ -223,13 +223,14 @@ class CudaFunction:
             return
         configuration = self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address
         if self._is_cooperative:
-            name, (error,) = "cuLaunchCooperativeKernel", driver.cuLaunchCooperativeKernel(*configuration)
+            (error,) = driver.cuLaunchCooperativeKernel(*configuration)
         else:
-            name, (error,) = "cuLaunchKernel", driver.cuLaunchKernel(*configuration, 0)
+            (error,) = driver.cuLaunchKernel(*configuration, 0)
+        if error == cuda_driver.SUCCESS:
+            return
         if error == driver.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
             raise self._too_many(launch)
-        if error != cuda_driver.SUCCESS:
-            raise cuda_driver.failure(error, name)
+        raise cuda_driver.failure(error, "cuLaunchCooperativeKernel" if self._is_cooperative else "cuLaunchKernel")
 
     def _too_many(self, launch: Launch) -> LaunchError:
         each = int(call(
