@@ -117,8 +117,9 @@ def equal_in_instances(operand: Operand, scope: str, storage: np.ndarray) -> np.
 
 def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
     """An elementwise operation, a fill or a cast in NumPy: computed in its own type, rounded once to `dtype`."""
-    if name not in ELEMENTWISE:
+    if name in ("cast", "fill"):
         return convert(values[0], dtype)
+    assert name in ELEMENTWISE, f"no expected result for {name}"
     types = tuple(from_numpy(v.dtype) for v in values)
     rule = result_type(name, types)
     assert not isinstance(rule, str), rule

@@ -17,7 +17,8 @@ _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 MASK = TileOperand("mask", optional=True)
 BARRIER_OPERAND = TileOperand(
-    "barrier", "the barrier whose phase completes with the operation", kinds=(BARRIER,), optional=True, read=False
+    "barrier", "the barrier whose phase also waits for the operation; the kernel still arrives at it",
+    kinds=(BARRIER,), optional=True, read=False,
 )
 
 #: the indices of a gathered or scattered place, X.at(index)

@@ -5,7 +5,10 @@ accepts: one side local and owned by exactly the threads of the scope, possibly 
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
     in local memory. If a vector's registers aren't adjacent, it passes through temporary ones at no cost. An index in
     registers selects the boxes of a gathered region. All owners of a replicated element load it; the lowest stores it.
+    Padding is tested like the edge of a tensor.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
+
+`schedule/views.py` explains the digits that divide the elements, and `moves/vectors.py` the vectors of one thread.
 """
 
 from __future__ import annotations
