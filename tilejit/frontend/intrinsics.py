@@ -19,7 +19,7 @@ from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS, ORDERED
 from .context import Context
-from .enclosures import Construct
+from .flow import Construct
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .values import Constant, Scalar, Value
