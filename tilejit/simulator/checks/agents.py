@@ -23,20 +23,7 @@ from .access_findings import VERBS
 from .clocks import GENERIC
 from .order import Message
 from .races import AccessChecker
-from .records import (
-    ACTOR,
-    BARRIER,
-    FOREVER,
-    HALF,
-    IN_FLIGHT,
-    KIND,
-    ONE,
-    SEVERAL,
-    CellAccess,
-    Record,
-    Shadow,
-    real,
-)
+from .records import ACTOR, BARRIER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, CellAccess, Record, Shadow, real
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +86,7 @@ class Agents:
                 if np.count_nonzero(reads):
                     self.examine(span, reads, start, "read")
                     column[cells] = 0
-            shadow.writes[cells] = IN_FLIGHT
-            shadow.wrote = FOREVER
+            shadow.mark(cells, IN_FLIGHT)
             shadow.agents = True
 
     def land(self, spans: Sequence[ByteSpan], agent: Hashable, cta: int, pc: int) -> int:

@@ -66,7 +66,8 @@ class Barriers:
         """
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
-            self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
+            if self.order is not None:
+                self.order.cta_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
             return [(block.targets[0], None, None, None)]
         each = np.broadcast_to(numbers, positions.shape)
         for number in fast_unique(each):
@@ -210,7 +211,7 @@ class Barriers:
         ctas = np.flatnonzero(full)
         all_threads = count is None or count >= self.lanes.threads
         if all_threads and all(a.waits for a in arrivals):
-            self.mark_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
+            self.order.cta_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
             return
         home = self.lanes.full["chunk_cta"]
         messages = [a.message for a in arrivals if a.message is not None]
@@ -221,10 +222,6 @@ class Barriers:
                 self.order.learn(going, together)
         for message in messages:
             message.clear(ctas)
-
-    def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
-        if self.order is not None:
-            self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
         """Raise DivergenceError if an arrival in the CTAs in `full` lacks living threads of its warps.

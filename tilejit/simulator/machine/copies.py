@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import SimulationError
 from ..checks.races import AccessChecker
-from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
+from ..checks.records import IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
 from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from .access import Access
@@ -209,8 +209,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
         differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
         if differs.size:
             checker.report.race(x, winner, lost[differs], "wrote")
-    shadow.writes[cells] = IN_FLIGHT
-    shadow.wrote = FOREVER
+    shadow.mark(cells, IN_FLIGHT)
     return cells.reshape(index.size, -1)
 
 

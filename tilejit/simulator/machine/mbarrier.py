@@ -76,7 +76,9 @@ class MBarrier:
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
         """Return the state before each thread's arrivals. ctas: ascending. each: the number of arrivals per thread."""
-        before = arrivals_before(ctas, each)
+        # arrivals at the same CTA before each thread's
+        before = np.cumsum(each) - each
+        before -= before[np.searchsorted(ctas, ctas)]
         phases, pending = self.phase[ctas], self.pending[ctas]
         late = before >= pending
         expects = np.maximum(self.expected[ctas], 1)
@@ -112,13 +114,6 @@ class MBarrier:
                 key, some = (x.pc, origin), here[home[here] == origin]
                 result[key] = np.concatenate([result[key], some]) if key in result else some
         return [(pc, positions) for (pc, _), positions in result.items()]
-
-
-def arrivals_before(ctas: Index, counts: Index) -> Index:
-    """Return the number of arrivals at the same CTA before each thread's. ctas: ascending. counts: per thread."""
-    before = np.cumsum(counts) - counts
-    firsts = np.searchsorted(ctas, ctas)
-    return before - before[firsts]
 
 
 # the maximum number of arrivals that a message lists for a barrier
