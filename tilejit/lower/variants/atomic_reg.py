@@ -27,7 +27,7 @@ from ..moves.updates import update_forms, update_schedule
 from ..moves.vectors import OwnedVectors, VectorRegisters
 from ..plans import VectorPlan
 from ..schedule.placement import Placement
-from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
+from ..variant import TYPES, Condition, DispatchContext, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ VARIANT = Variant(
     name="update",
     operations=("atomic",),
     priority=10,
-    operands=(KINDS, Condition("spaces", _spaces)),
-    when=(SCOPE, TYPES),
+    operands=(Condition("spaces", _spaces),),
+    when=(TYPES,),
     honours=("before", "desired", "mask", "index"),
     plan=plan,
     emit=emit,

@@ -21,7 +21,7 @@ from ..builder import Builder
 from ..moves.masked import MaskedVector
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import pieces
-from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, DispatchContext, Variant, fills_zero, from_to, lead_of, needs
+from ..variant import COPY_CONDITIONS, FILLS_ONE, DispatchContext, Variant, fills_zero, from_to, needs
 from . import copy_gmem_smem
 
 #: bytes of one copy, narrowest first
@@ -40,7 +40,7 @@ class Plan(Partition):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    partition = Plan.of(copy_gmem_smem.slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True)
+    partition = Plan.of(copy_gmem_smem.slices(op), context.count(op.scope))
     _need_wide(partition)
     return partition
 
@@ -92,7 +92,7 @@ VARIANT = Variant(
     name="ldgsts",
     operations=("copy_async",),
     priority=20,
-    operands=(KINDS, from_to("global", "shared")),
+    operands=(from_to("global", "shared"),),
     when=(
         *COPY_CONDITIONS, FILLS_ONE, needs(COPIES, hint=_TO_TARGET),
         fills_zero("fills with 0 outside the tensor; got fill={value} (copy takes any value)"),

@@ -13,7 +13,7 @@ from ...ir.nodes import TileOp
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import need_slice, place
 from ..schedule.views import DigitSchedule
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between, lead_of
+from ..variant import COPY_CONDITIONS, DispatchContext, Variant, between
 
 Plan = PartitionCopy
 
@@ -27,14 +27,14 @@ def slices(op: TileOp) -> DigitSchedule:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    return Plan.of(slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True)
+    return Plan.of(slices(op), context.count(op.scope))
 
 
 VARIANT = Variant(
     name="gmem_smem",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, between("global", "shared")),
+    operands=(between("global", "shared"),),
     when=COPY_CONDITIONS,
     honours=("fill",),
     plan=plan,

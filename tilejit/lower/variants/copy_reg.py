@@ -18,7 +18,7 @@ from ..moves.masks import IndexCondition
 from ..moves.register_copy import fill_value, register_copy
 from ..moves.vectors import OwnedVectors
 from ..plans import Facts, VectorPlan
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
+from ..variant import COPY_CONDITIONS, DispatchContext, Variant, between
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ VARIANT = Variant(
     name="reg",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, between("local", "shared", "global")),
+    operands=(between("local", "shared", "global"),),
     when=COPY_CONDITIONS,
     honours=("fill", "mask", "index"),
     plan=plan,

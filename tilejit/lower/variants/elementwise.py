@@ -34,7 +34,6 @@ from ...ops.broadcast import broadcasts
 from ...ops.copies import CAST, FILL, INDICES
 from ...ops.elementwise import ELEMENTWISE, result_type
 from ...target import Target
-from .. import variant
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import OwnedVectors, RegisterVectors
@@ -43,6 +42,7 @@ from ..rematerialized import value_of
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, place
 from ..schedule.views import DigitSchedule, View, broadcast_along
+from ..variant import TYPES, Condition, DispatchContext, Variant, tiles_in
 
 #: a tile's placement, and for each dimension of the destination the corresponding dimension of the placement, or None
 Placed = tuple[Placement, tuple[int | None, ...]]
@@ -104,7 +104,7 @@ class ElementwisePlan(VectorPlan):
             _emit_rounds(self, op, b, inputs, starts)
 
 
-def _in_registers(op: TileOp, context: variant.DispatchContext) -> ElementwisePlan:
+def _in_registers(op: TileOp, context: DispatchContext) -> ElementwisePlan:
     return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
 
 
@@ -122,7 +122,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Element
     return ElementwisePlan(1, owned.rounds, threads, "", op.name, owned)
 
 
-def _paired(plan: ElementwisePlan, op: TileOp, context: variant.DispatchContext) -> ElementwisePlan:
+def _paired(plan: ElementwisePlan, op: TileOp, context: DispatchContext) -> ElementwisePlan:
     """Return a plan for pairs if the registers, the operation and the target allow it, else `plan`."""
     if plan.owned.elements.run_length % 2:
         return plan
@@ -212,8 +212,8 @@ def _overlaps(plan: ElementwisePlan) -> bool:
     return any(view.located(iteration) != dst.located(iteration) for view in sharing)
 
 
-def _in_memory(op: TileOp, context: variant.DispatchContext) -> Partition:
-    return Partition.of(schedule(placed_tiles(op)), context.count(op.scope), "dst", vectorized=True, broadcasts=True)
+def _in_memory(op: TileOp, context: DispatchContext) -> Partition:
+    return Partition.of(schedule(placed_tiles(op)), context.count(op.scope), broadcasts=True)
 
 
 def _emit_in_memory(plan: Partition, op: TileOp, b: Builder) -> None:
@@ -278,7 +278,7 @@ class Indices(VectorPlan):
         return digits.coordinate(self.dim, values, int32)
 
 
-def _indices(op: TileOp, context: variant.DispatchContext) -> Indices:
+def _indices(op: TileOp, context: DispatchContext) -> Indices:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
     # digits aren't joined, because an index needs the digits of its dimension
@@ -290,7 +290,7 @@ def _indices(op: TileOp, context: variant.DispatchContext) -> Indices:
     return Indices(1, owned.rounds, threads, "", owned, dim)
 
 
-def _broadcasts(op: TileOp, context: variant.DispatchContext) -> str | None:
+def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
     dst, *inputs = op.tiles.values()
     for tile in inputs:
         if not broadcasts(tile.shape, dst.shape):
@@ -300,32 +300,32 @@ def _broadcasts(op: TileOp, context: variant.DispatchContext) -> str | None:
 
 #: tile operations that compute each element independently
 _OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
-_WHEN = (variant.SCOPE, variant.TYPES, variant.Condition("broadcast", _broadcasts))
+_WHEN = (TYPES, Condition("broadcast", _broadcasts))
 
-REGISTERS = variant.Variant(
+REGISTERS = Variant(
     name="reg",
     operations=_OPERATIONS,
     priority=10,
-    operands=(variant.KINDS, variant.tiles_in("local", does="works on local tiles", remedy=" (load it first)")),
+    operands=(tiles_in("local", does="works on local tiles", remedy=" (load it first)"),),
     when=_WHEN,
     plan=_in_registers,
     emit=ElementwisePlan.emit,
 )
-MEMORY = variant.Variant(
+MEMORY = Variant(
     name="smem",
     operations=_OPERATIONS,
     priority=10,
-    operands=(variant.KINDS, variant.tiles_in("shared", "global", does="works on shared and global memory")),
+    operands=(tiles_in("shared", "global", does="works on shared and global memory"),),
     when=_WHEN,
     plan=_in_memory,
     emit=_emit_in_memory,
 )
-INDEX = variant.Variant(
+INDEX = Variant(
     name="reg",
     operations=(INDICES.name,),
     priority=10,
-    operands=(variant.KINDS, variant.tiles_in("local", does="works on local tiles")),
-    when=(variant.SCOPE, variant.TYPES),
+    operands=(tiles_in("local", does="works on local tiles"),),
+    when=(TYPES,),
     plan=_indices,
     emit=Indices.emit,
 )

@@ -21,7 +21,7 @@ from ...dtypes import int32
 from ...errors import DispatchError, LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
 from ..builder import Builder
 from ..plans import Facts, SharedFactor, WarpgroupProducts
@@ -29,7 +29,7 @@ from ..plans import Plan as PlanBase
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
 from ..variant import (
-    KINDS,
+    KNOWN_STARTS,
     RULE_CONDITIONS,
     SHAPES,
     Condition,
@@ -157,14 +157,6 @@ def _places(op: TileOp, context: DispatchContext) -> str | None:
     return "; ".join(wrong) or None
 
 
-def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    for region in (op.region("acc"), op.region("a")):
-        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
-            what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: loop with tj.static_range, whose index is known at compile time"
-    return None
-
-
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:
     if SHAPES.test(op, context) is not None:
         return None
@@ -269,10 +261,10 @@ VARIANT = Variant(
     name="wgmma",
     operations=("gemm_async",),
     priority=10,
-    operands=(KINDS, Condition("places", _places, _TO_PLACES)),
+    operands=(Condition("places", _places, _TO_PLACES),),
     when=(
         *RULE_CONDITIONS, Condition("warpgroup", on_warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
-        Condition("starts", _starts), needs(WGMMA.target, hint=_TO_TARGET),
+        KNOWN_STARTS, needs(WGMMA.target, hint=_TO_TARGET),
     ),
     honours=("accumulate",),
     plan=plan,

@@ -22,7 +22,7 @@ from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate, number
-from ...ir.nodes import FALSE, TRUE, Buffer, Const, Expr, Instruction, Region, Store, TileOp, Var, Vector
+from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Instruction, Region, Store, TileOp, Var, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
@@ -34,12 +34,11 @@ from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import DigitSchedule
 from ..variant import (
-    KINDS,
+    KNOWN_STARTS,
     RULE_CONDITIONS,
     SHAPES,
     WHOLE_WARPS,
     Condition,
-    Decline,
     DispatchContext,
     Variant,
     needs,
@@ -196,14 +195,6 @@ def _operands(op: TileOp) -> tuple[Region, Region, Region]:
     return op.region("acc"), op.region("a"), op.region("b")
 
 
-def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    for region in _operands(op):
-        if not all(isinstance(start, Const) for start in region.starts):
-            what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: loop with tj.static_range, whose index is known at compile time"
-    return None
-
-
 def _products(op: TileOp) -> Family[Mma]:
     acc, a, b = (r.dtype for r in _operands(op))
     return products(a, b, acc)
@@ -237,7 +228,7 @@ def _separate(op: TileOp, context: DispatchContext) -> str | None:
     return f"{acc.name} shares its registers with {shared[0]}" if shared else None
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     threads, regions = context.count(op.scope), op.tiles
     available, placements = _available(op, context), {}
     for name, region in regions.items():
@@ -245,13 +236,13 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
             pack = available[0].acc_pack if name == "acc" else available[0].pack
             placements[name] = fragment(region, name, op.scope, threads, pack)
         except LayoutError as error:
-            return Decline((error.message,), nearest(regions, (name,), op.scope, threads))
+            raise LayoutError(error.message, hint=nearest(regions, (name,), op.scope, threads)) from None
     depth = _laid_out(regions["a"])[1]
     form = next(f for f in available if depth % f.k == 0 or (depth == 1 and f is available[-1]))
     try:
         return Plan(form, threads, share(placements, form))
     except LayoutError as error:
-        return Decline((error.message,), nearest(regions, tuple(regions), op.scope, threads))
+        raise LayoutError(error.message, hint=nearest(regions, tuple(regions), op.scope, threads)) from None
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
@@ -422,7 +413,6 @@ VARIANT = Variant(
     operations=("gemm",),
     priority=10,
     operands=(
-        KINDS,
         tiles_in("local", does="multiplies local tiles", remedy=" (load it first, with layout=tj.mma.layout_a/b)"),
     ),
     when=(
@@ -431,7 +421,7 @@ VARIANT = Variant(
         needs(_products),
         Condition("sizes", _sizes),
         Condition("registers", _separate),
-        Condition("starts", _starts),
+        KNOWN_STARTS,
     ),
     plan=plan,
     emit=emit,
