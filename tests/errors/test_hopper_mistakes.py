@@ -149,7 +149,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "one barrier, made anew in each iteration": Mistake(
         "for k in range(3):\n    full = tj.alloc_barrier()\n    tj.cta.arrive(full)\n    full.wait(0)",
-        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same phases",
+        AsyncHazardError, "is in phase 2 when its phase 0 is waited for", "full.wait(0)", "count the same phases",
     ),
     "a barrier instead of a step": Mistake(
         PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
@@ -165,8 +165,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # rings
     "a consumer that doesn't count": Mistake(
-        RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.full[0] is waited for in phase 0, but is in "
-        "phase 2", "ring[i].wait()", "count the same phases, from 0", threads=64,
+        RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.full[0] is in phase 2 when its phase 0 is "
+        "waited for", "ring[i].wait()", "count the same phases, from 0", threads=64,
     ),
     "a stage overwritten": Mistake(
         without(RING, "        ring[i].acquire()\n", ""), RaceError, "race in shared memory",

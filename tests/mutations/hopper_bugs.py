@@ -167,7 +167,7 @@ REPORTED = {
         PRODUCT_ACQUIRE, "ACQUIRE", f"%r17+{programs.EMPTY_AT - programs.FULL_AT}", 1)), (HAZARD, DEADLOCK), "phase 1"),
     "13 acquire of the last phase": Bug(edited(PRODUCT, *shifted(
         PRODUCT_ACQUIRE, "ACQUIRE", f"%r17+{programs.EMPTY_AT - programs.FULL_AT}", -1)), HAZARD,
-        "cp.async.bulk.tensor|is waited for in phase"),
+        "cp.async.bulk.tensor|is waited for"),
     "14 one product more may run on": Bug(edited(PRODUCT, "0; // all", "1; // all"), HAZARD,
                                           "(?s)not waited for.*wgmma.mma_async"),
     "15 no wait for products": Bug(without(PRODUCT, "wgmma.wait_group.sync.aligned 0; // all"), HAZARD,
@@ -234,7 +234,7 @@ REPORTED = {
                                            "(?s)passed the wait for phase.*a late waiter would hang.*mbarrier.arrive"),
     "44 more registers than there are": Bug(edited(
         PRODUCT, "setmaxnreg.dec.sync.aligned.u32 24;", "setmaxnreg.dec.sync.aligned.u32 32;"), DEADLOCK,
-        r"32 \+ 240 \+ 240 registers are wanted; a CTA of 384 threads starts with 3 x 168"),
+        r"want 32 \+ 240 \+ 240 registers per thread; a CTA of 384 threads starts with 3 x 168"),
 }
 
 K_MAJOR, MN_MAJOR = str(programs.K_MAJOR), str(programs.MN_MAJOR)

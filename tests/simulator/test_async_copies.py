@@ -249,7 +249,7 @@ def test_both_sides_have_bounds_and_alignment():
 
 
 def test_a_source_larger_than_the_copy_is_an_error():
-    with pytest.raises(SimulationError, match="copies 20 of 16 bytes"):
+    with pytest.raises(SimulationError, match="copies 20 bytes to a target of 16"):
         attempt("cp.async.cg.shared.global [%r3], [%x1], 16, 20;")
 
 

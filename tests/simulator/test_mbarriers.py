@@ -66,8 +66,8 @@ def test_the_lanes_of_an_instruction_arrive_one_by_one(count):
     report = launch(module(START.format(count=count) + body + END), out, block=32, on_finding="collect")
     assert out.tolist() == expected
     # a state is good for the phase of its arrival and the next one
-    late = [x.message.split(": a state")[0].split("sm+1024 ")[1] for x in report.findings]
-    assert late == ([f"is waited for in phase 0, but is in phase {phases}"] if phases > 1 else [])
+    late = [x.message.split("\n")[0].split("sm+1024 ")[1] for x in report.findings]
+    assert late == ([f"is in phase {phases} when its phase 0 is waited for"] if phases > 1 else [])
 
 
 EXCHANGE = """
@@ -216,23 +216,24 @@ MISUSES = {
     "use before init": ("mbarrier.arrive.shared::cta.b64 _, [%r3+8];", "is used but not initialized"),
     "wait before init": ("mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3+8], 0;", "is used but not initialized"),
     "init again": ("mbarrier.init.shared::cta.b64 [%r3], 1;", "is initialized again"),
-    "init of none": ("mbarrier.init.shared::cta.b64 [%r3+8], 0;", "takes 1 to 1048575 arrivals per phase, got 0"),
+    "init of none": ("mbarrier.init.shared::cta.b64 [%r3+8], 0;", "is initialized with a count of 0, not 1 to 1048575"),
     "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "count of 1048576"),
     "past the count": (
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16; mbarrier.arrive.shared::cta.b64 _, [%r3];",
         "gets more arrivals than the 1 of phase 0, which is still missing 16 bytes",
     ),
     "completes by noComplete": (
-        "mbarrier.arrive.noComplete.shared::cta.b64 %x3, [%r3], 1;", "must not complete the phase",
+        "mbarrier.arrive.noComplete.shared::cta.b64 %x3, [%r3], 1;",
+        "gets an arrival with .noComplete that completes the phase",
     ),
     "a phase that is over": (
         "mbarrier.arrive.shared::cta.b64 _, [%r3]; mbarrier.arrive.shared::cta.b64 _, [%r3]; mov.u32 %r5, 0;"
         "{ .reg .b32 p; and.b32 p, %r5, 1; mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3], p; }",
-        "is waited for in phase 0, but is in phase 2",
+        "is in phase 2 when its phase 0 is waited for",
     ),
     "a phase that is far": (
         "mov.u32 %r5, 1; { .reg .b32 p; and.b32 p, %r5, 1; mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3], p; }",
-        "is waited for in phase 1, but is in phase 0",
+        "is in phase 0 when its phase 1 is waited for",
     ),
 }
 
@@ -473,7 +474,7 @@ def test_more_registers_than_there_are_is_a_deadlock(directives):
         with_registers(ROLES.format(less=32, more=240), directives)
     text = str(error.value)
     assert "waits for 240 registers per thread, which takes 9,216 more; 8,192 are free" in text
-    assert "32 + 240 + 240 registers are wanted; a CTA of 384 threads starts with 3 x 168" in text
+    assert "want 32 + 240 + 240 registers per thread; a CTA of 384 threads starts with 3 x 168" in text
 
 
 def test_two_ctas_on_an_sm_have_half_the_registers():

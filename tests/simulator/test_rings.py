@@ -118,11 +118,11 @@ MUTATIONS: dict[str, tuple[Ring, Mutation, type[SimulationError] | tuple[type[Si
         Ring(), lambda text, ring: changed(text, consumer_wait(ring),
                                            "add.u32 %r45, %r12, 1;\n" + wait("WAIT", "%r13", "%r45")),
         (AsyncHazardError, DeadlockError),
-        r"ring.full\[0\] is waited for in phase 1, but is in phase 0|wait for phase 1 of mbarrier ring.full\[0\]"),
+        r"ring.full\[0\] is in phase 0 when its phase 1 is waited for|wait for phase 1 of mbarrier ring.full\[0\]"),
     "13b wait number one too low": (
         Ring(), lambda text, ring: changed(text, consumer_wait(ring),
                                            "add.u32 %r45, %r12, -1;\n" + wait("WAIT", "%r13", "%r45")),
-        (RaceError, AsyncHazardError, SimulationError), "buffer|is waited for in phase -1"),
+        (RaceError, AsyncHazardError, SimulationError), "buffer|its phase -1 is waited for"),
     "34 one lane waits, all read": (
         Ring(), lambda text, ring: one_lane_waits(text, ring, ""),
         (RaceError, UninitializedReadError), "ld.shared"),

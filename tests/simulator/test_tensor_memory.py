@@ -367,7 +367,7 @@ def test_sizes_of_later_allocations_must_not_grow():
 
 
 def test_everything_must_be_freed():
-    with pytest.raises(SimulationError, match="(?s)exits with 64 columns .* thread 0 .*tcgen05.alloc"):
+    with pytest.raises(SimulationError, match="(?s)exits without freeing 64 columns .* thread 0 .*tcgen05.alloc"):
         one_warp(ALLOC.format(64, 10))
     one_warp(ALLOC.format(64, 10) + DEALLOC.format(10, 64))
 

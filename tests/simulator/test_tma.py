@@ -70,9 +70,9 @@ def test_stores_write_what_lies_inside_and_nothing_else(swizzle, size):
 
 def test_boxes_begin_at_chunks_and_those_that_are_stored_not_in_front():
     array, memory = aligned(np.zeros((5, 7, 64), np.float32)), some((programs.SHARED,), np.uint8)
-    with pytest.raises(MisalignedError, match="begins at element 1 of its rows, 4 bytes from their start"):
+    with pytest.raises(MisalignedError, match="begins at element 1 of the tensor's rows, 4 bytes from their start"):
         programs.load(array, (8, 4, 3), "none", (1, 0, 0))
-    with pytest.raises(MisalignedError, match="begins at element 2 of its rows"):
+    with pytest.raises(MisalignedError, match="begins at element 2 of the tensor's rows"):
         programs.store(array, (8, 4, 3), "none", (2, 0, 0), memory)
     for axis in range(3):
         at = tuple(-4 * (d == axis) for d in range(3))

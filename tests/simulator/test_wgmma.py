@@ -134,7 +134,7 @@ def test_all_threads_of_a_warpgroup_must_come():
     assert "all 128 threads" in reported(text, DivergenceError)
     text = edited(FENCE, f"{FENCE} setp.lt.u32 %p3, %r1, 32; @%p3 bra OVER;")
     text = text.replace("wgmma.commit_group", "bar.sync 0; OVER: bar.sync 0;\nwgmma.commit_group")
-    assert "never reached by lanes 0, 1, 2" in reported(text, DivergenceError)
+    assert "waits forever for lanes 0, 1, 2" in reported(text, DivergenceError)
 
 
 def test_descriptors_must_be_uniform_and_in_bounds():

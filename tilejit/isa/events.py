@@ -9,7 +9,7 @@ PMEVENT = Row(
     text="pmevent.mask $events;",
     meaning="triggers the performance monitor events whose bits are set in the 16 bits of $events",
     operands=(constant("events"),), since=75, ptx=(6, 0),
-    # convergent, so that LLVM neither removes nor duplicates it
+    # a convergent row also has side effects, so LLVM neither removes nor duplicates it
     convergent=True,
     source='PTX ISA, "Miscellaneous Instructions: pmevent"',
 )

@@ -30,13 +30,13 @@ from .row import (
     register,
 )
 
-#: rows of A in every product, bytes of a row of A, and bits of a register
+#: rows of A, and bytes of a row of A, in every product; bits of a register
 WGMMA_M, K_BYTES, _WORD_BITS = 64, 32, 32
 
 #: maximum columns of B in a product
 _MOST_COLUMNS = 256
 
-#: PTX name of a factor's type; only the tf32 bits of a float32 factor are read
+#: PTX name of the element type of A or B; of float32 elements, only the tf32 bits are read
 _PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",
@@ -52,7 +52,7 @@ _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Ins
 
 
 class FactorPlace(Enum):
-    """The place of a factor: shared memory in which k (K-major) or the other dimension is contiguous, or registers."""
+    """The place of A or B: shared memory in which k (K-major) or the other dimension is contiguous, or registers."""
 
     K_MAJOR = "k"
     MN_MAJOR = "mn"
@@ -86,7 +86,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the factors' signs, then whether each 16-bit factor in memory is MN-major; () for integers."""
+        """Immediates: the signs of A and B, then whether each 16-bit one in memory is MN-major; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)
@@ -95,14 +95,14 @@ class Product:
 
 
 def is_column_count(n: int, a: DType) -> bool:
-    """True if products with a factor A of type `a` may have `n` columns."""
+    """True if products with A of type `a` may have `n` columns."""
     if not 8 <= n <= _MOST_COLUMNS or n % 8:
         return False
     return a.is_float or n in (8, 24) or n % 16 == 0
 
 
 def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
-    """Return the accumulator types of products of `a` and `b`; empty if wgmma has no such product."""
+    """Return the possible accumulator types for A and B of types `a` and `b`; () if wgmma doesn't support these."""
     is_fp8 = a.is_fp8 and b.is_fp8
     if is_fp8 or (a, b) == (float16, float16):
         return float32, float16
@@ -199,7 +199,7 @@ def _b(form: WgmmaForm) -> Iterator[Operand]:
         yield descriptor(f"b{j}_{k}")
 
 
-#: the first PTX version with products of an int8 and a uint8 factor
+#: the first PTX version that multiplies int8 by uint8, or uint8 by int8
 _MIXED_INTEGERS = (8, 4)
 
 _TARGET = Capability(name="wgmma", since=90, ptx=(8, 0), only=("sm_90a",))

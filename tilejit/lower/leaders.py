@@ -1,8 +1,8 @@
 """Leaders: in each instance of a scope, the thread that executes what the instance must do only once.
 
-A warp's leader is the lane that `elect.sync` returns; the leader of a warpgroup or a CTA is that of its first warp. In
-a CTA with a partial warp, it is the instance's first thread. It is the same throughout a launch. ptxas emits a quarter
-fewer instructions for `elect.sync` than for a test of the lane.
+A warp's leader is the lane that `elect.sync` elects; the leader of a warpgroup or a CTA is that of its first warp. In a
+CTA with a partial warp, an instance's leader is its first thread instead. Leaders don't change during a launch. ptxas
+emits a quarter fewer instructions for `elect.sync` than for a test of the lane.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that is true in the leader of an instance; all threads of the instance must compute it."""
+    """Return the condition that a thread is its instance's leader; all threads must compute it. threads: of the CTA."""
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:

@@ -69,7 +69,7 @@ class Variant(Generic[P]):
         return _hold((SCOPE, *self.when), op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return why conditions on operands fail and options aren't supported; if neither, why those of `when` fail.
+        """Return why conditions of `operands` fail and options aren't supported, or else why those of `when` fail.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
@@ -173,7 +173,7 @@ def _need_bits(plan: Plan, op: TileOp) -> None:
         )
 
 
-#: an instruction, or a family of which one form suffices
+#: an instruction, or a family of instructions of which one form suffices
 _Needed = Capability | Family[Any]
 
 
@@ -266,7 +266,7 @@ def among(*spaces: str) -> Condition:
 
 
 def tiles_in(*spaces: str, does: str, remedy: str = "") -> Condition:
-    """Return the condition that all tiles are in `spaces`. does, remedy: beginning and end of the reason."""
+    """Return the condition that all tiles are in `spaces`. does, remedy: the beginning and the end of the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         buffers = [tile.buffer for tile in op.tiles.values() if tile.buffer.space not in spaces]
@@ -291,7 +291,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 
 
 def fills_zero(reason: str) -> Condition:
-    """Return the condition that the fill value, if given, is 0, not -0. reason: contains "{value}"."""
+    """Return the condition that the fill value, if given, is 0, not -0. reason: a format string with "{value}"."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         fill = op.value("fill")
@@ -343,10 +343,11 @@ FILLS_ONE = Condition("one CTA", _fills_one)
 
 #: for asynchronous copies of which those to shared memory complete on a barrier
 LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
+
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
-#: conditions of all variants: number and kinds of operands (region or scalar) follow the table of tile operations, and
-#: the CTA has the scope
+#: conditions of all variants: the number and the kinds of operands (region or scalar) follow the table of tile
+#: operations, and the CTA has the threads of the scope
 KINDS, SCOPE = Condition("operands", _kinds), Condition("scope", _scope)
 
 #: the operands' types, and their shapes, follow the operation's rules

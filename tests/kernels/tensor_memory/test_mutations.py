@@ -253,7 +253,7 @@ def test_an_allocation_of_no_power_of_two_is_reported(columns: int) -> None:
 
 def test_a_missing_dealloc_is_reported() -> None:
     message = reported(ROUND, replaced(r"tcgen05\.dealloc\.[^;]*;", ""), tj.SimulationError, KERNEL)
-    assert "the kernel exits with 32 columns of tensor memory allocated" in message
+    assert "the kernel exits without freeing 32 columns of tensor memory" in message
 
 
 def test_freeing_another_number_of_columns_is_reported() -> None:

@@ -15,7 +15,7 @@ from ..schedule.placement import extent_of
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
-    """Yield a function that checks an index of dimension `dim` if a condition holds; assert once for all, on exit."""
+    """Yield a function that checks an index of dimension `dim` if a condition holds; assert once, on exit."""
     extent = extent_of(region.buffer, dim)
     is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
     b.append(Declare(is_wrong, build.const(False, bool_), b.span))

@@ -18,7 +18,7 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, Condition, DispatchContext, from_to, known_starts
 
-#: size of the cache; a `Holding` of 64 x 64 elements takes 64 KiB
+#: maximum number of cached results; a `Holding` of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
 
 

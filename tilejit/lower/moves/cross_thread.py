@@ -1,4 +1,4 @@
-"""Combine partial results across threads: by shuffles, by a `redux` or a vote, or through shared memory."""
+"""The combination of partial results across threads: by shuffles, a `redux` or a vote, or through shared memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """The number of halvings: as many as possible if that costs less than none, else 0."""
+        """The number of halvings: the maximum if it costs less than no halvings, else 0."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
         return most if self._cost(most) < self._cost(0) else 0
 
@@ -124,7 +124,7 @@ class LaneReduction:
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """Return the partial results that the lane `distance` away has in place of `partials`."""
+        """Exchange `partials` with the lane `distance` away, and return the other lane's."""
         others = [
             column.from_lane(self.b, [partial[k] for partial in partials], distance)
             for k, column in enumerate(self.columns)
@@ -164,7 +164,6 @@ class Column:
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:
-    """Return a view of registers as 32-bit words, one or more per element."""
     count = buffer.dtype.bits // _WORD_BITS
     if count == 1:
         return buffer
@@ -188,12 +187,12 @@ class SharedPartials:
     member: Expr
     #: True if the calling thread writes its partial result
     is_leader: Expr
-    #: the calling thread's lane if all lanes of a warp share results and so can read different partials; else None
+    #: the calling thread's lane if all lanes of a warp have the same results, so each can read one partial; else None
     lane: Expr | None
 
     @property
     def by_lanes(self) -> Shuffles | None:
-        """The shuffles that combine a result's partials if each lane reads one; None if threads read all partials."""
+        """The shuffles that combine a result's partials if each lane reads one; None if each thread reads all."""
         is_binary = self.members & (self.members - 1) == 0
         if self.lane is None or not is_binary or not _MOST_READ < self.members <= LANES:
             return None
@@ -212,7 +211,7 @@ def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials
 def gathered(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """Write the partials and return all members' partials per result. is_idle: the memory is known to be unused."""
+    """Write the partials and return those of all members for each result. is_idle: as in `Builder.exchange_buffer`."""
     results = _written(b, dtypes, shared, partials, is_idle=is_idle)
     return [_every(b, shared, places) for places in results]
 

@@ -48,7 +48,7 @@ class Folding(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Mnemonics, or operation and types if LLVM selects the instruction, with the number per thread."""
+        """(mnemonic, or operation and types if LLVM selects the instruction; count per thread) of each instruction."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -205,7 +205,7 @@ class _Counting(FoldSteps[None]):
 
 @dataclass(slots=True)
 class _Tracing(FoldSteps[Array]):
-    """Traces the order of combined slots: arrays of shape (threads, slots), -1 for a skipped slot."""
+    """Traces the order of combined slots. Values are arrays of shape (threads, slots), -1 for a skipped slot."""
 
     threads: Array
     here: dict[str, Array | int] = field(init=False)

@@ -18,7 +18,7 @@ from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
 from .masks import VectorMask
 
-#: the vectors that a pass moves: all, only vectors that move in one access, or only the other vectors
+#: the vectors that a pass moves: each vector, only those that move in one access, or only the others
 Selection = Literal["each", "whole", "cut"]
 
 
@@ -39,7 +39,7 @@ class MaskedVector:
     allowed: VectorMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
-    #: the current pass; a vector that can't be partially excluded moves in any pass
+    #: the current pass; it has no effect on a vector that can't be partially excluded
     selection: Selection = "each"
 
     @property
@@ -60,7 +60,7 @@ class MaskedVector:
         return self.view.coordinate(dim, self.values(), dtype)
 
     def inside(self, step: Expr | None) -> Expr:
-        """Return whether element `step` of the vector, the first if None, is inside the tensor."""
+        """Return the condition that element `step` of the vector, the first if None, is inside the tensor."""
         return self.mask.inside(self.coordinate, step) if self.mask.windows else TRUE
 
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
@@ -82,7 +82,7 @@ class MaskedVector:
     def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
 
-        apart: move single elements through separate registers, since loads into one 32-bit register are serialized.
+        apart: True to move single elements via separate registers, since loads into one 32-bit register are serialized.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
@@ -113,7 +113,7 @@ class MaskedVector:
     def _elements(
         self, b: Builder, registers: Vector, inside: Expr, apart: bool
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield each element's access. inside: whether the whole vector is inside the tensor. apart: as in `_moves`."""
+        """Yield each element's access. inside: the condition that the vector is inside the tensor, if it is `whole`."""
         if not apart:
             with b.loop("element", self.width, unrolled=True) as step:
                 at = build.add(step, self.start)

@@ -25,16 +25,16 @@ class VectorMask(ABC):
 
     @abstractmethod
     def at(self, step: Expr) -> Expr:
-        """Return whether the mask includes element `step`."""
+        """Return the condition that the mask includes element `step`."""
 
     @abstractmethod
     def throughout(self, width: int) -> Expr:
-        """Return whether the mask includes the first `width` elements."""
+        """Return the condition that the mask includes all of the first `width` elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadMask(VectorMask):
-    """A mask in bool registers from `first` on, `apart` registers per element; 0 if all elements share a register."""
+    """A mask in bool registers: from `first` on, `apart` registers apart. apart: 0 if all elements share a register."""
 
     buffer: Buffer
     first: Expr
@@ -92,7 +92,7 @@ class IndexCondition:
         return None if cond is None else IndexCondition(cond, index)
 
     def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """True if a mask that includes the first and the last of `width` neighbors along `dim` includes all of them."""
+        """True if a mask includes `width` adjacent elements along `dim` whenever it includes the first and the last."""
         return runs.by_ends(self.cond, self.index[dim], width) is not None
 
     def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:

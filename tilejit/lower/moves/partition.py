@@ -1,6 +1,6 @@
 """Vectors in memory that are distributed evenly over the threads of a scope.
 
-A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's number:
+A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4 with index v:
 
     row 0    v 0    1    2    3    4        iteration 0: threads 0 to 3 move v 0 to 3
     row 1    v 5    6    7    8    9        iteration 1: they move v 4 to 7
@@ -45,7 +45,7 @@ class Partition(VectorPlan):
     def of(
         cls: type[P], schedule: DigitSchedule, threads: int, *, vectorized: bool = True, broadcasts: bool = False
     ) -> P:
-        """Plan the widest provable vectors, in the memory order of the destination, or of a copy's global source.
+        """Plan the widest provably aligned vectors, in the order of the destination, or of a copy's global source.
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
@@ -81,7 +81,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Mnemonics with the number per thread, without narrower accesses at edges and of partial vectors."""
+        """(mnemonic, count per thread) of each access, without narrower accesses at edges and of partial vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -117,7 +117,7 @@ class Partition(VectorPlan):
         return build.where(self.is_whole(values), *widths)
 
     def is_whole(self, values: Sequence[Expr]) -> Expr:
-        """Return whether the vector at these digits isn't the last one of its run, which may be partial."""
+        """Return the condition that the vector at these digits isn't the last of its run, which may be partial."""
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
@@ -134,7 +134,7 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Sort digits by descending stride of `lead`, or with run-time strides just move stride 1 last; not if folded."""
+    """Sort digits by descending stride in `lead`, or with run-time strides only move stride 1 last; not if folded."""
     if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
@@ -172,7 +172,7 @@ class Base:
 
 
 def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
-    """Return the first vector's address; None unless later ones are known to be at offsets that all threads share."""
+    """Return the first vector's address; None unless later ones are known to be at the same offsets in all threads."""
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return None

@@ -19,7 +19,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
 
     A mask is the operand "mask", and an index that is a tile is "index".
     raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope or is in
-    other threads than the registers, or a dimension of a region moves along several strides at once.
+    other threads than the registers, or a region cuts through parts of its layout.
     """
     local, other, loads = local_side(op)
     registers, memory = place(local, op.scope), place(other, op.scope)
@@ -42,8 +42,8 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
         need_same_threads(schedule, "registers", name)
     if schedule.is_folded:
         raise LayoutError(
-            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
-            "that one step in registers isn't one step in memory",
+            f"the layouts of {registers.buffer.name} and {memory.buffer.name} split a dimension in incompatible ways: "
+            "their extents have no common refinement",
             hint="choose layouts whose extents divide each other",
         )
     return schedule, loads

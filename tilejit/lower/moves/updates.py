@@ -17,7 +17,7 @@ _OWNERS = ("before", "value", "desired")
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """Return the digits of "memory" and the tiles, and the name of the "registers" tile, or raise LayoutError."""
+    """Return the digits of "memory" and the tiles, and the name of the tile "registers", or raise LayoutError."""
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:
@@ -48,7 +48,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the target's vector forms, widest first; () for old values, scalars and orders other than relaxed.gpu."""
+    """Return the vector forms, widest first; () for reads of old values, scalars, and orders other than relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

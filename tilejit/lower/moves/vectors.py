@@ -130,13 +130,13 @@ class OwnedVectors:
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory, share = self.vectors["memory"], self.threads_share["memory"]
         every, elements = share.then(memory), share.then(self.elements["memory"])
-        # the number that selects the box, if all vectors of a thread have the same
+        # the index of the box, if it is the same for all vectors of a thread
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
             common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
         def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
-            """Return the vector of an iteration, and the number that selects its box (0 if memory isn't gathered)."""
+            """Return the vector of an iteration, and the index of its box (0 if memory isn't gathered)."""
             values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
             allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
             if condition is not None:
@@ -201,7 +201,7 @@ class OwnedVectors:
         return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition | None) -> bool:
-        """True if wider vectors can be masked by testing `condition` at their ends; False if it is None."""
+        """True if vectors of several elements can be masked by testing `condition` (False for None) at their ends."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
             return False
@@ -216,7 +216,7 @@ class OwnedVectors:
 
 
 def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
-    """Return a function that calls `make` at its first call and returns that result; faster than `functools.cache`."""
+    """Return a function that calls `make` only once and always returns its result; faster than `functools.cache`."""
     made: list[list[Expr]] = []
 
     def values() -> list[Expr]:
@@ -238,7 +238,7 @@ def _distance(stride: Stride) -> int:
 
 @lean(frozen=True, slots=True)
 class RegisterVectors:
-    """An operand's vectors of `width` registers, `step` apart; the first vector starts at register `first`."""
+    """An operand's vectors of `width` registers that are `step` apart; the first vector starts at register `first`."""
 
     view: View
     first: Expr
@@ -263,7 +263,7 @@ class RegisterVectors:
 
 @lean(frozen=True, slots=True)
 class VectorRegisters:
-    """The registers of one vector: from `first` on, `step` apart; 0 if all elements share one register."""
+    """The registers of one vector: from `first` on, `step` apart. step: 0 if all elements share one register."""
 
     buffer: Buffer
     first: Expr

@@ -73,7 +73,7 @@ class SharedAccesses:
 
 
 class LaneDigit(NamedTuple):
-    """Lanes along an axis: number, active number, and stride in bytes; None counts as the width of all banks."""
+    """Lanes along an axis: their number, how many are active, and their stride in bytes (None if in the same bank)."""
 
     lanes: int
     active: int

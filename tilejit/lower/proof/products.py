@@ -1,4 +1,4 @@
-"""Proof of products: the registers hold the right elements when instructions take them.
+"""Proof of a warp's matrix products: instructions read and write the right elements in registers.
 
 The fragments of instructions follow the PTX ISA; the elements in registers follow the layouts.
 """
@@ -21,9 +21,9 @@ _NONE, _ZERO = -1, -2
 
 
 def prove_products(products: Products, op: TileOp) -> None:
-    """Raise AssertionError unless each warp adds each product of its rows and columns to its sum exactly once.
+    """Raise AssertionError unless each warp adds each product to the right accumulator element exactly once.
 
-    Padding along k counts as 0 in both factors. Other padding contributes to no sum.
+    Padding along k counts as 0 in both A and B. Other padding contributes to no accumulator element.
     """
     regions = list(op.tiles.values())
     n, depth = regions[0].shape[1], regions[1].shape[1]
@@ -40,25 +40,25 @@ def prove_products(products: Products, op: TileOp) -> None:
     span = held[0].shape[1]
     places = np.arange(products.threads)[:, None, None] * span + products.acc
     sums = _tile(np.where(_taken(held[0], products.acc) < 0, _NONE, places), fragments(products)[0])
-    # of shape (warps, instructions, m, k, n): the product of A's (m, k) and B's (k, n), for the sum (m, n)
+    # of shape (warps, instructions, m, k, n): the product of A's (m, k) and B's (k, n), for the accumulator's (m, n)
     acc, sums, a, b = acc[:, :, :, None], sums[:, :, :, None], a[..., None], b[:, :, None]
     counts = np.broadcast_to(sums >= 0, np.broadcast_shapes(sums.shape, a.shape, b.shape))
-    assert (((a == _ZERO) == (b == _ZERO)) | ~counts).all(), "one factor counts as 0 where the other doesn't"
+    assert (((a == _ZERO) == (b == _ZERO)) | ~counts).all(), "one of A and B counts as 0 where the other doesn't"
     counts = counts & (a != _ZERO)
-    assert ((a != _NONE) & (b != _NONE) | ~counts).all(), "a sum takes padding, or a register that holds no element"
+    assert ((a != _NONE) & (b != _NONE) | ~counts).all(), "a product takes padding, or a register without an element"
     assert (a % depth == b // n)[counts].all(), "A and B have different k in the same place"
-    assert (acc // n == a // depth)[counts].all(), "A and the sums have different rows"
-    assert (acc % n == b % n)[counts].all(), "B and the sums have different columns"
+    assert (acc // n == a // depth)[counts].all(), "A and the accumulator have different rows"
+    assert (acc % n == b % n)[counts].all(), "B and the accumulator have different columns"
     every = sums * depth + a % depth
     owned = (held[0] >= 0).reshape(len(acc), -1).sum(1)
     for count, made, added in zip(owned, every, counts, strict=True):
         products_made = np.broadcast_to(made, added.shape)[added]
         assert len(fast_unique(products_made)) == products_made.size, "a product is added twice"
-        assert products_made.size == count * depth, "a sum lacks products"
+        assert products_made.size == count * depth, "an accumulator element lacks products"
 
 
 def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
-    """Return (row, column) of each element of a lane's fragments of the sums, A and B, of shape (lanes, elements).
+    """Return (row, column) of each element of a lane's fragments of acc, A and B, of shape (lanes, elements).
 
     source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... m16n8k16 with floating point type", "... m16n8k32".
     """

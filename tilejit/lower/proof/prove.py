@@ -1,4 +1,4 @@
-"""Proof that a plan carries out its operation; this module proves moves, and dispatches the other kinds."""
+"""Proof that a plan carries out its operation. This module proves `Moves` and delegates the other kinds of moves."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def prove(plan: Plan, op: TileOp) -> None:
 
     Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
     of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
-    are aligned. A product adds each pair of factors to its sum once. A reduction combines each element of a result
-    once, in order if that matters.
+    are aligned. A matrix product adds each product of elements of A and B to its accumulator element once. A reduction
+    combines each element of a result once, in order if that matters.
     """
     match plan.moves():
         case Products() as products:
@@ -112,7 +112,6 @@ def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None)
 
 
 def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
-    """Drop moves of padding, whose contents have no meaning."""
     kept = np.ones(len(thread), bool)
     for k, side in enumerate(sides):
         if side.region.buffer.slots:
@@ -121,7 +120,7 @@ def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tup
 
 
 def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
-    """Return the element of `side`, as numbered by `held`, for each element of the destination.
+    """Return the element of `side`, as returned by `held`, for each element of the destination.
 
     leads: True if the dimensions of `side` are the destination's first ones; otherwise they broadcast.
     """
@@ -167,7 +166,7 @@ def _accesses(moves: Moves, number: int) -> list[JointAccess]:
         return joint
     if not moves.steps[number]:
         return [JointAccess(number, places, width=1, align=1)]
-    # a vector of any width is accessed by powers of two, the widest first, each aligned to its size
+    # a vector of any width is accessed in parts of powers of two, the widest first, each aligned to its size
     widths = 1 << (np.frexp(moves.width)[1] - 1)
     return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in fast_unique(widths)]
 

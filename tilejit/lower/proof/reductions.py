@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 def prove_reductions(reductions: Reductions, op: TileOp) -> None:
-    """Raise AssertionError unless each place of the destination combines all of its elements once."""
+    """Raise AssertionError unless each result is written to all of its places and combines all of its elements once."""
     dst, src = op.region("dst"), op.region("src")
     threads = len(reductions.taken)
     held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
@@ -33,7 +33,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless each place of each destination combines its elements once, in row-major order."""
+    """Raise AssertionError unless results are in all their places and combine each element once, in row-major order."""
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]

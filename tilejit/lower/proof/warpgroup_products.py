@@ -1,4 +1,4 @@
-"""Proof of a warpgroup's products: sums and factors agree in rows, columns and k, each once.
+"""Proof of a warpgroup's matrix products: accumulator, A and B agree in rows, columns and k, each product once.
 
 The addresses that an instruction reads follow the PTX ISA, from descriptors; their contents follow the layouts.
 source: PTX ISA, "Shared Memory Matrix Layout", "Matrix Descriptor Format", "Strides", "Swizzling Modes"; "Register
@@ -25,7 +25,7 @@ _FIELD = 0x3FFF
 
 
 def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
-    """Raise AssertionError unless each product of rows and columns is added to its sum exactly once."""
+    """Raise AssertionError unless each product is added to the right accumulator element exactly once."""
     acc, a, b = op.region("acc"), op.region("a"), op.region("b")
     (rows, columns), depth = acc.shape, a.shape[1]
     sums = _held(acc, products.acc, _sums(products.n))
@@ -34,8 +34,8 @@ def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
     for elements, name in ((sums, "acc"), (left, "a"), (right, "b")):
         assert (elements >= 0).all(), f"an instruction takes an element that isn't in {name}"
     row, column = _along(sums // columns, 2, "rows"), _along(sums % columns, 1, "columns")
-    assert (_along(left // depth, 2, "rows") == row).all(), "A and the sums have different rows"
-    assert (_along(right % columns, 2, "columns") == column).all(), "B and the sums have different columns"
+    assert (_along(left // depth, 2, "rows") == row).all(), "A and the accumulator have different rows"
+    assert (_along(right % columns, 2, "columns") == column).all(), "B and the accumulator have different columns"
     k = _along(left % depth, 1, "k")
     assert (_along(right // columns, 1, "k") == k).all(), "A and B have different k in the same place"
     added = np.zeros((rows, columns, depth), np.uint8)
@@ -52,7 +52,7 @@ def _along(numbers: Array, axis: int, what: str) -> Array:
 
 
 def _sums(n: int) -> tuple[Array, Array]:
-    """Return (row, column) of each element of a thread's sums, of shape (threads, elements)."""
+    """Return (row, column) of each accumulator element of a thread, of shape (threads, elements)."""
     thread, i = np.indices((_THREADS, _ROWS * n // _THREADS))
     return _row(thread) + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (thread % 4) + i % 2
 
@@ -97,7 +97,7 @@ def _factor(
 
 
 def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: int) -> Array:
-    """Return the address of each element of a factor. shape: (M or N, k). size: bytes of an element."""
+    """Return the address of each element of A or B. shape: (M or N, k). size: bytes of an element."""
     start, lbo, sbo = (16 * (descriptor >> bit & _FIELD) for bit in (0, 16, 32))
     mode = descriptor >> 62
     width = (16 << (4 - mode if mode else 0)) // size

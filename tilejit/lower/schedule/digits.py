@@ -20,10 +20,10 @@ from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 
 @lean(frozen=True, slots=True)
 class Digit:
-    """One mixed-radix digit of an index into a space."""
+    """One mixed-radix digit of an index into a `views.Space`."""
 
     extent: int
-    #: the dimension of the space to which the digit belongs; None if it merges digits not consecutive in one dimension
+    #: the digit's dimension of the space; None if it merges digits that aren't consecutive in one dimension
     dim: int | None
     #: the increment of the index in that dimension per step of the digit
     weight: int
@@ -86,7 +86,7 @@ def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 
 def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
-    """Merge neighboring digits that are contiguous in every operand, but no dimension in `edges` with another."""
+    """Merge adjacent digits that are contiguous in every operand, but no dimension in `edges` with another one."""
     run: list[Digit] = []
     for digit in digits:
         while run and _continues(run[-1], digit, edges):

@@ -1,8 +1,7 @@
 """The order in which a function that needn't be commutative combines elements.
 
-The digits of the elements' row-major index are combined one at a time, fastest first. So neighbors are combined, and
-the elements of the lower of two values precede those of the higher. A row of 1024 over 128 threads with 2 times 4
-elements each:
+The digits of the elements' row-major index are combined one at a time, fastest first, so that the elements of the lower
+of two values directly precede those of the higher. A row of 1024 over 128 threads with 2 times 4 elements each:
 
     digit     half 2         warp 4       lane 32         element 4
     weight    512            128          4               1
@@ -11,7 +10,7 @@ elements each:
 
     registers   a balanced tree in each thread
     lanes       bit by bit, from the smallest distance up: two lanes exchange their values and both combine them
-    members     through shared memory: every thread reads all values of its results and combines them as a tree
+    members     through shared memory: every thread reads all values of its results and combines them in a tree
 
 Padding is skipped. The valid elements of a dimension come first, so a partial result is valid if its first element is,
 and only the higher of two partial results must be tested.
@@ -166,7 +165,7 @@ class FoldOrder:
     def _among(
         self, values: Mapping[Key, T], steps: FoldSteps[T], span: tuple[int, int], thread: Expr
     ) -> Mapping[Key, T]:
-        """Combine values through shared memory. span: (first, end) of the steps that are combined."""
+        """Combine values through shared memory. span: indices (first, end) of the steps that are combined."""
         gathered = steps.gathered(list(values.values()), self._gathering(span, thread))
         left = {}
         for key, every in zip(values, gathered, strict=True):
@@ -190,7 +189,7 @@ class FoldOrder:
         """Combine all values of one digit in a balanced tree.
 
         at: index of the first value's first element in each dimension, without the thread's contribution.
-        end: the first step that adds to the thread's contribution; by default `done` + 1.
+        end: index of the first step that adds to the thread's contribution; by default `done` + 1.
         """
         step = self.steps[done]
         level = [(value, k) for k, value in enumerate(run)]
@@ -211,7 +210,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return whether index `at`, plus the thread's part from step `done` on, isn't padding along a reduced axis."""
+        """Return the condition that `at` plus the thread's part after `done` steps isn't padding of a reduced axis."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
@@ -221,7 +220,7 @@ class FoldOrder:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # rounding up to a multiple of a divisor of the index keeps the result; neighbors then often share a limit
+            # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond

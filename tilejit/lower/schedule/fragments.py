@@ -39,7 +39,7 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 class Depth:
     """The indices along k of the elements in an instruction's registers."""
 
-    #: extent of k; indices from it on are padding
+    #: the extent of k; indices from this one on are padding
     count: int
     #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]
@@ -51,13 +51,13 @@ class Depth:
 
     @staticmethod
     def of_one(form: Mma) -> Depth:
-        """Return the depth of products with k of extent 1, as if an instruction's elements were in the order of k."""
+        """Return the `Depth` of products with k of extent 1, as if an instruction's elements were in the order of k."""
         digit = partial(Digit, dim=_K, strides=tuple((name, 0) for name in _LANES))
         lanes = replace(digit(_T[1], weight=form.pack), strides=tuple((name, Thread(_T[0])) for name in _LANES))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
-        """Yield (least, greatest) k over all lanes for each element of a register of one half of instruction `tile`."""
+        """Yield (least, greatest) k over all lanes for each element of a register, in `half` of instruction `tile`."""
         reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
         first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
         for k in range(prod(digit.extent for digit in self.pack)):
@@ -84,7 +84,7 @@ def _worth(value: int, digits: Iterable[Digit]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b"."""
+    """The digits of a product over a warp's registers, in dimensions (m, n, k), for "acc", "a" and "b"."""
 
     #: the digits over instruction tiles, slowest first
     m: DigitSchedule
@@ -130,7 +130,7 @@ def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wante
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """Return the lane distances of a step's bits, none over warps; None if stride or extent isn't a power of two."""
+    """Return the lane distances of a step's bits within a warp; None if stride or extent isn't a power of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -173,7 +173,7 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # an accumulator with an extent of 1, and factors if k is 1, are copied to scratch registers
+    # an accumulator with an extent of 1, and A and B if k is 1, are copied to scratch registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product.among(words), (*rows, *columns, *depth), form)
     if m > 1:
@@ -191,7 +191,7 @@ def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
 
 
 def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> list[Digit]:
-    """Return the digits of a dimension over registers, or raise LayoutError if the two operands disagree on it."""
+    """Return a dimension's digits over registers, or raise LayoutError if the operands distribute it differently."""
     name, x, y = "mnk"[dim], product[first], product[second]
     digits: list[Digit] = []
     for digit in (d for d in product.digits if d.dim == dim):
@@ -208,10 +208,11 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit's threads match: 8 times as far apart in B for lanes along n, else equal, and lanes along k."""
+    """True if a digit is over the same threads in both operands; along n, lanes of B are 8 times as far apart."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
+        # warps can't share k, since their results aren't added up
         return p == q and p.stride < WARP
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
 
@@ -220,7 +221,7 @@ def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, S
     extent, first, second = digit
     p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
-        return f"k is spread over {p} in {x.buffer.name}: each warp has a part of every sum"
+        return f"k is spread over {p} in {x.buffer.name}: each warp has only a part of each dot product"
     return f"{x.buffer.name} and {y.buffer.name} distribute {name} differently: over {p} in one, over {q} in the other"
 
 
@@ -231,13 +232,13 @@ def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tup
     if form.acc_pack == 2 and step != 1:
         name = product["acc"].buffer.name
         raise LayoutError(
-            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; must be 1 apart, in a 32-bit pair"
+            f"a lane's columns 2t and 2t + 1 of {name} are {step} elements apart; must be 1 apart, in a 32-bit register"
         )
     return pair, [d for d in digits if d is not pair]
 
 
 def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[list[Digit], tuple[Digit, ...]]:
-    """Return the digits of k over registers and those over a register's elements, or raise LayoutError."""
+    """Return the digits of k over 32-bit registers and those over a register's elements, or raise LayoutError."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
         at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
@@ -282,7 +283,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
-        return f"{counted(threads // WARP, 'warp')} can't share {rows} rows and {columns} columns in tiles of 16 by 8"
+        return f"{counted(threads // WARP, 'warp')} can't divide {rows} rows and {columns} columns into 16 x 8 tiles"
     shapes = {"acc": (rows, columns), "a": (rows, depth), "b": (depth, columns)}
     among = "" if warps == (1, 1) else f", warps={warps}"
     among += ', scope="warpgroup"' if among and scope == WARPGROUP.name else ""
@@ -292,7 +293,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return warps along (m, n): the accumulator's if possible, else those of the squarest parts; None if none fit."""
+    """Return (warps along m, along n): those of the accumulator if possible, else for the squarest parts, or None."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

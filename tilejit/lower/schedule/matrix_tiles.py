@@ -35,7 +35,7 @@ class Tiles:
 
     #: True if columns are contiguous in memory, not rows
     trans: bool
-    #: elements from one row to the next, or from one column to the next if `trans`
+    #: elements from one row to the next in memory, or from one column to the next if `trans`
     pitch: int
     warps: DigitSchedule
     #: the digits over the tiles of one instruction, slowest first
@@ -83,8 +83,8 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
         )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
     words, pair = _words([d for d in copy.digits if not d.is_spread("registers")], registers)
-    quads = _even_step([d for d in lanes if _thread(d) < _QUAD], memory, "4 neighbouring lanes")
-    rows = _even_step([d for d in lanes if _QUAD <= _thread(d) < WARP], memory, "every fourth lane")
+    quads = _even_step([d for d in lanes if _thread(d) < _QUAD], memory, "4 adjacent lanes")
+    rows = _even_step([d for d in lanes if _QUAD <= _thread(d) < WARP], memory, "lanes that are 4 apart")
     warps = [d for d in lanes if _thread(d) >= WARP]
     trans, pitch = _orientation((rows, quads, _step(pair)), memory)
     reason = misaligned(memory, [pitch, *(d["memory"] for d in (*warps, *words))], ROW)
@@ -156,19 +156,19 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """Return the stride in memory of digits over lanes, or raise LayoutError if they don't have a single stride."""
+    """Return the stride in memory of digits over lanes, or raise LayoutError if they have no single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(
-                f"{which} are {_step(near)} and then {_step(far)} elements apart in {memory.buffer.name}; "
-                "needs one stride",
+                f"the elements of {which} have strides of {_step(near)} and {_step(far)} in {memory.buffer.name}; "
+                "needs a single stride",
                 hint=f"what fits: {memory.buffer.name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
             )
     return _step(digits[0])
 
 
 def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, int]:
-    """Return (trans, pitch) for the strides of a row, two columns and one column, or raise LayoutError."""
+    """Return (trans, pitch) for the strides of rows, of pairs of columns and of columns, or raise LayoutError."""
     rows, quads, pair = steps
     name, bytes_each = memory.buffer.name, memory.buffer.dtype.bytes
     if (quads, pair) == (2, 1):
@@ -178,7 +178,7 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
         _need_pitch("columns", pair, name, bytes_each)
         if quads != 2 * pair:
             raise LayoutError(
-                f"columns of {name} are {pair} elements apart, and every second column {quads}; needs {2 * pair}"
+                f"columns of {name} are {pair} elements apart, and pairs of columns {quads}; needs {2 * pair}"
             )
         return True, pair
     raise LayoutError(
@@ -200,7 +200,7 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
 
 
 def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> tuple[list[Digit], list[Digit]]:
-    """Split the digits over tiles into an instruction's, with the smallest `distance`, and those over instructions."""
+    """Split the digits over tiles into those of an instruction, the smallest by `distance`, and the others."""
     inner: list[Digit] = []
     outer: list[Digit] = []
     for digit in sorted(words, key=distance):

@@ -29,7 +29,7 @@ def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
     raise LayoutError(
         f"{'1 thread owns' if reached == 1 else f'{reached} threads own'} the region of {name}; "
         f"the {scope} has {threads}",
-        hint="take a region that all threads share, or call it on the scope that owns it",
+        hint="take a region of which every thread owns a part, or call the operation on the scope that owns it",
     )
 
 

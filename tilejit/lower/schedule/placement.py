@@ -65,9 +65,9 @@ class Placement:
     region: Region
     #: the region's extents other than 1
     shape: tuple[int, ...]
-    #: the buffer's dimension for each extent
+    #: the buffer's dimension for each extent in `shape`
     places: tuple[int, ...]
-    #: the steps along each dimension, slowest first; their values may include padding
+    #: the steps along each of these dimensions, slowest first; their values may include padding
     dims: tuple[tuple[DigitStep, ...], ...]
     #: terms of the start; in tensor memory one lane has a stride of `TMEM_LANE`
     offsets: tuple[Offset, ...]
@@ -95,7 +95,7 @@ class Placement:
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Return whether a thread moves its elements: all owners of a value load it, the lowest owner stores it."""
+        """Return the condition that a thread moves its elements: all owners load a value, only the lowest stores it."""
         cond: Expr = TRUE
         for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
@@ -133,7 +133,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return a region's placement, or raise LayoutError, e.g. if a wider scope owns it or it cuts a thread's part."""
+    """Return a region's placement, or raise LayoutError, e.g. if threads of a wider scope own it."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -158,7 +158,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Return an element's swizzled offset, or its register; raise LayoutError, e.g. for one spread over threads."""
+    """Return an element's swizzled offset or register; raise LayoutError, e.g. if its buffer is spread over threads."""
     layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
@@ -203,7 +203,7 @@ def extent_of(buffer: Buffer, d: int) -> Expr:
 
 
 def need_slice(placement: Placement) -> None:
-    """Raise LayoutError if a dimension of the region moves along several strides at once."""
+    """Raise LayoutError if the region cuts through parts of its layout, so that a dimension has a `Folded` stride."""
     for dim, steps in zip(placement.places, placement.dims, strict=True):
         for step in steps:
             if isinstance(step.stride, Folded):
@@ -223,13 +223,13 @@ def _begin(folded: Folded) -> str:
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return a global tensor's strides, in elements; None unless its layout is one plain stride per dimension."""
+    """Return a global tensor's strides, in elements; None unless its layout has one plain stride per dimension."""
     layout = buffer.layout
     return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
-    """Return the strides of a global tensor of fixed shape with one plain stride per dimension, else None."""
+    """Return a global tensor's strides if its shape is fixed and each dimension has one plain stride, else None."""
     if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
         return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
@@ -307,7 +307,7 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """Return the iterators of each dimension, with strides along TLane scaled to addresses, or raise LayoutError."""
+    """Return each dimension's iterators, or raise LayoutError. Strides along TLane are multiplied by `TMEM_LANE`."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(buffer.laid_out) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} is laid out as one dimension")
@@ -320,7 +320,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return a region's slots in dimension `d`, with padding if it's known to reach the end, or raise LayoutError."""
+    """Return how many slots a region has in dimension `d`, with padding if it is known to reach the buffer's end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
@@ -336,7 +336,7 @@ def _unit(axis: Axis) -> int:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[DigitStep, ...], list[Offset]]:
-    """Return the steps over [start, start + extent) of a dimension and the start's terms. raises: as `place`."""
+    """Return the steps over [start, start + extent) of a dimension and the start's terms, or raise LayoutError."""
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     if isinstance(start, Const):
@@ -354,7 +354,7 @@ def _whole(group: tuple[Iter, ...], scope: str) -> tuple[DigitStep, ...]:
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
-#: iterators of a part of a dimension and the terms of its start; None if the part moves along several strides at once
+#: iterators of a part of a dimension and the terms of its start; None if the part's stride is `Folded`
 _Window = tuple[tuple[Iter, ...], list[Offset]] | None
 
 
@@ -435,20 +435,20 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """Return the dimensions in which a region may exceed its tensor; () if in bounds by assumption, or not global."""
+    """Return the dimensions in which a region may exceed its tensor; () if it is assumed in bounds, or not global."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])
 
 
 def inside(region: Region, d: int) -> Expr:
-    """Return whether the region is inside its tensor in dimension `d`."""
+    """Return the condition that the region is inside its tensor in dimension `d`."""
     begins = build.greater_equal(build.cast(region.starts[d], int64), 0)
     return build.logical_and(begins, ends_inside(region, d))
 
 
 def ends_inside(region: Region, d: int) -> Expr:
-    """Return whether the region ends inside its tensor in dimension `d`."""
+    """Return the condition that the region ends inside its tensor in dimension `d`."""
     start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
     greatest = facts.bounds(start)[1]
     if facts.is_data(start) if greatest is None else greatest > full_range(int64)[1] - count:

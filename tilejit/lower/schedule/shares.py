@@ -77,7 +77,7 @@ class ResultShares:
 
     @property
     def values(self) -> DigitSchedule:
-        """The digits over the registers of a result, slowest first."""
+        """The digits over the registers that are combined into a result, slowest first."""
         return _values(self)
 
     @property
@@ -94,7 +94,7 @@ class ResultShares:
 
     @property
     def partials(self) -> int:
-        """The number of partials per result that are combined through shared memory; 1 if none are."""
+        """The number of partial results that are combined through shared memory into each result; 1 if none are."""
         return prod(step.extent for step in self.members)
 
     @property
@@ -103,7 +103,7 @@ class ResultShares:
 
     @property
     def apart(self) -> str:
-        """Describe the threads that exchange partials through shared memory, for messages."""
+        """A description, for messages, of the threads that exchange partial results through shared memory."""
         return ", ".join(f"{step.extent} threads {step.threads} apart" for step in self.members)
 
     def each_result(self, operand: str) -> Iterator[int]:
@@ -112,17 +112,17 @@ class ResultShares:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The registers of a result that hold an element in at least one thread, by ascending index."""
+        """The registers combined into a result that hold an element in at least one thread, by ascending index."""
         return _slots(self)
 
     def counts(self, thread: Expr) -> list[Expr]:
-        """Return for each slot whether, in `thread`, it isn't padding along a reduced axis."""
+        """Return for each slot the condition that it isn't padding along a reduced axis in `thread`."""
         counts: list[Expr] = [TRUE] * len(self.slots)
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
                 continue
             index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
-            # rounding up to a multiple of a divisor of the index keeps the result; neighbors then often share a limit
+            # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -142,11 +142,11 @@ class ResultShares:
         return numbered(thread, self._groups)
 
     def member_of(self, thread: Expr) -> Expr:
-        """Return the index of a thread's partial among the partials of a result."""
+        """Return the index of a thread's partial result among those that are combined into a result."""
         return numbered(thread, self.members)
 
     def is_leader(self, thread: Expr) -> Expr:
-        """Return whether a thread is the lowest of those that have the same partials after the shuffles."""
+        """Return the condition that a thread is the lowest of those that the shuffles leave with the same values."""
         lowest = self.tiles["src"].placement.is_mover(thread, loads=False)
         return build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
 
@@ -271,19 +271,20 @@ def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of:
     for digit in tiles.digits:
         if digit.is_folded:
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers without common digits"
+                f"the layouts of {src.buffer.name} and {dst.buffer.name} split a dimension over registers in "
+                "incompatible ways: their extents have no common refinement"
             )
         if _weight(digit, weights) or digit[of] == digit[to]:
             continue
         if digit.is_spread(of) or digit.is_spread(to):
             raise LayoutError(
                 f"{src.buffer.name} and {dst.buffer.name} give dimension {src.dims[_dim(digit)]} to different threads",
-                hint="give the destination the source's layout, the reduced thread axes as replicas",
+                hint="give the destination the source's layout, with the reduced thread axes as replicas",
             )
 
 
 def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
-    """Return the lane distances that shuffles combine, none if a warp is partial, and the other steps over threads."""
+    """Return the distances between lanes for shuffles, () if a warp is partial, and the other steps over threads."""
     if WARP.left_over(threads):
         return (), _slowest_first(spread)
     lanes: list[int] = []

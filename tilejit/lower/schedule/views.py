@@ -127,7 +127,7 @@ class View:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """True only if steps(a + b) = steps(a) + steps(b) for multiples a of `step`, b < `step` and a + b < `count`."""
+        """True only if steps(a + b) = steps(a) + steps(b) whenever a + b < `count`, b < `step` and `step` divides a."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         folded = any(isinstance(stride, Folded) for stride in strides)
@@ -176,10 +176,10 @@ class DigitSchedule:
     def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> DigitSchedule:
         """Return the coarsest digits in which every operand has a single stride per digit.
 
-        A dimension that the operands split without common digits becomes one folded digit.
+        A dimension for which the operands have no common digits becomes one digit with `Folded` strides.
         extents: the space's extents. operands: for each name, the placement, and for each dimension of the space the
         placement's dimension along it, or None if the operand is broadcast.
-        raises: LayoutError if a dimension without common digits is over threads, or a local tile is padded too little.
+        raises: LayoutError if a dimension without common digits is over threads, or a local tile lacks slots.
         """
         digits: list[Digit] = []
         counted: list[int] = []
@@ -278,7 +278,7 @@ class DigitSchedule:
         return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
     def joined(self) -> DigitSchedule:
-        """Merge neighboring contiguous digits, but not across dimensions with padding or edges, which masks test."""
+        """Merge adjacent contiguous digits, but no dimension with padding or edges, which masks test, with another."""
         if len(self.digits) < 2:
             return self
         edges = set(self.space.padded) | {
@@ -317,7 +317,7 @@ class DigitSchedule:
 
 @remembered
 def _chained(view: View) -> tuple[list[int], list[Stride]]:
-    """Return extents and strides of the digits, merged wherever this operand is contiguous."""
+    """Return the extents and strides of the digits, merged wherever this operand is contiguous."""
     extents: list[int] = []
     strides: list[Stride] = []
     for digit, stride in zip(view.digits, view.strides, strict=True):

@@ -1,4 +1,4 @@
-"""Vector widths of memory accesses, and the reasons why wider vectors aren't provable."""
+"""Vector widths of memory accesses, and the reasons why wider vectors can't be proven valid."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def _no_run(schedule: DigitSchedule) -> str:
         if isinstance(layout, Strided) and layout.unit_dim is None:
             return f"no dimension of {name} is known to have stride 1"
         if isinstance(stride, Folded):
-            return f"a dimension of {name} moves along several strides at once, so neighbours aren't contiguous"
+            return f"a dimension of {name} has no constant stride, so adjacent elements aren't contiguous"
         if stride != 1:
-            return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
+            return f"adjacent elements of the fastest dimension are {shown(stride)} elements apart in {name}"
     return "there is only one element"
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why the addresses of `placement` aren't provably multiples of `width` elements, or None."""
+    """Return why vectors of `width` elements of `placement` may be misaligned, or None. strides: between vectors."""
     buffer, swizzle = placement.buffer, placement.swizzle
     bytes_each = buffer.dtype.bytes
     if swizzle is not None and swizzle.chunk < width:
@@ -87,7 +87,7 @@ def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> s
         if isinstance(stride, Thread):
             continue
         if isinstance(stride, Folded):
-            return f"a dimension of {buffer.name} moves along several strides at once"
+            return f"a dimension of {buffer.name} has no constant stride"
         if multiple_of(stride) % width:
             return (
                 f"rows of {buffer.name} start every {shown(stride, bytes_each)} bytes; "

@@ -28,7 +28,7 @@ from .views import View
 
 @lean(frozen=True, slots=True)
 class Edges:
-    """The edges that an operand in memory may pass: those of a global tensor, and of its region if it is padded."""
+    """The edges that accesses to an operand may pass: those of a global tensor, and of its region if it is padded."""
 
     view: View
     #: the buffer's dimensions in which accesses may pass the tensor's edge
@@ -37,7 +37,7 @@ class Edges:
     padded: tuple[int, ...]
     #: the space's dimension along which vectors run; None if there are no digits or vectors span several
     run_dim: int | None
-    #: distance in that dimension between neighbors in a vector
+    #: distance in that dimension between adjacent elements of a vector
     run_step: int
     width: int
     #: True if it is known that no vector straddles an edge
@@ -65,7 +65,7 @@ class Edges:
         return cond
 
     def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
+        """Return the tests for `vectors` vectors per thread. refuted: a condition that is false where they are made."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
@@ -77,18 +77,17 @@ class Edges:
 
     @property
     def without_tensor(self) -> Mask:
-        """The tests for a region that is inside its tensor."""
+        """The tests that remain for a region inside its tensor: those for padding."""
         return Edges.within(self.view, self.width, ())._mask([])
 
     def _mask(self, windows: Sequence[Window]) -> Mask:
-        """Return the mask of some windows, with a window added for each other padded dimension."""
+        """Return the mask of `windows` and of a window for each other padded dimension."""
         open_dims = [dim for dim in self.padded if dim not in [window.dim for window in windows]]
         of_region = [Window(dim, _ZERO, build.const(self.view.space.dims[dim], int32)) for dim in open_dims]
         return Mask((*windows, *of_region), self.run_dim, self.run_step, self.whole)
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """True if it is known that no vector straddles an edge."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
@@ -121,7 +120,7 @@ class Window:
         return low is not None and low >= 0
 
     def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return whether a coordinate, advanced by `step`, passes the test."""
+        """Return the condition that a coordinate, advanced by `step`, passes the test."""
         at = self._at(coordinate, step)
         low = facts.bounds(at)[0]
         if low is not None and low >= 0:
@@ -158,7 +157,7 @@ class Mask:
     whole: bool
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return whether element `step` (first if None) of the vector at `coordinate` is inside the tensor."""
+        """Return the condition that element `step` (first if None) of the vector at `coordinate` passes the tests."""
         cond: Expr = TRUE
         further = step if step is None or self.run_step == 1 else build.mul(step, self.run_step)
         for window in self.windows:
@@ -167,7 +166,7 @@ class Mask:
         return cond
 
     def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
-        """Return whether elements `first` to `last` of a vector are all inside the tensor."""
+        """Return the condition that all elements of a vector from `first` to `last` pass the tests."""
         cond: Expr = TRUE
         for window in self.windows:
             ends: tuple[Expr | None, ...] = (None,)
@@ -197,9 +196,9 @@ _FAR = 1 << 62
 
 
 def _passes_end(view: View, d: int, refuted: Expr) -> bool:
-    """Return whether the false condition `refuted` implies that the region passes its tensor's end in dimension `d`.
+    """True if it follows from the falsity of `refuted` that the region passes its tensor's end in dimension `d`.
 
-    A conjunction over several dimensions or operands, or one that includes a start, implies nothing about one of them.
+    Nothing follows if `refuted` is a conjunction over several dimensions or operands, or with a test of the start.
     """
     return ends_inside(view.placement.region, d) == refuted
 
@@ -211,7 +210,7 @@ def _plain(view: View, d: int, refuted: Expr) -> Window:
         size = build.minimum(size, build.add(start, view.placement.region.counts[d]))
         low, high = facts.bounds(start)
         if low is None or low < 0 or high is None or high > _FAR:
-            # the sum is negative if the region is before the tensor, or on overflow; the test takes it as unsigned
+            # the sum is negative if the region is before the tensor or the sum overflows; the test takes it as unsigned
             size = build.maximum(size, 0)
     return Window(dim, start, size)
 

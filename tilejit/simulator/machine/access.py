@@ -3,11 +3,11 @@
 An instruction nearly always accesses the region that it accessed last, so two tests usually suffice for all threads:
 
     offset = address - start          of each thread, unsigned: addresses before the region become huge
-    OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
+    OR of all offsets <= limit?       every access is inside, since no offset exceeds the OR of all
     OR of all offsets, low bits 0?    every address is aligned
     index  = offset >> shift          into the region's NumPy view
 
-Addresses are examined one by one only if a test fails.
+Addresses are examined individually only if a test fails.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """A callback for loads, stores, atomics and cp.async. lead: bytes of the region before element 0 of its view."""
+    """Observes loads, stores, atomics and cp.async. index: into a view that starts at byte `lead` of the region."""
 
     def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
 
 class Access:
-    """The memory of a chunk, and its memory instructions, each bound to the region that it accessed last."""
+    """Executes a chunk's memory instructions (`sites`), each bound to the region that it accessed last."""
 
     def __init__(
         self, sites: Sequence[Site], memory: AddressMap, lanes: Lanes, findings: Findings,
@@ -59,19 +59,19 @@ class Access:
         self.watched: Watched | None = None
 
     def watch(self, loads: frozenset[int]) -> Watched:
-        """Return the tracker of the memory that the instructions `loads` read; the first call creates it."""
+        """Return the tracker of the memory read by `loads` (indices in `sites`); the first call creates it."""
         if self.watched is None:
             self.watched = Watched(loads)
         return self.watched
 
     def memory_changed(self) -> None:
-        """Record a change of memory or of a barrier's state, other than by a load, store or atomic."""
+        """Record a change of memory or of a barrier's state, other than by a store or atomic."""
         if self.watched is not None:
             self.watched.events += 1
             self.watched.changes += 1
 
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Bind an instruction to the region of the first thread's address. Report and return None if there is none."""
+        """Bind an instruction to the region of its first address; if there is none, report an error and return None."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -92,9 +92,9 @@ class Access:
         return Bound(region, start, limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
-        """Return the instruction's region and, for each executing thread, the index in the region's view.
+        """Return the instruction's binding to a region, and the index in the region's view for each executing thread.
 
-        Return None and the addresses if they are in several regions, or if one is invalid, which is reported.
+        If the addresses are in several regions, or one is invalid (which is reported), return None and the addresses.
         """
         bound = self.bound[number]
         site = self.sites[number]
@@ -194,7 +194,7 @@ class Access:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        """Update the element at each thread's address. The result is the old values if `wanted`, else unspecified."""
+        """Update the element at each thread's address. Return the old values if `wanted`, else an unspecified value."""
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
@@ -220,7 +220,7 @@ class Access:
         return self.checker
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """Return the indices of the threads that access each region, without threads whose address is invalid."""
+        """Return, for each accessed region, the indices of the threads that access it, except at invalid addresses."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
@@ -228,7 +228,7 @@ class Access:
         return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
     def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Call `run(addresses, *operands)` per region; return each thread's result, 0 for an invalid address."""
+        """Call `run(addresses, *operands)` once per region; return each thread's result, 0 for an invalid address."""
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
         positions, group = self.lanes.positions(), self.lanes.group
         for part in self.subsets(number, address):
@@ -242,13 +242,13 @@ class Access:
     def error(
         self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None
     ) -> SimulationError:
-        """Return an error of class `kind` that reads '<first thread> <what>', and describes the instruction."""
+        """Return an error of class `kind`: '<first thread> <what>', then the location of the instruction."""
         threads = np.atleast_1d(positions)
         text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
         return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(threads))
 
     def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
-        """Add a finding that reads '<first thread> <what>', and describes the instruction."""
+        """Add a finding: '<first thread> <what>', then the location of the instruction."""
         threads = np.atleast_1d(positions)
         text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
         self.findings.add(rule, text, pc, None, self.lanes.numbers(threads), threads.size, hint)
@@ -256,13 +256,13 @@ class Access:
     def report_party(
         self, rule: str, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
     ) -> None:
-        """Add a finding that reads '<threads> <what>', after the instruction `other_pc` if that isn't None."""
+        """Like `report`, but name the threads by `Lanes.party`, and append 'after' and the place of `other_pc`."""
         text = f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}"
         text += "" if other_pc is None else f"\nafter\n  {self.places.describe(other_pc)}"
         self.findings.add(rule, text, pc, other_pc, self.lanes.numbers(positions), positions.size, hint)
 
     def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return a value per executing warp or warpgroup (`size`); raise SimulationError if threads of one differ."""
+        """Return a value per warp or warpgroup of `size` threads; raise SimulationError if threads' values differ."""
         table = self.lanes.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:
@@ -277,7 +277,7 @@ class Access:
         return table[:, 0]
 
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
-        """Return True, after a report, if an address is misaligned."""
+        """Report misaligned addresses; return True if there are any."""
         actual = self.actual(site, address)
         width = 1 << site.shift
         wrong = np.flatnonzero(actual & np.uint64(width - 1))
@@ -322,7 +322,7 @@ class Access:
         self.report("bounds", self.lanes.positions()[outside], what, site.pc)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
-        """Return the rank of the other CTA of the cluster whose shared memory a thread addresses, or None.
+        """Return the rank of the other CTA whose shared memory an executing thread (index `at`) addresses, or None.
 
         offset: the address relative to the thread's own CTA.
         """
@@ -338,18 +338,18 @@ class Access:
 
 
 class Watched:
-    """The bytes that deciding loads have read.
+    """The bytes read so far by the loads that determine the control flow of loops.
 
-    loads: the memory instructions whose results decide whether a loop continues.
-    events: incremented when a deciding load reads new bytes, and by each access that may have changed such bytes.
-    changes: incremented by each access that changed memory, and by `Access.memory_changed`.
+    loads: the indices of these memory instructions.
+    events: incremented when one of them reads a new byte, and when a byte that they have read may have changed.
+    changes: incremented when memory or a barrier's state has changed.
     """
 
     def __init__(self, loads: frozenset[int]) -> None:
         self.loads = loads
         self.events = 0
         self.changes = 0
-        # by the region's id, which stays unique while the chunk runs
+        # keyed by `id(region)`, which is unique while the chunk runs
         self.marks: dict[int, NDArray[np.bool_]] = {}
 
     def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:
@@ -364,11 +364,11 @@ class Watched:
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # in an equal state, a deciding atomic that changed nothing changes nothing again; a store may change something
+        # if the state recurs, an atomic in `loads` that changed nothing changes nothing again; another access may
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 
 
 def places(bound: Bound, index: NDArray[Any], site: Site) -> NDArray[np.int64]:
-    """Return the bytes of elements, as offsets in the region's memory."""
+    """Return the offsets, in the region's memory, of the bytes of each element: one row per element."""
     return bound.lead + (index << site.shift)[:, None] + np.arange(1 << site.shift)

@@ -26,12 +26,12 @@ _ONE_BY_ONE: dict[str, Callable[..., int]] = {
     "inc": lambda old, bound: 0 if old >= bound else old + 1,
     "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
 }
-# the number of scalar updates that take as long as one vectorized step
+# the number of scalar updates (`_one_by_one`) that take as long as one vectorized step
 _STEP_THREADS = 80
 
 
 def step(op: str) -> Update:
-    """Return the function (old values, operands) → new values of `op`, such as "add.u32", for distinct elements."""
+    """Return a function (old values, operands) → new values, which applies `op`, such as "add.u32", elementwise."""
     name, _, t = op.partition(".")
     if name == "exch":
         return lambda old, v: v[0].astype(old.dtype)
@@ -52,7 +52,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Apply `op` to `view[index]`, thread by thread. Return the old values; None is possible unless `wanted`."""
+    """Apply `op` to `view[index]`, thread by thread. Return the old values or, unless `wanted`, possibly None."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -90,7 +90,7 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
 
 
 def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a stable argsort, by 16-bit digits if two suffice: NumPy sorts such integers 4 to 10 times as fast."""
+    """Return a stable argsort, if possible by one or two 16-bit keys, which NumPy sorts 4 to 10 times as fast."""
     least = index.min()
     span = int(index.max() - least)
     if span == 0:
@@ -107,7 +107,7 @@ def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
 class _Runs:
     """Threads sorted by the element that they update; the threads that update one element form a run.
 
-    order: the sorted threads. starts, lengths, places: each run's first index in `order`, length and element.
+    order: the sorted threads. starts, lengths, places: each run's start in `order`, its length, its element's index.
     """
 
     def __init__(self, order: Array, place: Array, first: Array) -> None:
@@ -123,7 +123,7 @@ class _Runs:
         return result
 
     def spread(self, values: Array) -> Array:
-        """Repeat the value of each run for its threads; a single run's value is returned as is, to broadcast."""
+        """Repeat the value of each run for its threads; return a single run's value as is, since it broadcasts."""
         return values if values.size == 1 else np.repeat(values, self.lengths)
 
 
@@ -169,11 +169,11 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1."""
+    """Apply inc or dec to runs whose threads have equal bounds: count modulo bound + 1."""
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
-    # a number above its bound wraps in the first step
+    # an initial value above the bound wraps in the first step
     inside = np.where(begin > bound, last, begin)
     counts = runs.spread(inside) + forward * ranks(runs.lengths)
     old = counts % runs.spread(bound + 1)
@@ -183,7 +183,7 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Update by cas if all threads of a run expect the same value: storing a different one makes the rest fail."""
+    """Apply cas to runs whose threads expect equal values: once a thread stores a different value, the rest fail."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     ends = runs.starts + runs.lengths
@@ -213,7 +213,7 @@ def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: 
 
 
 def _by_rank(function: Update, view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
-    """Update in as many vectorized steps as the longest run has threads; within a step the elements are distinct."""
+    """Update in vectorized steps: step i applies the i-th update of each run, so its elements are distinct."""
     # longest first, so the runs that are still active in a step form a prefix
     longest_first = np.argsort(-runs.lengths, kind="stable")
     starts, places = runs.starts[longest_first], runs.places[longest_first]

@@ -1,7 +1,7 @@
 """The sixteen barriers of a CTA: arrivals, and the release of the waiting threads.
 
-Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction; it
-is an error if some of them have exited or wait elsewhere.
+Exited threads don't count (PTX ISA, "exit"). All threads of a warp must execute an aligned barrier instruction
+together: it is an error if the barrier completes without some of them, even if these have exited.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .access import Access
 from .lanes import WARP, Index
 
 Result = tuple[int, str] | None
-# (next block, positions or None for all threads, register for the result, result)
+# (next block, positions or None for all threads, slot and dtype of the result's register or None, result)
 Released = tuple[int, Index | None, Result, Any]
 
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: False for bar.arrive."""
+    """Threads that arrived at one barrier instruction. waits: False for bar.arrive. value: their votes in bar.red."""
 
     block: BasicBlock
     positions: Index
@@ -40,12 +40,12 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """True if the arrival includes any of these threads: bar.arrive doesn't wait, so they may arrive again."""
+        """True if the arrival includes any of these threads; bar.arrive doesn't wait, so a thread may arrive again."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
 class Barriers:
-    """The barriers of a chunk's CTAs, by number. waiting: the arrivals. phase_orders: the checks of their order."""
+    """The barriers of a chunk's CTAs. waiting: number → pending arrivals. phase_orders: number → check of arrivals."""
 
     def __init__(self, access: Access, alive: NDArray[np.bool_]) -> None:
         self.access = access
@@ -59,10 +59,10 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register arrivals; return the released threads.
+        """Record arrivals; return the released threads.
 
-        raises: SimulationError for bad operands; DivergenceError for an aligned barrier that completes without some of
-            a warp's living threads.
+        raises: SimulationError for bad operands; DivergenceError if an aligned barrier completes while living threads
+            of an arriving warp are missing.
         """
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
@@ -92,7 +92,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Add an arrival, or extend an earlier one at the same instruction: lanes of a warp may arrive separately."""
+        """Add an arrival, or merge it into one at the same instruction, since lanes of a warp may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
@@ -108,10 +108,10 @@ class Barriers:
             earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
     def complete(self) -> list[Released]:
-        """Complete the barriers of CTAs at which all expected threads have arrived; return the released threads."""
+        """Complete each CTA's barriers at which all expected threads have arrived; return the released threads."""
         released: list[Released] = []
         for number in list(self.waiting):
-            # CTAs may be at instructions with different counts; within a CTA the counts must be equal
+            # CTAs may use the barrier with different thread counts; within a CTA, counts must be equal
             for count in dict.fromkeys(a.count for a in self.waiting[number]):
                 released.extend(self.complete_one(number, count))
         return released
@@ -150,7 +150,7 @@ class Barriers:
         return self.release(number, count, full)
 
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Report threads that arrive twice in a phase, or that nothing orders after the previous phase."""
+        """Report threads that arrive twice in a phase, or whose arrival isn't ordered after the previous phase."""
         if number not in self.phase_orders:
             self.phase_orders[number] = PhaseOrder(order, self.access.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
@@ -162,14 +162,14 @@ class Barriers:
         self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
-        """Report that more threads have arrived than the phase expects: which of them complete it is undefined."""
+        """Report more arrivals than the phase expects, since it is undefined which of them complete it."""
         positions = arrival.positions[excess[self.lanes.full["chunk_cta"][arrival.positions]]]
         what = f"arrived at barrier {number}, at which more threads have arrived than the {count} "
         what += "that its phase expects"
         self.access.report_party("barrier", positions, what, arrival.block.end_pc, hint=HINT)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask of the threads for which `here` contains all living threads of their warp."""
+        """Return a mask of the threads whose warp has all its living threads in `here`."""
         warp = self.lanes.full["chunk_warp"]
         missing = np.bincount(warp[self.alive & ~here], minlength=self.lanes.ctas * self.lanes.warps_per_cta)
         result: NDArray[np.bool_] = missing[warp] == 0
@@ -198,7 +198,7 @@ class Barriers:
         return released
 
     def votes(self, arrivals: list[Arrival], ctas: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the number of votes, and of votes that are true, in the bar.red of each CTA."""
+        """Return the number of votes in the bar.red of each CTA, and the number of votes that are true."""
         cta = self.lanes.full["chunk_cta"]
         total = np.zeros(ctas, np.int64)
         yes = np.zeros(ctas, np.int64)
@@ -209,7 +209,7 @@ class Barriers:
         return total, yes
 
     def synchronize(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
-        """In the CTAs of `full`, order the arrivals' earlier events before the later events of the waiting threads."""
+        """In the CTAs in `full`, order the arriving threads' earlier events before the waiting threads' later ones."""
         if self.order is None:
             return
         ctas = np.flatnonzero(full)
@@ -232,9 +232,9 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Raise DivergenceError if threads of an arrival's warps that have not exited are missing.
+        """Raise DivergenceError if an arrival in the CTAs in `full` lacks living threads of its warps.
 
-        If all missing threads have exited, report a finding: a run that collects findings continues, as a GPU does.
+        If it lacks only exited threads, add a finding instead: a run that collects findings continues, as a GPU does.
         """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)
@@ -278,7 +278,7 @@ class Barriers:
         return lines
 
     def report(self, others: str) -> NoReturn:
-        """Raise DeadlockError or DivergenceError about the waiting threads. others: text about other threads."""
+        """Raise DeadlockError or DivergenceError about the waiting threads. others: a last line, "" for none."""
         lines = self.describe_waiting()
         if others:
             lines.append(others)
@@ -294,7 +294,7 @@ class Barriers:
 
 
 def combined(op: str, total: NDArray[np.int64], yes: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the result of bar.red in each CTA, from its numbers of votes and of votes that are true."""
+    """Return the result of bar.red in each CTA. total: its number of votes. yes: its number of true votes."""
     if op == "popc":
         return yes.astype(np.uint32)
     return yes == total if op == "and" else yes > 0

@@ -1,7 +1,7 @@
-"""TMA copies: boxes of tensors and runs of bytes between global and shared memory, as asynchronous operations.
+"""TMA: asynchronous copies of boxes of tensors, and of contiguous bytes, between global and shared memory.
 
-A load reports its bytes to an mbarrier. The stores of a thread form groups (commit), which complete in order; a wait
-lasts until all but the newest groups have read their sources, or have completed.
+A load reports its bytes to an mbarrier. The stores of a thread form groups (commit_group), which complete in order;
+wait_group waits until all but the newest groups have completed or, with .read, have read their sources.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk", "cp.async.bulk.tensor",
 "cp.async.bulk.commit_group", "cp.async.bulk.wait_group".
@@ -40,7 +40,7 @@ SHARES_HINT = (
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store. group: its bulk group, counted per thread. event, landed: the events of its issue and its delivery."""
+    """A store. group: its bulk group's index in the thread. event, landed: the events of its issue and delivery."""
 
     operation: Operation
     group: int
@@ -59,12 +59,12 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed: the number of groups that each thread has committed. read: the number of those whose sources it knows
-    to be read.
-    stores: each thread's stores whose completion it hasn't waited for.
+    committed, read: the number of groups that each thread has committed, and has waited for with or without .read.
+    stores: position of a thread → its stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
 
-    The agent ("reads", i) reads the sources of the stores of the CTA's thread i; ("stores", i) writes their targets.
+    Of the agents (`checks.agents`), ("copies", address) carries out all loads that signal the barriers at an address,
+    ("reads", i) reads the sources of the stores by thread i of a CTA, and ("stores", i) writes their targets.
     """
 
     def __init__(self, access: Access, operations: Operations, mbarriers: MBarriers, far: FarArrivals) -> None:
@@ -87,7 +87,7 @@ class BulkCopies:
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
     ) -> None:
-        """Start a TMA load per executing thread and receiver. mask: receivers by rank; None for its own CTA."""
+        """Start a TMA load per executing thread and receiving CTA. mask: a bit per rank; None for the thread's CTA."""
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -116,7 +116,7 @@ class BulkCopies:
             self.issue_store("TMA store", position, shared.part(run.which), run.part(run.which))
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
-        """Raise OutOfBoundsError if a stored box begins before the tensor; a loaded box may (measured on an H100)."""
+        """Raise OutOfBoundsError if a stored box begins before the tensor. Loaded boxes may (measured on an H100)."""
         for axis, first in enumerate(coordinates):
             if first < 0:
                 what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
@@ -151,7 +151,7 @@ class BulkCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
-        """cp.async.bulk.wait_group: wait for all but each thread's `newest` groups; if `read`, only for their reads."""
+        """cp.async.bulk.wait_group: wait for all but each thread's last `newest` groups; if `read`, for their reads."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])
@@ -174,10 +174,7 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies that may still access shared memory of exiting threads' CTAs.
-
-        alive: mask of the chunk's threads that have not exited.
-        """
+        """Report copies that may still access shared memory of exiting threads' CTAs. alive: mask of living threads."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
@@ -191,7 +188,7 @@ class BulkCopies:
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """Return the loads into a CTA that no thread of it knows to be complete; without checks, those in flight."""
+        """Return loads into a CTA that none of its threads knows to be complete; without checks, those in flight."""
         flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
         if agents is None:
@@ -199,11 +196,11 @@ class BulkCopies:
         return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
 
     def check_stores_read(self, positions: Index) -> None:
-        """Report exiting threads that haven't waited for their stores to read the sources."""
+        """Report exiting threads that haven't waited until their stores have read their sources."""
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
-                hint = "wait with cp.async.bulk.wait_group.read 0 before exiting, which releases shared memory"
+                hint = "wait with cp.async.bulk.wait_group.read 0 before exiting: exiting CTAs free their shared memory"
                 what = f"exits before its {unread[0].what} was waited for"
                 self.access.report("in-flight", position, what, unread[0].pc, hint)
 
@@ -309,17 +306,17 @@ class BulkCopies:
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
     ) -> AddressRun:
-        """Return the elements of a box that are inside the tensor, for a store rounded up to whole 16-byte chunks.
+        """Return the elements of a box that are inside the tensor; for a store, also those in the same 16-byte chunks.
 
         Measured on an H100: if a row ends within a chunk, stores write the whole chunk, and loads read 0 past the end.
-        raises: MisalignedError if the box doesn't begin at a chunk.
+        raises: MisalignedError if the box begins within a chunk.
         """
         shape = encoded.shape
         begins = coordinates[0] * shape.element_bytes
         if begins % CHUNK_BYTES:
             what = (
-                f"copies a box that begins at element {coordinates[0]} of its rows, {begins} bytes from their start, "
-                f"which is not a multiple of {CHUNK_BYTES}"
+                f"copies a box that begins at element {coordinates[0]} of the tensor's rows, {begins} bytes from their "
+                f"start, which is not a multiple of {CHUNK_BYTES}"
             )
             hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
             raise self.access.error(MisalignedError, position, what, site.pc, hint)
@@ -357,7 +354,7 @@ class SharedBox:
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
-        """Return the corresponding box of the first CTA. rank: of this box's CTA among those that share the copy."""
+        """Return the corresponding box of the first CTA. rank: the index of this box's CTA among the receivers."""
         coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
         is_exact = all(c in _EXACT for c in self.coordinates)
         to = self.to - rank * share.bytes
@@ -370,19 +367,20 @@ class SharedBox:
 
     @property
     def region(self) -> str:
-        """Text like 'A from (0, 128) on', in the order of the array's dimensions."""
+        """A description such as 'A from (0, 128) on', in the order of the array's dimensions."""
         axes = self.map.axes or range(len(self.coordinates))[::-1]
         starts = [str(start) for _, start in sorted(zip(axes, self.coordinates, strict=False))]
         return f"{self.map.name or 'an array'} from ({', '.join(starts)}) on"
 
 
 class Shares:
-    """Checks of multicast copies that are split between CTAs: all must copy parts of one region to one place.
+    """Checks that CTAs that share a multicast copy all copy parts of one region to one destination.
 
-    Each box implies the region: the start of the box minus the offset of its CTA's part from the first CTA's. If
-    regions or places differ, every CTA receives a mixture, which a GPU doesn't report.
+    Each box implies where the region begins: at the start of the box minus the offset of its CTA's part from the first
+    CTA's. If regions or destinations differ, every CTA receives a mixture, which a GPU doesn't report.
 
-    copied: (CTA, barrier address) → place → rank of the copying CTA → box. A copy's receivers share one dictionary.
+    copied: (receiving CTA, barrier address) → destination → index of the copying CTA among the receivers → box. All
+    receivers of a copy have the same inner dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:
@@ -390,9 +388,9 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box if its map has a `share` and `ctas` include its own.
+        """Record a box if its map has a `share` and its CTA is among the receivers `ctas`.
 
-        Report it if an earlier box for the same place implies another region.
+        Report it if an earlier box for the same destination implies another region.
         """
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
@@ -410,7 +408,7 @@ class Shares:
             self.report("regions", mine, other)
 
     def finish(self, barrier: MBarrier, ctas: Index) -> None:
-        """Report, at the end of a phase, a place to which not all sharing CTAs have copied a part."""
+        """Report, at the end of a phase, a destination to which not all sharing CTAs have copied a part."""
         for cta in ctas.tolist() if self.copied else ():
             copied = self.copied.pop((cta, barrier.address), {})
             sharing = {rank for there in copied.values() for rank in there}

@@ -1,7 +1,7 @@
 """Clusters of CTAs: addresses in distributed shared memory, and the cluster barrier.
 
-Bits 24 and up of a shared address are the rank of a CTA; the lower bits are the offset in its shared memory, which is
-the same for a variable in all CTAs. An access to the thread's own CTA uses only the offset.
+The bits of a shared address from 24 on are the rank of a CTA; the lower bits are the offset in its shared memory. A
+variable has the same offset in all CTAs. Accesses to a thread's own CTA are simulated with the offset alone.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
 Communication Instructions: barrier.cluster".
@@ -38,13 +38,14 @@ class Clusters:
         self.places = access.places
         self.home = lanes.full["chunk_cta"] // lanes.ranks
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        #: per thread, -1 if none: the phase of an arrival without a wait, the last arrival, and the wait that blocks it
+        #: per thread, -1 if none: the phase of an arrival not yet waited for; the instructions of the last arrival, and
+        #: of the wait at which the thread is blocked
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
         #: a wait acquires only the releases into the last completed phase
         self.releases = Releases()
 
     def own(self, offset: Any) -> Any:
-        """Return the address, in each thread's own CTA, of the variable at `offset`."""
+        """Return the address of the variable at `offset` in each thread's own CTA."""
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
@@ -52,12 +53,12 @@ class Clusters:
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """Return a generic address without the CTA's rank; one outside shared memory is returned unchanged."""
+        """Like `offset`, for generic addresses; addresses outside shared memory don't change."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: return the corresponding address in the CTA `rank`; raise OutOfBoundsError if there is no such CTA."""
+        """mapa: return the corresponding address in the CTA of rank `rank`; raise OutOfBoundsError if there is none."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
@@ -89,7 +90,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, first in its block. raises: Blocked with the threads whose phase is incomplete."""
+        """barrier.cluster.wait, which begins its block. raises: Blocked for the threads whose phase is incomplete."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
@@ -121,7 +122,7 @@ class Clusters:
         self.access.report_party("barrier", positions, what, pc, other, hint)
 
     def describe_waits(self) -> list[str]:
-        """Describe the waiting and the missing threads of the first cluster in which threads wait; count the others."""
+        """Describe the waiting and missing threads of the first cluster with waiting threads; count other clusters."""
         waiting = np.flatnonzero((self.blocked >= 0) & self.alive)
         if not waiting.size:
             return []

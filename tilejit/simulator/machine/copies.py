@@ -28,7 +28,7 @@ from .memory import ELEMENTS, Bound, MemoryRegion
 class CopySide:
     """The reads, or the writes, of a batch of copies in one region.
 
-    at: indices of the copies in the batch. index: the element of `view` that each copy accesses.
+    at: indices of the copies in the batch. index: the index in `view` of the element that each copy accesses.
     cells: the accessed cells of the region's shadow, one row per copy; None if the region isn't checked.
     """
 
@@ -49,7 +49,7 @@ class Batch:
     positions: Index
     #: each copy's thread, by number in the grid from 1
     threads: NDArray[np.uint64]
-    #: the number of each copy's group in its thread
+    #: the index of each copy's group among those of its thread
     groups: Index
     data: NDArray[Any]
     targets: list[CopySide]
@@ -71,9 +71,9 @@ class AsyncCopies:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async. target, source, single: the memory instructions that write, read, and read single bytes.
+        """cp.async. target, source, single: indices of the memory instructions that write, read, and read single bytes.
 
-        kept: the number of bytes that each thread copies from the source, padded with zeros; None for all.
+        kept: the number of bytes that each thread copies; the rest of its target is zeroed. None: it copies all bytes.
         """
         lanes = self.lanes
         site = self.access.sites[target]
@@ -101,7 +101,7 @@ class AsyncCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int) -> None:
-        """cp.async.wait_group: complete all but the `newest` groups of each thread."""
+        """cp.async.wait_group: complete all but the last `newest` groups of each thread."""
         positions = self.lanes.positions()
         self.complete[positions] = np.maximum(self.complete[positions], self.committed[positions] - newest)
         for batch in self.pending:
@@ -115,9 +115,9 @@ class AsyncCopies:
         self.wait(0)
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
-        """Yield (copies, region, element index) for each region that holds addresses of `copies`.
+        """Yield (copies, binding, element indices) for each region that holds addresses of `copies`.
 
-        The executing lanes must be the threads of `copies`. In each iteration, they are the yielded copies' threads.
+        The threads of `copies` must be executing. In each iteration, only the threads of the yielded copies are.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:
@@ -138,12 +138,12 @@ class AsyncCopies:
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
-        """Read only the first `kept` bytes of each source. raises: SimulationError if `kept` exceeds the copy."""
+        """Read only the first `kept` bytes of each source. raises: SimulationError if that exceeds the copy's size."""
         site = self.access.sites[source]
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
         if over.size:
-            what = f"copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy"
+            what = f"copies {int(kept[over[0]])} bytes to a target of {width}: the source can't be larger than the copy"
             raise self.access.error(SimulationError, batch.positions[over], what, site.pc)
         whole = np.flatnonzero(kept == width)
         if whole.size:
@@ -165,7 +165,7 @@ class AsyncCopies:
                 batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
-        """Check and record the executing threads' reads. Return their shadow cells, or None if unchecked."""
+        """Check and record the executing threads' reads. Return their cells, or None if the region isn't checked."""
         if bound.region.shadow is None:
             return None
         checker = self.access.checker_()
@@ -192,7 +192,7 @@ class AsyncCopies:
 
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
-    """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per thread."""
+    """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per copy."""
     shadow: Shadow = region.shadow
     x = checker.access(region, index, site)
     cells = x.cells

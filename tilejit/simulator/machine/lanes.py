@@ -53,8 +53,9 @@ class Lanes:
     """The threads of CTAs first … first+ctas-1, CTA by CTA, and the group of them that is executing.
 
     CTAs are numbered cluster by cluster, and by rank within a cluster, x fastest. A chunk consists of whole clusters.
-    group: positions in the chunk of the executing threads, ascending, or None for all of them.
-    cluster: CTAs along x, y and z; ranks: their product.
+    group: positions in the chunk of the executing threads, ascending, or None for all of them. n: their number.
+    cluster: a cluster's number of CTAs along x, y and z. ranks: the product of these.
+    full: name → array with one element per thread of the chunk; "gid" is the thread's number in the grid, from 1.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Lanes:
         return bool(self.cache["whole"])
 
     def warps(self) -> Index:
-        """Return the warps, whole or not, of the executing threads."""
+        """Return the indices in the chunk of the warps that have executing threads."""
         warp = self.get("chunk_warp")
         return warp.reshape(-1, WARP)[:, 0] if self.whole_warps() else fast_unique(warp)
 
@@ -161,13 +162,13 @@ class Lanes:
         return (gid - 1) // self.threads
 
     def describe(self, gid: int) -> str:
-        """Return text like 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a thread number in the grid, from 1."""
+        """Describe a thread, as in 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)'."""
         thread = (gid - 1) % self.threads
         cta = self.cta_coordinates(self.cta_of(gid))
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Describe the threads in the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
+        """Describe threads of the first one's CTA, as 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
@@ -179,12 +180,12 @@ class Lanes:
         return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
 
     def describe_some(self, positions: Index) -> str:
-        """Return text like 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
+        """Describe threads, as in 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
         more = f" and {positions.size - 1} more" if positions.size > 1 else ""
         return self.describe_position(int(positions[0])) + more
 
     def describe_waiters(self, positions: Index) -> str:
-        """Return text like 'warp 3 of CTA (0, 0, 0) waits', or the plural, for threads of one CTA."""
+        """Return a clause about threads of one CTA, such as 'warp 3 of CTA (0, 0, 0) waits', or its plural."""
         text = self.party(positions)
         return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 

@@ -1,8 +1,7 @@
 """The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
 
-Groups that reach the same block merge. A loop may wait for other threads, so a group that takes the back edge of a
-waiting loop, or returns to an earlier state, is parked until no other group can run; random schedules may retry it
-earlier.
+Groups that reach the same block merge. A group that takes the back edge of a loop that may wait for other threads, or
+that returns to an earlier state, is parked until no other group can run; random schedules may retry it earlier.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from .warp import NotTogether
 
 
 class Parties(TypedDict):
-    """The instructions that an error concerns, and the threads, by linear index in the grid."""
+    """The instructions and threads (linear indices in the grid) that an error concerns, as its keyword arguments."""
 
     instructions: list[int]
     threads: list[int]
@@ -42,7 +41,7 @@ class Machine(Units):
         self, program: Program, access: Access, params: bytes, printer: Printer, schedule: int, delivery: Delivery,
         limit: int,
     ) -> None:
-        """schedule: the seed of the thread order. limit: the maximum number of thread instructions."""
+        """schedule: the seed of the thread order. limit: the maximum number of instructions, counted per thread."""
         super().__init__(program, access, printer, schedule, delivery)
         lanes = access.lanes
         self.barriers = Barriers(access, self.alive)
@@ -56,13 +55,13 @@ class Machine(Units):
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting
         self.loops = Loops()
-        # for the values that decide whether loops continue, and for all live registers and memory
+        # for the registers and memory that determine the control flow of loops, and for all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
         # the number of living threads at the last check for a deadlock
         self.living = -1
         self.left = limit
         self.limit = limit
-        # the number of blocks that groups have run, now and when held groups were last retried
+        # the number of blocks run by groups so far, and up to the last retry of held groups
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
@@ -115,9 +114,9 @@ class Machine(Units):
             number = target
 
     def run_exits(self) -> None:
-        """After an error, run the threads that can only exit: their output may explain the error.
+        """After an error, run the threads in blocks that only lead to the exit: their output may explain the error.
 
-        Compiler-inserted checks print and exit in such blocks, which often come last in the text.
+        Compiler-inserted checks print and exit in such blocks, which often come last in the program.
         """
         while numbers := self.program.control_flow.exit_only & self.ready.keys():
             number = min(numbers)
@@ -161,7 +160,7 @@ class Machine(Units):
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
-        """Count a block that the executing threads have run. Raise SimulationError above the instruction limit."""
+        """Count a block that the executing threads have run. raises: SimulationError above the instruction limit."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
         self.advanced += 1
@@ -172,7 +171,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the block at which all threads of the group continue; None if they diverge, switch or synchronize."""
+        """Return the block at which all threads continue; None if they diverge, or after a switch, barrier or trap."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -215,7 +214,7 @@ class Machine(Units):
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Let a group exit or move it to a block; park it at a back edge if its loop may wait for others or repeats."""
+        """Let a group exit or move it to a block; after a back edge, park it if its loop may wait or seems stuck."""
         if target == EXIT:
             self.finish(group)
             return
@@ -240,7 +239,7 @@ class Machine(Units):
         into[target] = None if both.size == self.lanes.total else both
 
     def finish(self, group: Index | None) -> None:
-        """Mark threads as exited, report unsafe exits, complete barriers that lack only them. group: None for all."""
+        """Mark threads as exited (None: all), report unsafe exits, and complete barriers that waited only for them."""
         if group is None:
             self.alive[:] = False
         else:
@@ -288,7 +287,7 @@ class Machine(Units):
     def wake(self) -> bool:
         """Deliver an operation, if there is one, and retry parked or held groups.
 
-        Return False if all threads have exited; raise an error if the living ones are stuck.
+        Return False if all threads have exited; raise an error if the others are stuck.
         """
         if not (self.held or self.parked or self.barriers.waiting):
             return False
@@ -306,10 +305,10 @@ class Machine(Units):
         return True
 
     def is_stuck(self) -> bool:
-        """Detect that retries change nothing that decides whether the groups' loops continue, or nothing at all."""
+        """True if retries change nothing that determines the control flow of the groups' loops, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
-            # threads have exited since the last check, so memory needn't be watched yet
+            # this is the first check, or threads have exited since the last one: memory needn't be watched yet
             self.living = living
             return False
         watched = self.access.watch(self.program.control_flow.loads)
@@ -323,7 +322,7 @@ class Machine(Units):
     def state(
         self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
     ) -> Any:
-        """Return (block, hash of threads and registers) per group; None if `slots_of` returns None for a block."""
+        """Return (block, hash of threads and registers) for each group; None if `slots_of` returns None for a block."""
         result = []
         for number, group in groups:
             slots = () if number == EXIT else slots_of(number)
@@ -334,7 +333,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of the registers that decide the loop around a block; if unknown, of all live ones."""
+        """Return [(slot, value)] of the registers from `ControlFlow.deciding`, or of all live ones if that is None."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -378,7 +377,7 @@ class Machine(Units):
         warp = int(self.lanes.full["thread"][position]) // WARP
         text = "\n".join([*lines, *self.barriers.describe_waiting()])
         raise DivergenceError(
-            f"a warp instruction is never reached by {noun} {lanes} of warp {warp}, which it needs\n{text}",
+            f"a warp instruction waits forever for {noun} {lanes} of warp {warp}\n{text}",
             **self.parties(self.held),
         )
 

@@ -15,13 +15,13 @@ from .operations import Operations
 
 # source: PTX ISA, "Size and alignment of the mbarrier object"
 BYTES = 8
-#: a state is the phase of an arrival and, in these low bits, the number of arrivals that were pending before it
+#: an arrival returns a state: its phase and, in this number of low bits, the number of arrivals pending before it
 PENDING_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Threads that arrived at barriers of one address by one instruction, with each barrier's CTA and phase."""
+    """Threads that arrived at the barriers of one address by one instruction, with each one's target CTA and phase."""
 
     pc: int
     positions: Index
@@ -31,7 +31,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address. ctas: the barriers' CTAs. each: arrivals per thread."""
+    """Executing threads that arrive at barriers of one address, with each one's target CTA and number of arrivals."""
 
     threads: Index
     ctas: Index
@@ -59,7 +59,7 @@ class MBarrier:
         #: additional releases by other CTAs, for waits at cluster scope
         self.wide = Releases()
         self.live = np.zeros(ctas, bool)
-        #: True if the initializing thread has made the barrier visible to other agents
+        #: True if the initializing thread has made the barrier visible to asynchronous operations
         self.fenced = np.zeros(ctas, bool)
         #: expected: arrivals per phase; pending: missing arrivals; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
@@ -85,7 +85,7 @@ class MBarrier:
         return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Record arrivals; if there are many records, drop those without an arrival in a current phase."""
+        """Record arrivals; if there are many records, drop those of completed phases."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
@@ -108,7 +108,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """List (instruction, threads of one CTA) of the current phase's arrivals at `cta`. home: each thread's CTA."""
+        """Return [(instruction, threads of one CTA)] of arrivals in a CTA's current phase. home: each thread's CTA."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]
@@ -130,7 +130,7 @@ NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """Each thread's incomplete wait: index in `barriers` (0 if none), phase, kind of phase, and instruction."""
+    """Each thread's wait for an incomplete phase. barrier: an index in `barriers`, 0 if the thread doesn't wait."""
 
     def __init__(self, access: Access, operations: Operations) -> None:
         self.lanes = access.lanes
@@ -182,7 +182,7 @@ class Waits:
         )
 
     def describe_phase(self, barrier: MBarrier, cta: int) -> str:
-        """Return text like 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing', then some of the arrivals."""
+        """Describe a phase, as in 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing', and list some arrivals."""
         expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"

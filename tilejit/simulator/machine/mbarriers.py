@@ -1,7 +1,7 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
 Phases are numbered from 0; a parity is the lowest bit of this number. A phase completes when no arrival and no byte is
-pending. The state is in Python objects; the bytes of a barrier in memory aren't used.
+pending. The state is kept in Python objects, not in the barrier's bytes in memory.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -27,15 +27,15 @@ from .lanes import Index
 from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits
 from .operations import Delivery, Operation, Operations
 
-# source: PTX ISA, "Contents of the mbarrier object"
+# maximum of the arrival count and of the transaction count; source: PTX ISA, "Contents of the mbarrier object"
 MOST = (1 << 20) - 1
 
 
 class MBarriers:
-    """All mbarriers of a chunk, by shared address.
+    """All mbarriers of a chunk. at: shared address → the barriers at this address.
 
-    waits: the pending waits, None until there is one. late_waiters: the check for late waiters, if enabled.
-    finishes: called with a barrier and the CTAs in which its phase completes.
+    waits: the waits for incomplete phases, None until there is one. late_waiters: None without checks.
+    finishes: called with an `MBarrier` and the CTAs in which its phase completes.
     """
 
     finishes: Callable[[MBarrier, Index], None] | None = None
@@ -62,7 +62,7 @@ class MBarriers:
             wrong = np.flatnonzero((counts < 1) | (counts > MOST))
             if wrong.size:
                 count = int(counts[wrong[0]])
-                self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals per phase, got {count}")
+                self.misuse(site, barrier, threads[wrong], f"is initialized with a count of {count}, not 1 to {MOST}")
             again = np.flatnonzero(barrier.live[ctas])
             if again.size:
                 self.misuse(site, barrier, threads[again], "is initialized again", int(barrier.init_pc[ctas[again[0]]]))
@@ -124,7 +124,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address; return the states before the arrivals. arriving.ctas: ascending."""
+        """Arrive at barriers of one address; return the states before the arrivals. `arriving.ctas` must ascend."""
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
@@ -133,7 +133,7 @@ class MBarriers:
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
-        # a phase releases no accesses of threads that arrive after its completion
+        # phase by phase: a phase releases no accesses of threads that arrive after its completion
         for later in fast_unique(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
             if barrier.phase_order is not None:
@@ -176,9 +176,9 @@ class MBarriers:
             self.access.memory_changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
-        """mbarrier.test_wait, .try_wait: return True for each thread whose phase is complete.
+        """mbarrier.test_wait, .try_wait: return a mask of the threads whose phase is complete.
 
-        kind: the form of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; "" for none.
+        kind: "state", "parity" or "number", the form of `phase`. acquires: the scope, "cta" or "cluster"; "" for none.
         """
         site = self.access.sites[number]
         complete = np.zeros(self.lanes.n, bool)
@@ -201,7 +201,7 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order executing threads after the releases into completed phases. wide: also after those at cluster scope."""
+        """Order threads after the releases into completed phases. wide: including those that need cluster scope."""
         for message in (barrier.near.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
@@ -210,7 +210,7 @@ class MBarriers:
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Report an operation that signals another CTA's barrier whose initialization no fence has published."""
+        """Report an operation that signals another CTA's barrier before a fence by the thread that initialized it."""
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
@@ -292,7 +292,7 @@ class MBarriers:
                 yield barrier, threads
 
     def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Report uses of barriers that aren't ordered after the barrier's initialization."""
+        """Report uses of a barrier that aren't ordered after its initialization."""
         if self.order is None:
             return
         ctas = self.ctas(threads)
@@ -309,7 +309,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Report invalidations of barriers that aren't ordered after the uses by other threads of the CTA."""
+        """Report invalidations of a barrier that aren't ordered after its uses by other threads of the CTA."""
         if self.order is None:
             return
         gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
@@ -335,11 +335,11 @@ class MBarriers:
         wrong = np.flatnonzero(np.abs(barrier.tx[ctas]) > MOST)
         if wrong.size:
             missing = int(barrier.tx[ctas[wrong[0]]])
-            what = f"has a transaction count of {missing}; it must be from -{MOST} to {MOST}"
+            what = f"gets a transaction count of {missing}, which is not in the range from -{MOST} to {MOST}"
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if there are more than are pending.
+        """Count arrivals; those beyond the pending ones count in the next phases.
 
         Report arrivals at an incomplete phase that expects no more, and arrivals that must not complete a phase but do.
         """
@@ -352,7 +352,7 @@ class MBarriers:
             going = fast_unique(ctas)
             if arriving.incomplete and np.count_nonzero(barrier.pending[going] == 0):
                 at = threads[barrier.pending[ctas] == 0]
-                self.misuse(site, barrier, at, "is completed by an arrival that must not complete the phase")
+                self.misuse(site, barrier, at, "gets an arrival with .noComplete that completes the phase")
             self.finish_phases(barrier, going)
             if not np.count_nonzero(left):
                 return
@@ -387,7 +387,7 @@ class MBarriers:
             barrier.near.add(self.order, self.order.release(self.lanes.positions()[threads]))
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Let waits acquire the releases into a completed phase, and those into all earlier phases."""
+        """Let waits acquire the releases into the phase that has completed in `ctas`, and into all earlier phases."""
         if self.order is None or barrier.near.coming is None:
             return
         if self.late_waiters is not None:
@@ -398,16 +398,16 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Report waits for phase n of a barrier in neither phase n nor n + 1: a state or parity is ambiguous then."""
+        """Report waits for a phase n of a barrier in neither phase n nor n + 1: states and parities are ambiguous."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
             reason = f"a {'state' if kind == 'state' else 'parity'} identifies only the current and the previous phase"
             self.misuse(
                 site, barrier, threads[wrong],
-                f"is waited for in phase {n}, but is in phase {phase}: {reason}",
+                f"is in phase {phase} when its phase {n} is waited for",
                 *(pc for pc, _ in barrier.last_arrivals(int(self.ctas(threads[wrong])[0]))),
-                hint="arriving and waiting threads must count the same phases, from 0, without skipping any",
+                hint=f"{reason}: arriving and waiting threads must count the same phases, from 0, without skipping any",
             )
 
     def note_waits(
@@ -424,7 +424,7 @@ class MBarriers:
             self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
     def init_pc(self, address: int, cta: int) -> int | None:
-        """Return the instruction that initialized the barrier at a shared address of a CTA; None if there is none."""
+        """Return the instruction that initialized the barrier at a shared address of a CTA, or None without one."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 
@@ -432,9 +432,9 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report a misuse of a barrier by executing threads. others[0], if any: an earlier instruction to name."""
+        """Report '<executing threads>: <barrier> <what>'. others[0], if any: an earlier instruction to name."""
         positions = self.lanes.positions()[threads]
-        text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
+        text = f"{self.lanes.party(positions)}: {barrier.name} {what}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
         self.access.findings.add(
             rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size, hint

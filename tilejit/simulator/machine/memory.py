@@ -26,7 +26,7 @@ from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
 
-# NumPy moves 16 bytes fastest as one complex number; it has no portable number of 32 bytes.
+# NumPy copies elements of 16 bytes fastest as complex numbers; it has no portable numeric type of 32 bytes.
 ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
@@ -37,7 +37,7 @@ LOCAL_BASE = 1 << 16
 
 @dataclass(slots=True)
 class MemoryPart:
-    """A named array in a region, for messages. start: bytes from the region's base.
+    """A named array in a region, for messages. start: offset in bytes from the region's base.
 
     buffer: True if the name comes from the launch's `shared_map`.
     """
@@ -51,11 +51,11 @@ class MemoryPart:
 
 @dataclass(slots=True)
 class MemoryRegion:
-    """A run of addresses backed by one NumPy byte array.
+    """A range of addresses backed by one NumPy byte array.
 
     base: address in its state space; generic addresses add the window of the space.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
-    counted_base: replaces `base` in the profile, whose counts must not depend on the host's memory.
+    counted_base: replaces `base` in the profile, whose counts must not depend on addresses in the host's memory.
     """
 
     space: str
@@ -75,7 +75,7 @@ class MemoryRegion:
             self.counted_base = self.base
 
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
-        """Return the memory as elements of `dtype`, and the number of bytes before the first aligned element."""
+        """Return the memory as elements of `dtype`, and the number of bytes before element 0, which is aligned."""
         key = (dtype, shift)
         if key not in self.views:
             width = 1 << shift
@@ -90,10 +90,10 @@ class MemoryRegion:
 
 @dataclass(slots=True)
 class Bound:
-    """A memory instruction bound to the region that it accessed last.
+    """The binding of a memory instruction to the region that it accessed last.
 
     start: the address operand that accesses element 0 of `view`. limit: the highest valid offset from it, in bytes.
-    shift: log2 of the access size in bytes. lead: bytes of the region before element 0.
+    shift: log2 of the access size in bytes. lead: number of bytes of the region before element 0.
     """
 
     region: MemoryRegion
@@ -152,7 +152,7 @@ class AddressMap:
         return part.name + (f"[{inside // width}]" if part.size_bytes > width else "")
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
-        """Return the region closest to an out-of-bounds address in its space, probably the intended one, or None."""
+        """Return the region nearest to an out-of-bounds address in its state space; None if the space has no region."""
         generic = address + WINDOWS[space] if space else address
 
         def distance(region: MemoryRegion) -> int:
@@ -179,9 +179,9 @@ class AddressMap:
         return np.where(fits, index, -1)
 
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
-        """Place host arrays (bytes, name, writable, address for counts) in global memory; return their addresses.
+        """Place host arrays (bytes, name, writable, address in the profile) in global memory; return their addresses.
 
-        Arrays that overlap on the host, directly or through others, share a region; regions are far apart.
+        Arrays that overlap on the host, directly or through others, share a region. Regions are far apart.
         """
         starts = [_host_address(a[0]) for a in arrays]
         addresses = [0] * len(arrays)
@@ -226,7 +226,7 @@ def _host_address(memory: Bytes) -> int:
 
 
 def host_memory(address: int, size: int) -> Bytes:
-    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep its owner alive."""
+    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep their owner alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)
 
@@ -244,7 +244,7 @@ def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
 
 
 def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
-    """Return one wide element per thread, which consists of `values`: arrays or scalars."""
+    """Join the elements of `values` (arrays or scalars) for each of `n` threads into one element of dtype `whole`."""
     out = np.empty((n, len(values)), dtype)
     for i, value in enumerate(values):
         out[:, i] = value

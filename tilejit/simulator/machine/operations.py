@@ -37,7 +37,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The bytes that an operation, when delivered, reports to the mbarrier at a shared address of a CTA."""
+    """The bytes that an operation reports, when delivered, to the mbarrier at a shared address of a CTA."""
 
     address: int
     cta: int
@@ -49,7 +49,7 @@ class Operation:
     """An asynchronous operation from its issue to its delivery."""
 
     pc: int
-    #: position of the thread
+    #: position in the chunk of the thread that issued it
     issuer: int
     #: its name in messages, such as "TMA load"
     what: str
@@ -102,7 +102,7 @@ class Operations:
             self.deliver_one()
 
     def deliver_one(self) -> bool:
-        """Deliver the newest operation that may complete, in random mode a random one; False if there is none."""
+        """Deliver the newest operation that may complete (in random mode, any); return False if there is none."""
         ready = self.ready()
         if not ready:
             return False
@@ -115,7 +115,7 @@ class Operations:
             self.deliver_one()
 
     def ready(self) -> list[Operation]:
-        """Return the operations that may complete: the first of each pipe, and all without a pipe."""
+        """Return the operations that may complete: the first of each pipe, and all those without a pipe."""
         pipes: set[Hashable] = set()
         result = []
         for operation in self.pending:
@@ -145,7 +145,7 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A run's elements in a region. which: their positions in the run, None for all. index: their indices in `view`."""
+    """The elements of an `AddressRun` in one region. which: indices in the run, None: all. index: indices in `view`."""
 
     region: MemoryRegion
     view: NDArray[Any]
@@ -155,7 +155,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """The `count` elements of an access, in order. which: those to access (others read as 0), None for all."""
+    """The `count` elements of an access, in order. which: indices of those to access (None: all); others read as 0."""
 
     site: Site
     count: int
@@ -198,7 +198,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
     by = shift - region.shadow.cell_shift
     if by < 0:
         cells = index >> -by
-        # neighbors mostly share a cell, so few are left to sort
+        # adjacent elements mostly share a cell: without repetitions, few cells are left to sort
         return fast_unique(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
     if not by:
         return index
@@ -211,7 +211,7 @@ def address_run(
 ) -> AddressRun:
     """Return the elements at addresses of a CTA; report the first address outside all regions.
 
-    inside: a mask of the elements to access. issuer: the thread to name in the report.
+    inside: a mask of the elements to access, None for all. issuer: position of the thread to name in the report.
     """
     which = None if inside is None else np.flatnonzero(inside)
     chosen = addresses if which is None else addresses[which]
@@ -231,7 +231,7 @@ def address_run(
 def _regions(
     access: Access, site: Site, addresses: Index, issuer: int
 ) -> list[tuple[MemoryRegion, Index | None]]:
-    """Return (region, indices of its addresses, None for all) per accessed region; report the first address outside."""
+    """Return [(region, indices of its addresses or None for all)]; report the first address outside all regions."""
     region = access.memory.find(site.space, int(addresses[0]))
     width = 1 << site.shift
     if region is not None and addresses.min() >= region.base \

@@ -1,4 +1,4 @@
-"""vprintf: formats the arguments that the kernel stored in memory, by a C format string."""
+"""vprintf: formats the arguments that the kernel has stored in memory, according to a C format string."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Printer:
 
 
 class _VariadicArguments:
-    """A reader of one thread's arguments, each aligned to its size."""
+    """Reads one thread's arguments, each of which is aligned to its size."""
 
     def __init__(self, printer: Printer, place: int, position: int) -> None:
         self.printer = printer

@@ -12,14 +12,14 @@ from ..decode.ptx import LaunchBounds
 from .access import Access
 from .lanes import WARPGROUP, Index
 
-#: registers per SM, and the maximum per thread
+#: registers per SM, the maximum per thread, and the granularity of their allocation
 ALL_REGISTERS = 65536
 MOST_REGISTERS = 255
 STEP = 8
 
 
 class Blocked(Exception):
-    """Raised by an instruction that must wait: threads at `positions` retry after a change, the others immediately."""
+    """Raised by an instruction that must wait: threads at `positions` retry it later, the others immediately."""
 
     def __init__(self, positions: Index) -> None:
         super().__init__()
@@ -27,14 +27,14 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at entry: an equal share of an SM's, at most .maxnreg and 255, in steps of 8."""
+    """Return the registers per thread at entry: a share of the SM's, at most .maxnreg and 255, a multiple of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
 
 
 class RegisterPool:
-    """The registers of the warpgroups of each CTA of a chunk, and the free ones."""
+    """The registers of each CTA of a chunk: those of its warpgroups, and the free ones."""
 
     def __init__(self, access: Access, bounds: LaunchBounds) -> None:
         self.lanes = lanes = access.lanes
@@ -50,7 +50,10 @@ class RegisterPool:
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
-        """Release (dec) or acquire (inc) registers; raise Blocked if too few are free. Without bounds, only warn."""
+        """Release (dec) or acquire (inc) registers; raise Blocked if too few are free.
+
+        If the kernel has neither .maxntid nor .reqntid, only warn: ptxas ignores the instruction.
+        """
         if not self.entry:
             self.findings.add(
                 "registers", "ptxas ignores setmaxnreg in a kernel without .maxntid or .reqntid\n"
@@ -77,7 +80,7 @@ class RegisterPool:
             self.each[cta, group], self.set_by[cta, group], self.wanted[cta, group] = count, pc, 0
 
     def check(self, how: str, count: int, pc: int, cta: int, group: int) -> None:
-        """Report a warpgroup that sets its registers a second time, or against the direction of the instruction."""
+        """Report a warpgroup that sets its registers a second time, adds some with dec, or gives some up with inc."""
         before, other = int(self.each[cta, group]), int(self.set_by[cta, group])
         party = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
         threads = self.lanes.numbers(self.members(cta, group))
@@ -106,8 +109,8 @@ class RegisterPool:
                 f"warpgroup {g} of CTA {self.lanes.cta_coordinates(self.lanes.first + c)} waits for {count} registers "
                 f"per thread, which takes {(count - before) * WARPGROUP:,} more; {int(self.free[c]):,} are free\n"
                 f"  {self.places.describe(int(self.wanted_by[c, g]))}\n"
-                f"  {others} registers are wanted; a CTA of {self.lanes.threads} threads starts with "
-                f"{self.groups} x {self.entry}"
+                f"  the warpgroups want {others} registers per thread; a CTA of {self.lanes.threads} threads starts "
+                f"with {self.groups} x {self.entry}"
             )
         return lines
 

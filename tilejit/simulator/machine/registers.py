@@ -13,7 +13,7 @@ from .lanes import WARP, Index, Lanes, thread_coordinate
 
 
 class Registers:
-    """The registers of all threads. A partial group keeps its results separate while it runs."""
+    """The registers of all threads. The results of a partial group are kept separately while it runs."""
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
@@ -29,7 +29,7 @@ class Registers:
         self.changed: set[int] = set()
 
     def of_all(self) -> list[Any]:
-        """Return the list of all registers, to run all threads together. The caller may replace its elements."""
+        """Return all threads' registers by slot, to run all threads together. The caller may replace list elements."""
         self.write_back()
         self.owned.clear()
         return self.all
@@ -61,7 +61,7 @@ class Registers:
     def scatter(self, slot: int, group: Index, value: Any) -> None:
         whole = self.all[slot]
         if slot not in self.owned:
-            # Another register may share the array: `mov` and reinterpretation of a whole group don't copy.
+            # Another register may share the array: for all threads together, `mov` and reinterpretation don't copy.
             whole = np.full(self.lanes.total, whole) if not whole.ndim else whole.copy()
             self.all[slot] = whole
             self.owned.add(slot)
@@ -72,7 +72,7 @@ class Registers:
         return whole if group is None or not whole.ndim else whole[group]
 
     def values(self, slots: Iterable[int], group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of these registers for a group's threads, with the group's kept values."""
+        """Return (slot, value) pairs of these registers for a group's threads, including its kept values."""
         kept = self.kept if group is not None and group is self.kept_group else {}
         if not kept:
             self.write_back()
@@ -88,7 +88,7 @@ def initial_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tu
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:
-    """Return the value of a special register for each thread of a chunk, or a scalar for all threads."""
+    """Return an array with a special register's value for each thread of a chunk, or a scalar for all threads."""
     kind, _, axis = name.partition(".")
     number = "xyz".find(axis) if axis else 0
     if kind in ("%ntid", "%nctaid"):

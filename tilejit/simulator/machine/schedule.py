@@ -1,10 +1,10 @@
 """The order in which groups of threads run, and the detection of groups that make no progress.
 
 A loop can't end if a group returns to an earlier state that no other group can change. A group's state consists of the
-values that decide whether its loop continues (`decode/control_flow.py`). Most loops have a counter among them, so one
-register distinguishes an iteration from all earlier ones. From iteration 1024 on, the registers are compared with the
-last saved ones, and saved whenever the number of iterations has doubled. This finds cycles of any length, at the cost
-of one comparison per iteration.
+registers that determine its loop's control flow (`decode/control_flow.py`). They mostly include a counter, so comparing
+one register usually shows that the state has changed. From iteration 1024 on, the registers are compared with the last
+saved ones, and saved whenever the number of iterations has doubled. This finds cycles of any length, at the cost of one
+comparison per iteration.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Groups = dict[int, Index | None]
 FIRST_LOOK = 1024
 COMPARED_RETRIES = 64
 
-# (head block, group) → (slot, value for the group's threads) of the registers that decide whether the loop continues
+# (loop header, group) → [(slot, value for the group's threads)] of the registers that determine the loop's control flow
 Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
 
 
 class Schedule:
     """Chooses the next ready group.
 
-    seed: 0 runs the whole group at the lowest block, so that threads reconverge after a branch. Others run a random
-    group, and often only some of its warps: each seed gives a legal order.
+    seed: 0 runs the whole group at the lowest block, so that threads reconverge after a branch. Other seeds run a
+    random group, and often only some of its warps: each seed gives a legal order.
     together: blocks at which warpgroups aren't split.
     """
 
@@ -61,13 +61,13 @@ class Schedule:
         return number, positions[chosen]
 
     def wakes(self) -> bool:
-        """True if parked and held groups should retry now, although others are ready."""
+        """True if parked and held groups should retry now, although other groups may be ready."""
         return self.random is not None and bool(self.random.random() < 0.1)
 
 
 @dataclass(slots=True)
 class Kept:
-    """Saved registers of a group at a loop head. differs: the index of the register that differed last."""
+    """Saved registers of a group at a loop header. differs: the index in `values` of the one that differed last."""
 
     iteration: int
     group: Index | None
@@ -76,16 +76,16 @@ class Kept:
 
 
 class Loops:
-    """The iterations of a chunk's loops, and the registers saved in them."""
+    """The numbers of iterations of a chunk's loops, and the registers saved in these loops."""
 
     def __init__(self) -> None:
         self.iterations: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """True if a group returns to `head` with the registers last saved, or after many iterations of an endless loop.
+        """True if a group returns to `head` with the registers last saved, or after many iterations if `endless`.
 
-        deciding: a parameter, since an attribute would create a reference cycle with the machine.
+        deciding: not an attribute, which would create a reference cycle with the machine.
         """
         iteration = self.iterations.get(head, 0) + 1
         self.iterations[head] = iteration
@@ -121,7 +121,7 @@ def same_bits(a: Any, b: Any) -> bool:
 
 
 class Standstill:
-    """Detection of waiting groups that return to an earlier state."""
+    """Detects that waiting groups return to an earlier state."""
 
     def __init__(self) -> None:
         self.changes = -1

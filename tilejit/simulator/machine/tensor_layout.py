@@ -25,7 +25,7 @@ from .lanes import WARP, Index
 
 COLUMNS = 512
 
-# shape → (lanes of tensor memory, registers of .x1, largest .num)
+# shape → (lanes of tensor memory, registers per thread of .x1, largest .num)
 SHAPES = {
     "32x32b": (32, 1, 128), "16x64b": (16, 1, 128), "16x128b": (16, 2, 64), "16x256b": (16, 4, 32),
     "16x32bx2": (16, 1, 128),
@@ -34,10 +34,10 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A tcgen05.ld or .st: rows and columns relative to its address, as lanes × registers (× halves if packed).
+    """The cells of a tcgen05.ld or .st, relative to its address. rows, columns: lanes × registers (× halves if packed).
 
     height: the number of lanes of tensor memory. used: the distinct columns.
-    packed: each register holds the lower 16 bits of two neighboring columns.
+    packed: each register holds the lower 16 bits of two adjacent columns.
     """
 
     name: str

@@ -26,7 +26,7 @@ MAP_BYTES = 128
 MOST_DIMENSIONS = 5
 MOST_BOX = 256
 # not documented; measured on an H100, whose CTAs have this much shared memory: boxes of 221,184 and 229,376 bytes are
-# accepted, and all of 244,800 bytes and more refused
+# accepted, and all boxes of 244,800 bytes or more are refused
 MOST_BOX_BYTES = 232_448
 ELEMENT_BYTES = (1, 2, 4, 8)
 
@@ -114,7 +114,7 @@ class MapShape:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Bytes between elements along each dimension."""
+        """Distance in bytes between adjacent elements along each dimension."""
         return (self.element_bytes, *self.strides)
 
     @property
@@ -135,7 +135,7 @@ class MapShape:
         return swizzle.apply(_offsets(self.box, tuple(pitches)) + start)
 
     def first(self, coordinates: tuple[int, ...]) -> int:
-        """Return the offset in bytes from the tensor's first element to a box's first element."""
+        """Return the offset in bytes from the tensor's first element to that of the box at `coordinates`."""
         return sum(c * step for c, step in zip(coordinates, self.steps, strict=True))
 
     def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:
@@ -159,7 +159,7 @@ class MapShape:
 
 @lru_cache(maxsize=128)
 def _offsets(extents: tuple[int, ...], steps: tuple[int, ...]) -> Index:
-    """Return the offsets of a box's elements, whose neighbors along each dimension are `steps` apart."""
+    """Return the offsets of a box's elements; adjacent elements along each dimension are `steps` apart."""
     total = np.zeros((1,) * len(steps), np.int64)
     for axis, (extent, step) in enumerate(zip(extents, steps, strict=True)):
         along = [1] * len(steps)

@@ -4,8 +4,8 @@ A tcgen05.st completes at the wait of its warp; until then its cells must not be
 tcgen05.ld, its registers must not be accessed, and its cells must not be stored to. Warp i of a warpgroup accesses only
 lanes 32·i to 32·i+31.
 
-This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
-("Register dependencies, same thread"). A kernel that relies on this may still free or overwrite the cells too early.
+This is stricter than the ISA in one point: in the ISA, a true dependency through a register needs no wait ("Register
+dependencies, same thread"). But a kernel that relies on this may free or overwrite the cells too early.
 
 source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th generation
 of TensorCore operations".
@@ -46,7 +46,7 @@ ADDRESS_LANE_SHIFT = 16
 
 @dataclass(slots=True)
 class TmemTransfer:
-    """A load or store in flight, by one or more warps. cells: warps × lanes × registers (× halves)."""
+    """A load or store in flight. cells: warps × lanes × registers (× halves if packed). values: None for a load."""
 
     pc: int
     warps: Index
@@ -67,18 +67,18 @@ class TensorMemory:
         self.allocator = Allocator(lanes, access.places)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
-        #: register in flight → for each warp, the instruction (plus 1) that loads it
+        #: register in flight → for each warp, the instruction (plus 1) that loads it, or 0
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
         # the host allocates pages of these arrays only when they are written
         size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
-        #: one byte per half cell
+        #: one byte per half cell: 1 if it has been written
         self.written = np.zeros(2 * size, np.uint8)
-        #: per cell, the instruction (plus 1) of an access in flight
+        #: per cell, the instruction (plus 1) of an access in flight, or 0
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
-        #: per cell, the last access of each kind: its event << 32 | warp + 1
+        #: per cell, the last access of each kind, as event << 32 | warp + 1, or 0
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
@@ -95,7 +95,7 @@ class TensorMemory:
         self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
 
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
-        """tcgen05.dealloc: free the columns, to which no access may be in flight or unordered."""
+        """tcgen05.dealloc: free columns; accesses to them must be complete and ordered before the deallocation."""
         self.warps.whole(pc)
         addresses = self.uniform(address, "the address", pc)
         numbers = self.uniform(columns, "the number of columns", pc)
@@ -118,7 +118,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each. The caller calls `pending` to mark them as in flight."""
+        """tcgen05.ld: return the registers, one row each. Generated code marks them as in flight by `pending`."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -152,7 +152,7 @@ class TensorMemory:
             self.registers[name][self.lanes.warps()] = pc + 1
 
     def touch(self, name: str, pc: int, verb: str) -> None:
-        """Raise AsyncHazardError if a load of this register hasn't been waited for."""
+        """Raise AsyncHazardError if a load of register `name` hasn't been waited for."""
         if name not in self.registers:
             return
         warps = self.lanes.get("chunk_warp")
@@ -184,7 +184,7 @@ class TensorMemory:
         return self.access.uniform(value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """Return (warps, cells) of an access; raise an error if a warp may not access its lanes or columns."""
+        """Return (warps, cells) of an access; raise an error if a warp may not access the lanes or columns."""
         self.warps.whole(pc)
         warps = self.lanes.warps()
         base = self.uniform(address, "the tensor memory address", pc)
@@ -245,7 +245,7 @@ class TensorMemory:
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
         """Raise RaceError if synchronization and tcgen05 fences don't order other warps' accesses before this one.
 
-        other, how: "load" or "store", the kind of their accesses and of this one.
+        other, how: the kinds of their accesses and of this one, "load" or "store".
         """
         assert self.order is not None
         record = self.record[other][cells]
@@ -275,7 +275,7 @@ class TensorMemory:
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """Return True for each event of a warp `them` that synchronization orders before warp `me`'s next event."""
+        """Return a mask of the events of warps `them` that synchronization orders before the next events of `me`."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
@@ -325,7 +325,7 @@ class TensorMemory:
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
-        """Write words to cells; if packed, only the lower 16 bits, which leaves the upper 16 undefined."""
+        """Write 32-bit values to cells or, if packed, 16-bit values to the lower halves; the upper become undefined."""
         self.access.memory_changed()
         if packed:
             self.data.view(np.uint16)[2 * cells] = values
@@ -373,7 +373,7 @@ class Allocation:
 class Allocator:
     """The allocated columns of the CTAs of a chunk, and the rules of allocation.
 
-    owned: CTAs × columns, True if allocated. live: allocations per CTA.
+    owned: CTAs × columns, True if allocated. live: allocations per CTA. last: CTA → the latest allocation.
     source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
     """
 
@@ -388,8 +388,8 @@ class Allocator:
     def allocate(self, warp: int, columns: int, pc: int) -> int:
         """Allocate columns for a warp of the chunk and return the first one.
 
-        Raise an error if a rule forbids it or no run of free columns is long enough. The highest such run is used, so
-        that few allocations start at column 0.
+        Raise an error if a rule forbids it or if too few consecutive columns are free. The highest free columns are
+        allocated, so that few allocations start at column 0.
         """
         cta = warp // self.lanes.warps_per_cta
         self.check(cta, warp, columns, pc)
@@ -458,7 +458,7 @@ class Allocator:
         for allocations in self.live:
             for a in allocations:
                 raise SimulationError(
-                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by "
+                    f"the kernel exits without freeing {a.columns} columns of tensor memory, allocated by "
                     f"{self.lanes.describe_warp(a.warp)}\n  {self.places.describe(a.pc)}",
                     hint="free them with tcgen05.dealloc on every path out of the kernel",
                     instructions=(a.pc,), threads=self.threads(a.warp),

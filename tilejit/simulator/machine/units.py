@@ -120,7 +120,7 @@ class Units:
         value, members = np.abs(value) if absolute else value, self.members(mask, pc)
         if value.dtype.kind != "f":
             return self.warps.redux(op, value, members)
-        # without .NaN, numbers take precedence over NaN, which is then the largest operand of min, the smallest of max
+        # without .NaN, numbers take precedence over NaN, which then sorts last for min and first for max
         keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
         return from_sort_keys(self.warps.redux(op, keys, members))
 
@@ -140,7 +140,7 @@ class Units:
         return self.warps.spread(self.warps.active())
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Check and return member masks, and order their lanes' accesses unless strict; for None, the active lanes."""
+        """Check and return member masks (None: the active lanes); unless checks are strict, order members' accesses."""
         if mask is None:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)
@@ -163,9 +163,9 @@ class Units:
             order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
     def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
-        """ldmatrix: load row i of matrix m from the address of lane 8·m + i; its word j goes to lane 4·i + j.
+        """ldmatrix: load row i of matrix m from the address of lane 8·m + i; word j goes to register m of lane 4·i + j.
 
-        Return `num` registers, one row each. trans: transpose each matrix.
+        Return `num` registers, one row each. trans: transpose each matrix first.
         """
         self.warps.whole(pc)
         group = self.lanes.group
@@ -231,7 +231,7 @@ class Units:
         return self.lanes.numbers(self.lanes.positions())
 
     def skipped(self, flags: Any, name: str) -> None:
-        """Record threads that read a register without having written it. flags: True for threads that have."""
+        """Record threads that read register `name` without having written it. flags: True for those that have."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
             positions = self.lanes.positions()
             self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])

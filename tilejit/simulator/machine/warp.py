@@ -23,7 +23,7 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if lanes that must execute together are missing. together: the threads of complete warpgroups, if any."""
+    """Raised if threads that must execute together are missing. together: the threads of complete warpgroups."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()
@@ -31,11 +31,11 @@ class NotTogether(Exception):
 
 
 class Warps:
-    """The executing threads as a table of warps × 32 lanes.
+    """Warp-level instructions of the executing threads, which form a table of warps × 32 lanes.
 
-    alive: the chunk's threads that have not exited.
+    alive: a mask of the chunk's threads that have not exited.
     leader: the lane that `elect` prefers in each warp of the chunk.
-    failed: of the last incomplete instruction, a thread of the warp and the mask of the missing lanes.
+    failed: for the last instruction with missing lanes, a thread of the warp and the mask of these lanes.
     """
 
     def __init__(self, access: Access, alive: NDArray[np.bool_], seed: int) -> None:
@@ -56,7 +56,7 @@ class Warps:
         return result
 
     def table(self, value: PerThread, fill: Any = 0) -> WarpRows:
-        """Return a value per thread as warps × lanes, with `fill` for lanes that aren't executing."""
+        """Return a table, warps × lanes, of a value per thread, with `fill` for lanes that aren't executing."""
         if self.lanes.group is None and self.exact and np.ndim(value):
             return np.ascontiguousarray(value).reshape(self.count, WARP)
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -109,7 +109,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Raise NotTogether or DivergenceError unless all 32 lanes of each executing warp are executing."""
+        """Raise NotTogether if an executing warp lacks living lanes, DivergenceError if it lacks only other lanes."""
         if self.lanes.whole_warps():
             return
         active = self.active()
@@ -199,7 +199,7 @@ class Warps:
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
 
     def whole_groups(self, pc: int) -> None:
-        """Like `whole`, for all 128 threads of each executing warpgroup."""
+        """Like `whole`, for warpgroups."""
         lanes = self.lanes
         if lanes.group is None and lanes.threads % WARPGROUP == 0:
             return

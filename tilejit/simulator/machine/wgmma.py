@@ -1,7 +1,7 @@
-"""wgmma: asynchronous products of warpgroups, which form groups (commit) that complete in order (wait).
+"""wgmma: asynchronous matrix products of warpgroups. They form groups (commit_group), which complete in order.
 
-A product is computed when it is issued, so a missing wait never changes a value: it is only reported. For a GPU, ptxas
-inserts the wait.
+A product is computed when it is issued, so a missing wait_group never changes a value: it is only reported. For a GPU,
+ptxas inserts the wait.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group;
 "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides", "Matrix Descriptor Format".
@@ -60,7 +60,7 @@ class WgmmaGroups:
             self.events[warp].append(int(self.latest[warp]))
 
     def wait(self, newest: int, pc: int) -> None:
-        """wgmma.wait_group: complete all but the `newest` groups of each warp."""
+        """wgmma.wait_group: complete all but the last `newest` groups of each warp."""
         here = self.here(pc)
         registers = self.registers
         registers.complete[here] = np.maximum(registers.complete[here], registers.committed[here] - newest)
@@ -106,14 +106,14 @@ class WgmmaGroups:
         return products.registers_d(products.multiplied(form, left, right, c), form.d == "f16")
 
     def here(self, pc: int) -> Index:
-        """Return the executing warps; all their lanes must be executing."""
+        """Return the executing warps, after checking that all their lanes are executing."""
         self.warps.whole(pc)
         return self.lanes.warps()
 
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> products.Doubles:
-        """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError if it is invalid."""
+        """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError for a bad one."""
         bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -133,7 +133,7 @@ class WgmmaGroups:
         return np.stack([products.from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def note_reads(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
-        """Check and record the reads of products. The first and the last lane represent each warp of a warpgroup."""
+        """Check and record reads of operands. Each warp of a warpgroup is represented by its first and last lanes."""
         if self.agents is None:
             return
         warps = leaders[:, None] + WARP * np.arange(WARPGROUP // WARP)
@@ -147,7 +147,7 @@ class WgmmaGroups:
 
 
 class ProductRegisters:
-    """Checks of the registers of products that haven't been waited for: a row per register, a column per warp.
+    """Checks of the registers of products that haven't been waited for, in tables of registers × warps.
 
     Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
     wgmma.fence must separate an access to such a register from the next product that uses it.
@@ -161,8 +161,8 @@ class ProductRegisters:
         #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
         #: of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: per register and warp: the shape code plus index of its last use as an accumulator; the instruction (plus 1)
-        #: of the last access since the fence, 0 if none
+        #: per register and warp: its index among the accumulators of the last product that has used it as one, plus
+        #: that product's `_shape_code`; the instruction (plus 1) of the last access since the fence, 0 if none
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the number of groups that each warp has committed, and has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
@@ -214,7 +214,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1 for none)."""
+        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1: none)."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -266,7 +266,7 @@ class MatrixDescriptor:
         bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
         bits 32-45   stride byte offset >> 4
 
-    Offsets in bytes, for chunk c and row r (of M or N; of K if that is strided) and w bytes per row of a swizzle atom:
+    Offsets in bytes, for chunk c and row r (of M or N; of K if MN-major) and w bytes per row of a swizzle atom:
 
         K-major, no swizzle      (r mod 8)·16 + (r div 8)·stride + c·leading
         K-major, swizzled        (r mod 8)·w + (r div 8)·stride + c·16

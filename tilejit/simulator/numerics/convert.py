@@ -28,7 +28,7 @@ def round_integral(x: PerThread, mode: str) -> PerThread:
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN gives 0, or the top bit alone from float64 or to 64-bit integers.
+    """Convert a float to an integer, clamped. NaN gives 0 or, from float64 or to 64 bits, the top bit alone.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -124,12 +124,12 @@ def relu(x: PerThread) -> PerThread:
 
 
 def saturate_finite(x: PerThread, largest: float) -> PerThread:
-    """Clamp to the largest finite magnitude; keep NaN."""
+    """Clamp the magnitude to `largest`; keep NaN."""
     return sel(x != x, x, np.clip(x, x.dtype.type(-largest), x.dtype.type(largest)))
 
 
 def to_tf32(x: PerThread, mode: str) -> PerThread:
-    """Return float32 bits, the fraction truncated to 10 bits (rz) or rounded, ties to even (rn) or away (rna)."""
+    """Return float32 bits with a 10-bit fraction: truncated (rz), or rounded, with ties to even (rn) or away (rna)."""
     bits = x.view(U4)
     if mode == "rz":
         rounded = bits

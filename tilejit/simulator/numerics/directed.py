@@ -34,12 +34,12 @@ def narrow_directed(x: PerThread, mode: str) -> PerThread:
 
 
 def step_directed(bits: PerThread, back: PerThread, x: PerThread, mode: str) -> PerThread:
-    """Round x to a narrower format by mode rz, rm or rp. bits: the nearest number; back: the same in x's format."""
+    """Round x to a narrower format by mode rz, rm or rp. bits: the nearest value; back: the same in x's format."""
     kind = bits.dtype.type
     if mode == "rz":
         return sel((np.abs(back) > np.abs(x)) & np.isfinite(x), bits - kind(1), bits)
     wrong = back > x if mode == "rm" else back < x
-    # rounding down decreases the magnitude of positive values and increases that of negative ones
+    # rm decreases the magnitude of positive values and increases that of negative ones; rp does the reverse
     shrinks = ~np.signbit(x) if mode == "rm" else np.signbit(x)
     smallest = kind((1 << 8 * bits.dtype.itemsize - 1) + 1) if mode == "rm" else kind(1)
     moved = sel(shrinks, bits - kind(1), bits + kind(1))
@@ -54,7 +54,7 @@ def add_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def _exact_zero(r: PerThread, wide: PerThread, a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Replace sums that are exactly zero by -0 in mode rm, unless both summands are +0."""
+    """In mode rm, replace sums that are exactly zero by -0, unless both summands are +0."""
     if mode != "rm":
         return r
     cancelled = (wide == 0) & (np.signbit(a) | np.signbit(b))
@@ -99,10 +99,10 @@ def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def _each(name: str) -> Callable[..., PerThread]:
-    """Return a function that applies `exact.DIRECTED[name]` thread by thread, which is slow but rarely needed."""
+    """Return a function that applies `exact.DIRECTED[name]` to one thread at a time: slow, but rarely needed."""
 
     def apply(*arguments: PerThread) -> PerThread:
-        # The import of fractions takes 3 ms.
+        # `exact` imports the module fractions, which takes 3 ms
         from .exact import DIRECTED
 
         *operands, mode = arguments

@@ -1,4 +1,4 @@
-"""float64 arithmetic on single numbers, computed exactly with fractions and rounded once."""
+"""float64 arithmetic on scalars, computed exactly with fractions and rounded once."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
+"""Floating-point arithmetic with PTX's rules for rounding, NaN and zero. Operands are arrays or NumPy scalars.
 
 The payload of a NaN from a float32 or float64 sum, product or `fma` is unspecified, and may depend on whether operands
 are scalars.
 
-Many operations are computed in a wider format and then rounded. Where the first rounding could falsify the second, it
-is to odd, which keeps a sticky bit, so that a second rounding to a format at least two bits narrower is correct (Boldo
-and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+Many operations are computed in a wider format and then rounded. Where rounding twice could go wrong, the first rounding
+is to odd: it keeps a sticky bit, so that a second rounding to a format at least two bits narrower is correct (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 
 
 def f64_to_f32_odd(x: PerThread) -> PerThread:
-    """Convert float64 to float32, rounded to odd."""
     near = x.astype(F4)
     back = near.astype(F8)
     inexact = (back != x) & (x == x)
@@ -97,7 +96,7 @@ def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     result = s.astype(F4)
     # Candidates for double rounding are sums that are subnormal as float32 or exactly on a midpoint.
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
-    # Move the 29 bits that float32 lacks to the top. For a midpoint they are a 1 and zeros, the least int64.
+    # Move the 29 bits that float32 lacks to the top. For a midpoint they are a 1 followed by zeros: the least int64.
     bits = s.view(I8)
     bits <<= I8(35)
     if np.minimum.reduce(bits) == _LEAST:
@@ -115,16 +114,16 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is subnormal.
+    """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is a float32 subnormal.
 
-    A sum is a multiple of the smaller of its operands' last bits. Near zero, the product is about as large as c; if c
-    is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
+    A sum is a multiple of the smaller unit in the last place of its operands. Near zero, the product is about as large
+    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
-    """Return the indices of nonzero sums whose magnitude as float32 is at most the least normal number."""
+    """Return the indices of nonzero sums `s` whose magnitude as float32 is at most the least normal number."""
     magnitude = np.abs(result)
     # The comparison is False if there is a NaN.
     if np.minimum.reduce(magnitude) > _TINY32:
@@ -177,7 +176,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # The import of fractions takes 3 ms, and few kernels need it.
+    # `exact` imports the module fractions, which takes 3 ms and which few kernels need
     from . import exact
 
     if not np.ndim(result):
@@ -190,7 +189,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return a mask of threads that need exact fractions: steps may overflow, or errors of products underflow."""
+    """Return a mask of threads that need exact fractions, since steps may overflow or errors of products underflow."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -234,7 +233,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Replace NaN in a minimum or maximum by the canonical one, and the result of two zeros by their joined bits."""
+    """Make NaN in the minimum or maximum `r` canonical; for two zeros, combine their bits by `join` instead."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
@@ -328,7 +327,7 @@ fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0 for finite a, else NaN.
+    """div.approx.f32. For finite |b| > 2^126, 1 / b counts as 0, so the result is 0 for finite a, else NaN.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """
@@ -343,7 +342,7 @@ def _in_f64(function: Callable[[PerThread], PerThread]) -> Callable[[PerThread],
     return lambda x: function(x.astype(F8)).astype(F4)
 
 
-# correctly rounded in practice; the ISA allows larger errors
+# computed in float64 and rounded, with smaller errors than the ISA allows
 ex2, lg2, sin, cos, tanh = (_in_f64(f) for f in (np.exp2, np.log2, np.sin, np.cos, np.tanh))
 
 
@@ -369,7 +368,7 @@ def _upper(x: PerThread) -> PerThread:
 
 
 def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """Map "f16" and "bf16" to forms of a float32 approximation for these types."""
+    """Map "f16" and "bf16" to versions of a float32 function for these types."""
     return {
         "f16": lambda x: to_f16(function(x.astype(F4))),
         "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),

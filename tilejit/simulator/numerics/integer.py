@@ -240,7 +240,7 @@ def clz(a: PerThread) -> PerThread:
 
 
 def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
-    """Permute bytes: nibbles of the selector, or of a `mode`, choose bytes of (b:a); bit 3 replicates the sign."""
+    """Permute bytes: nibbles of the selector, or those that `mode` maps it to, choose bytes of (b:a) or their signs."""
     both = _pair(a, b)
     if not mode:
         return _prmt_default(both, selector)
@@ -268,7 +268,7 @@ def _prmt_default(both: PerThread, selector: PerThread) -> PerThread:
 
 
 def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """Return c plus the dot product of four bytes of a and b, whose dtypes determine the bytes' signedness."""
+    """Return c plus the dot product of the four bytes of a and b, whose dtypes determine the bytes' signedness."""
     total = c.astype(np.int64)
     for i in range(4):
         total = total + _byte(a, i) * _byte(b, i)

@@ -1,4 +1,4 @@
-"""Products of matrices by a warp (mma.sync) and by a warpgroup (wgmma): elements of threads, and the arithmetic.
+"""Matrix products by a warp (mma.sync) or a warpgroup (wgmma): the elements that each thread holds, and arithmetic.
 
 With lane = 4·g + t (g: groupID, t: threadID_in_group) and e elements per 32-bit word, the ISA's tables for m16n8k*
 reduce to one:
@@ -8,8 +8,8 @@ reduce to one:
     C and D, 32-bit elements, register r   row g + 8·(r div 2)    column 2·t + r mod 2
     C and D, 16-bit elements, register r   row g + 8·r    columns 2·t, 2·t + 1
 
-For wgmma, warp w of a warpgroup has the rows from 16·w on; its registers of D are those of C for the columns from 0 on,
-then for those from 8 on, and so on.
+For wgmma, warp w of a warpgroup holds rows 16·w to 16·w + 15 of A and D; its registers of D are those of C for columns
+0 to 7, then for columns 8 to 15, and so on.
 
 source: PTX ISA, "Matrix Fragments for mma.m16n8k4 with .tf32 floating point type" and the sections after it; "Register
 Fragments and Shared Memory Matrix Layouts" of wgmma.
@@ -40,7 +40,7 @@ def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
 
 
 def decode(words: WordArray, element: str) -> Doubles:
-    """Return the elements of 32-bit words as float64: registers × threads × elements per word, the lowest first.
+    """Return the elements of 32-bit words as float64, in a new last dimension, the lowest first.
 
     The lower 13 bits of tf32 are ignored.
     """
@@ -139,7 +139,7 @@ class ProductForm:
 
 
 def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles:
-    """Return an operand, (M or N) × k, from its 16-byte chunks: (M or N) × 2, or (M or N)/8 × 16 if transposed."""
+    """Return an operand, (M or N) × K, from its 16-byte chunks: (M or N) × 2, or (M or N)/8 × 16 if transposed."""
     raw = np.ascontiguousarray(chunks)
     if transposed:
         halves = raw.view(np.uint16).reshape(*raw.shape, 8).swapaxes(1, 2)
@@ -149,10 +149,7 @@ def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles
 
 
 def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
-    """Return ±A·B + C in the accumulator's type: the float64 sum of exact products is rounded to it.
-
-    b: N × k. c: None for 0.
-    """
+    """Return ±A·B + C: exact products summed in float64, rounded to the accumulator's type. b: N × K. c: None for 0."""
     total = a @ b.swapaxes(-1, -2)
     if form.sign_a * form.sign_b < 0:
         np.negative(total, out=total)

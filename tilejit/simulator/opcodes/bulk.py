@@ -16,12 +16,12 @@ _SHARED = {"space": "shared"}
 
 
 def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[str, str]:
-    """Register the reads or writes of a copy at an operand. Return (number of the memory instruction, address)."""
+    """Declare a copy's reads or writes at an operand. Return (index of the memory instruction, address expression)."""
     return site(e, kind, {"space": space}, operand, CHUNK_SHIFT, "V16", part=True)
 
 
 def box(e: BlockWriter, m: Match, operand: str) -> str:
-    """Return the arguments for a box: the map's address, and a tuple of coordinates."""
+    """Return the argument expressions for a box: its map's address, and the tuple of its coordinates."""
     match = _BOX.fullmatch(operand)
     coordinates = vector(match[2]) if match else []
     if match is None or len(coordinates) != int(m["rank"]):

@@ -96,9 +96,9 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs, which changes the sign bit.
+    """Emit neg or abs as an operation on the sign bit.
 
-    In f32 and f64 without .ftz, an operand with a float view and no unsigned view is used as a float instead.
+    In f32 and f64 without .ftz, emit a float operation if the operand has a float view and no unsigned view.
     """
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")

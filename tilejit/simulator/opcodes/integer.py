@@ -18,7 +18,7 @@ def _signed(t: str) -> str:
 
 
 def _wrapping(operator: str) -> Entry:
-    """Return an entry for an integer operator whose result bits don't depend on signedness."""
+    """Return an emitting function for an integer operator whose result bits don't depend on signedness."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)

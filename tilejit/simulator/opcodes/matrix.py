@@ -20,12 +20,12 @@ ELEMENT_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
-    """Register an access to shared memory by a shared or generic address. Return (number, shared address)."""
+    """Declare an access by a shared or generic address. Return (index of the memory instruction, shared address)."""
     number, address = site(e, kind, {"space": "shared"}, operand, shift, dtype)
     if m["space"]:
         return number, address
     if e.names.sites[-1].address_dtype != "u8":
-        e.fail("a generic address has 64 bits")
+        e.fail("a generic address must have 64 bits")
     window = e.names.constant(WINDOWS["shared"], "u8")
     return number, f"({address} - {window})"
 
@@ -47,7 +47,7 @@ def stmatrix(e: BlockWriter, m: Match) -> None:
 
 
 def mma(e: BlockWriter, m: Match) -> None:
-    """Emit mma.sync. The types of A and B have equal width, and C and D have the same type."""
+    """Emit mma.sync. A and B have the same type, or are both 8-bit integers or both 8-bit floats; C has D's type."""
     a_type, b_type, element = m["a"], m["b"], m["d"]
     counts = _REGISTERS[a_type].get(m["shape"])
     integer, narrow = element == "s32", a_type in ("e4m3", "e5m2")

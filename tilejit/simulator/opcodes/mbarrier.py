@@ -15,13 +15,13 @@ _PLAIN = any_order(_SHARED)
 
 
 def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Register a use of an mbarrier operand. Return (number of the memory instruction, address expression)."""
+    """Declare a use of an mbarrier operand. Return (index of the memory instruction, address expression)."""
     fields = {"space": "shared" if m["space"] else "", "far": m.get("far") or ""}
     return site(e, "barrier", fields, operand, 3, "u8")
 
 
 def on_barrier(method: str, operands: int) -> Entry:
-    """Return an entry for an instruction that has the address of a barrier and, if `operands` is 2, a count."""
+    """Return a function that emits a call of an `MBarriers` method with an address and, for two operands, a count."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         place, *counts = e.exactly(operands)
@@ -68,7 +68,7 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Return the kind of the phase that a wait names, "state", "parity" or "number", and its expression.
+    """Return the kind of a wait's phase operand, "state", "parity" or "number", and an expression for the phase.
 
     The kind is "number", and the expression n, if the parity p is declared in inner braces and the previous instruction
     is `and.b32 p, n, 1` without a guard.
@@ -85,7 +85,7 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 
 
 def set_registers(e: BlockWriter, m: Match) -> None:
-    """Emit setmaxnreg, to a multiple of 8 from 24 to 256 registers per thread."""
+    """Emit setmaxnreg; fail unless its operand is a multiple of 8 from 24 to 256."""
     (operand,) = e.exactly(1)
     count = literal(e, operand, 256)
     if count < 24 or count % 8:

@@ -74,7 +74,7 @@ class Site:
     offset: int
     #: log2 of the number of bytes that a thread accesses
     shift: int
-    #: dtype of the access, as one element
+    #: dtype of the whole access; a vector is one element
     dtype: str
     address_dtype: str
     #: "load", "store", "atomic", or "barrier" for mbarrier operands
@@ -127,7 +127,7 @@ def _signed(text: str) -> int:
 def site(
     e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0, part: bool = False
 ) -> tuple[str, str]:
-    """Register a memory instruction. Return (its number, the address expression).
+    """Declare a memory instruction. Return (its index, the address expression).
 
     displacement: number of bytes to add to the address. part: see `Site`.
     """
@@ -151,7 +151,7 @@ def site(
 
 
 def agent_site(e: BlockWriter, kind: str, space: str) -> str:
-    """Register accesses in 16-byte chunks by an asynchronous operation. Return the memory instruction's number."""
+    """Declare accesses in 16-byte chunks by an asynchronous operation. Return the memory instruction's index."""
     sites = e.names.sites
     sites.append(Site(len(sites), e.pc, space, 0, CHUNK_SHIFT, "V16", "u8", kind, part=True))
     return str(len(sites) - 1)
@@ -248,7 +248,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
-    """Return (value, dtype) to store: a float for a whole 32- or 64-bit register with a float but no unsigned view."""
+    """Return (value, dtype) to store: a float for a 32- or 64-bit register with a float view but no unsigned view."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
         held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
         if other in held and dtype not in held:
@@ -304,7 +304,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of the element `offset` bytes after an address. target: for the old value, or `_`."""
+    """Emit the atomic update of the element `offset` bytes after an address. target: gets the old value, unless `_`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -319,7 +319,7 @@ def create_policy(e: BlockWriter, m: Match) -> None:
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    """Emit fence.{sem}.{scope}, or membar: a sequentially consistent fence whose .gl is .gpu."""
+    """Emit fence.{sem}.{scope}, or membar: a sequentially consistent fence, whose scope .gl means .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 

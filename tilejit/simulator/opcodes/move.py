@@ -97,10 +97,10 @@ def selp(e: BlockWriter, m: Match) -> None:
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
-    """Return a float or signed dtype in which all register inputs have a view, while none has an unsigned view.
+    """Return a float or signed dtype in which all registers among the inputs have a view, but no unsigned view.
 
-    Otherwise, and without register inputs, return `unsigned`. A float dtype also requires that an input that isn't a
-    register is a float literal.
+    If there is none, or no input is a register, return `unsigned`. A float dtype also requires that an input that isn't
+    a register is a float literal.
     """
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
@@ -118,7 +118,7 @@ def slct(e: BlockWriter, m: Match) -> None:
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
-    """Return the expression of a comparison. For NaN, `nan` and the unordered forms (...u) are true, others are not."""
+    """Return an expression for a comparison. If an operand is NaN, only `nan` and the unordered forms are true."""
     if how == "num":
         return f"(({a} == {a}) & ({b} == {b}))"
     if how == "nan":

@@ -17,7 +17,7 @@ from ..decode.emitter import (
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
-    """Emit bar.sync/arrive/red or barrier.*, which ends a block; the machine registers the arrivals."""
+    """Emit bar.sync/arrive/red or barrier.*, which ends a block; the machine records the arrivals."""
     operands = list(e.ins.operands)
     how = m["how"]
     result = operands.pop(0) if how == "red" else ""
@@ -48,7 +48,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 
 def write_both(e: BlockWriter, both: str) -> None:
-    """Assign `both` to the destination `r|p`, or its first element to `r`."""
+    """Assign the elements of the pair `both` to the destination `r|p`, or only the first to `r`."""
     e.write_each(paired(e.ins.operands[0])[:2], ("u4", "p"), both)
 
 

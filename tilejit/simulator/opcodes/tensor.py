@@ -36,7 +36,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def form(e: BlockWriter, m: Match, operand: str, where: str, split: str) -> tuple[list[str], str]:
-    """Return the registers of an access, and the arguments for its cells: shape, num, packed, split, address."""
+    """Return an access's registers, and the argument expressions for its cells: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:
