@@ -18,7 +18,7 @@ from typing import Any
 from ...dataclass import replace
 from ...forks import cached_property
 from ...ir import walk
-from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ...ir.analyses.loop_depths import STAYS, LoopDepths, added
 from ...ir.arithmetic.displaced import displaced
 from ...ir.arithmetic.facts import bounds, full_range
 from ...ir.arithmetic.intern import integer
@@ -65,8 +65,8 @@ _Key = tuple[str, int]
 class _Splitting:
     """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    `_sums` maps a variable to its value if that is a sum whose terms differ in loop depth; those in `_inexact` may wrap
-    around. `_views` and `_places` have keys (buffer's name, offset's id); a block's entries are dropped at its end.
+    Of the sums that `_depths` expands, those in `_inexact` may wrap around. `_views` and `_places` have keys (buffer's
+    name, offset's id); a block's entries are dropped at its end.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -75,7 +75,6 @@ class _Splitting:
         self._depths = LoopDepths()
         self._made: list[Stmt] = []
         self._span: Span | None = None
-        self._sums: dict[str, Sum] = {}
         self._inexact: set[str] = set()
         self._addressed: set[str] = set()
         self._views: dict[_Key, Buffer] = {}
@@ -123,13 +122,9 @@ class _Splitting:
         if self._depth:
             depth = self._depths.of(value)
             self._depths.variables[var.name] = min(depth, self._depth)
-            if depth != STAYS and var.dtype.is_integer and isinstance(value, Op) and value.name == "add":
-                terms, constant = summands(value, self._sums)
-                groups = self._depths.groups(terms)
-                if len(groups) > 1:
-                    self._sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
-                    if var.dtype.bits < 64 and not self._is_exact(value):
-                        self._inexact.add(var.name)
+            is_sum = depth != STAYS and self._depths.record_sum(var, value)
+            if is_sum and var.dtype.bits < 64 and not self._is_exact(value):
+                self._inexact.add(var.name)
         return stmt
 
     def _declare(self, stmt: Declare) -> Stmt:
@@ -205,7 +200,7 @@ class _Splitting:
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
             # a 32-bit sum isn't split outside loops, or if it may wrap around
             return buffer, offset
-        terms, constant = summands(offset, self._sums)
+        terms, constant = self._depths.summands(offset)
         if not self._depth and len(terms) == 1:
             return buffer, offset
         groups = self._depths.groups(terms)
