@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 
-from ...dataclass import dataclass
 from ...errors import LayoutError
 from ...ir.nodes import Kernel, Open, Region
 from ...isa.mma import MMA_M, MMA_N, products
@@ -42,24 +41,18 @@ from .choose import AccessCost, Demand, access, choose, touched
 _MMA = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute equal results."""
-
-    warps: tuple[int, int]
-    copies: int
+#: a distribution of warps: the numbers along M and N, and that of groups of warps that compute equal results
+_Split = tuple[int, int, int]
 
 
 class ProductLayouts:
-    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope.
+    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope."""
 
-    by_hand: the user's layouts, and those that propagate from them to other tiles.
-    """
-
-    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[TileUse, Projection]) -> None:
-        self._by_hand, self._target = by_hand, target(kernel.target)
+    def __init__(self, kernel: Kernel, survey: Survey) -> None:
+        steps = [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
+        # the user's layouts, and those that propagate from them to other tiles
+        self._by_hand, self._target = anchored(survey) if steps else {}, target(kernel.target)
         self._splits: dict[str, _Split] = {}
-        steps = _products(survey)
         self._lefts = {step.uses["a"].tile.axes for step in steps if "a" in step.uses}
         self._reductions = Counter(axis for step in survey.steps for axis in _reduced(step))
         for scope in dict.fromkeys(step.op.scope for step in steps):
@@ -80,7 +73,7 @@ class ProductLayouts:
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
         """Return a sort key: least time, fewest warps with distinct work, least traffic of A and B, most warps on M."""
         time = traffic = 0
-        (wm, wn), copies = split.warps, split.copies
+        wm, wn, copies = split
         for step in steps:
             (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
             issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
@@ -92,7 +85,7 @@ class ProductLayouts:
         """Yield the costs per warp of converting operands with other layouts, and accumulators that are reused as A."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
-            is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
+            is_cut = name == "acc" and split[1] > 1 and use.tile.axes in self._lefts
             wanted = self._fragment(step, name, split) if is_cut or there is not None else None
             if wanted is None:
                 continue
@@ -107,8 +100,9 @@ class ProductLayouts:
     def _fragment(self, step: AxisJoin, name: str, split: _Split) -> Projection | None:
         region, (multiple, _) = step.op.region(name), self._depth(step)
         scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
+        wm, wn, copies = split
         try:
-            return fragment_layout(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
+            return fragment_layout(name, region.shape, region.dtype, (wm, wn), copies, multiple, scope)
         except LayoutError:
             return None
 
@@ -124,15 +118,6 @@ class ProductLayouts:
         return multiple, slots // next(depth for depth in depths if slots % depth == 0)
 
 
-def has_products(survey: Survey) -> bool:
-    """True if the surveyed operations include products."""
-    return bool(_products(survey))
-
-
-def _products(survey: Survey) -> list[AxisJoin]:
-    return [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
-
-
 def _reduced(step: AxisJoin) -> Iterator[int | None]:
     if step.op.record.relation is not axes.REDUCTION or "src" not in step.uses:
         return
@@ -144,7 +129,7 @@ def _reduced(step: AxisJoin) -> Iterator[int | None]:
 
 def _splits(warps: int) -> list[_Split]:
     every = range(1, warps + 1)
-    return [_Split((wm, wn), warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
+    return [(wm, wn, warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
@@ -173,8 +158,6 @@ def _conversion(wanted: Projection, use: Use) -> int:
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
     """Return the fixed layouts and those propagated from them; without `products`, only the user's layouts count."""
-    if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
-        return {}
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
     anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
     if not anchors:
@@ -345,7 +328,7 @@ def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) ->
     if count % WARP or not asked.tile:
         return None
     direct = _direct(asked, layout, count // WARP)
-    extents = [extent for _, extent in asked.tile]
+    extents = tuple([extent for _, extent in asked.tile])
     best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
     wide = best.grid.project(range(len(extents)), extents)
     conversion = _staged_conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
