@@ -258,7 +258,6 @@ def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1
     )
 
 
-@lru_cache(maxsize=4096)
 def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
     """Return the number of aligned lines of `size` bytes that a warp touches.
 

@@ -18,19 +18,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import prod
 
+from ...dataclass import dataclass
 from ...errors import LayoutError
-from ...ir.nodes import Kernel, Open, Region
+from ...ir.nodes import Kernel, Open
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout import TileLayout
 from ...layout.fragments import fragment_layout
 from ...layout.grid import WIDEST_BYTES, Projection, packed, same_owners
 from ...layout.iters import Iter, merged, refined
 from ...ops import axes
+from ...ops.axes import Labels
 from ...ops.copies import COPY, INDEX, MASK
-from ...remember import LIMIT
 from ...scopes import SCOPES
 from ...target import WARP, target
 from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
@@ -132,13 +132,39 @@ def _splits(warps: int) -> list[_Split]:
     return [(wm, wn, warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
 
 
+@dataclass(frozen=True, slots=True)
+class LabelledLayout:
+    """The layout of an operand's labelled dimensions, with explicit slots. labels: of these dimensions, in order."""
+
+    layout: Projection
+    labels: tuple[int, ...]
+
+    @staticmethod
+    def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> LabelledLayout | None:
+        """Project the layout of a tile to its labelled dimensions; None if they can't be separated."""
+        kept = [dim for dim, label in enumerate(labels) if label is not None]
+        try:
+            return LabelledLayout(whole.along(shape, kept), _given(labels))
+        except LayoutError:
+            return None
+
+    def over(self, labels: Labels) -> Projection:
+        """Return the layout of a tile with these labels. The label of a dimension of extent 1 is None."""
+        dims = [None if label is None else self.labels.index(label) for label in labels]
+        return self.layout.along(self.layout.slots, dims)
+
+
+def _given(labels: Labels) -> tuple[int, ...]:
+    return tuple([label for label in labels if label is not None])
+
+
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
     """Return `wanted` over the dimensions of the operand's tile; None if it is None or lacks one of them."""
     labels = step.labels[use.name]
-    if wanted is None or any(label is not None and label not in labels for label in use.labels):
+    if wanted is None or not set(_given(use.labels)) <= set(labels):
         return None
-    dims = [None if label is None else labels.index(label) for label in use.labels]
-    return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
+    seen = LabelledLayout.of(wanted, step.op.region(use.name).shape, labels)
+    return None if seen is None else seen.over(use.labels).concise(use.tile.shape)
 
 
 def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
@@ -248,23 +274,15 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
         (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
         for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
     ])
-    made = _sliced(layout.layout, whole, box)
-    if made is None:
+    try:
+        made = layout.layout.slice(whole, box)
+    except LayoutError:
         return None
     begins_later = any(axis.is_thread and value for axis, value in made.offset)
     if begins_later or _spread_over(made) != _spread_over(layout.layout):
         return None
     slots = tuple(extent for _, extent in box)
     return Projection(TileLayout(packed(made.shard), made.replica), slots).concise(extents)
-
-
-@lru_cache(LIMIT)
-def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
-    """Return the layout of a box of a tile, or None if it has none. Cached, since many operations cut equal boxes."""
-    try:
-        return layout.slice(shape, box)
-    except LayoutError:
-        return None
 
 
 def _spread_over(layout: TileLayout) -> int:
@@ -280,16 +298,17 @@ def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) ->
         if use is None or use.tile not in fixed or not use.tile.is_open or not _may_be(step, use):
             continue
         name = "src" if use.name == "dst" else "dst"
-        asked = _asked(step, name)
-        layout = _over_labels(use, fixed[use.tile], step.labels[name])
-        if asked is None or layout is None:
+        labels = _given(step.labels[name])
+        asked, seen = _asked(step, name), LabelledLayout.of(fixed[use.tile], use.tile.shape, use.labels)
+        if asked is None or seen is None or not set(labels) <= set(seen.labels):
             continue
+        layout = seen.over(labels)
         key = asked, layout.layout, step.op.scope
         if key not in chosen:
             chosen[key] = _cheaper(asked, layout, step.op.scope, threads)
         stage = chosen[key]
         if stage is not None:
-            made[id(step.op)] = _for_tile(stage, step, use, name)
+            made[id(step.op)] = LabelledLayout(stage, labels).over(step.labels[use.name])
     return made
 
 
@@ -302,24 +321,9 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
     """Return the access of operand `name` to memory, or None; axis k is the k-th labelled dimension of the region."""
-    region: Region = step.op.region(name)
-    labels = [label for label in step.labels[name] if label is not None]
-    axes = [None if label is None else labels.index(label) for label in step.labels[name]]
-    return access(region, axes, step.op.scope, is_store=name == "dst")
-
-
-def _over_labels(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
-    """Return a tile's layout projected to the dimensions with `labels`, those of a region in memory, or None."""
-    try:
-        return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
-    except (LayoutError, ValueError):
-        return None
-
-
-def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Projection:
-    labels = [label for label in step.labels[name] if label is not None]
-    dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
-    return stage.along(stage.slots, dims)
+    numbers = {label: axis for axis, label in enumerate(_given(step.labels[name]))}
+    axes = [None if label is None else numbers[label] for label in step.labels[name]]
+    return access(step.op.region(name), axes, step.op.scope, is_store=name == "dst")
 
 
 def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
