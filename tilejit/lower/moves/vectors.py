@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
-from ...dataclass import lean, replace
+from ...dataclass import dataclass, lean, replace
 from ...dtypes import int32, int64
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
 from ...ops.copies import INDEX
 from ..builder import Builder
+from ..plans import VectorPlan
 from ..schedule.placement import place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
@@ -213,6 +214,29 @@ class OwnedVectors:
 
     def _first(self, name: str, own: Sequence[Expr]) -> Expr:
         return self.threads_share[name].at(own)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPlan(VectorPlan):
+    """A plan in which each thread moves or computes the vectors that it owns: vector r in iteration r."""
+
+    owned: OwnedVectors
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The names that the operation's tiles have in `owned`, in the operation's order."""
+        return self.owned.vectors.names
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(self.owned.vectors[side].placement.region for side in self.sides)
+
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(self.owned.step_of(side) for side in self.sides)
 
 
 def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:

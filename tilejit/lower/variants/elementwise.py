@@ -36,8 +36,7 @@ from ...ops.elementwise import ELEMENTWISE, result_type
 from ...target import Target
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import OwnedVectors, RegisterVectors
-from ..plans import VectorPlan
+from ..moves.vectors import OwnedPlan, OwnedVectors, RegisterVectors
 from ..rematerialized import value_of
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, place
@@ -69,14 +68,13 @@ def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementwisePlan(VectorPlan):
+class ElementwisePlan(OwnedPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
     packed: name of the instruction that computes a vector of two elements; None if they are computed one by one.
     """
 
     operation: str
-    owned: OwnedVectors
     packed: str | None = None
 
     @property
@@ -90,13 +88,6 @@ class ElementwisePlan(VectorPlan):
     @property
     def tiles(self) -> tuple[View, ...]:
         return self.owned.vectors.views
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        return tuple(tile.placement.region for tile in self.tiles)
-
-    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(tile.name, thread, iteration) for tile in self.tiles)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         inputs = inputs_of(op, b)
@@ -119,7 +110,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Element
     for name in digits.names[1:]:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
-    return ElementwisePlan(1, owned.rounds, threads, "", op.name, owned)
+    return ElementwisePlan(1, owned.rounds, threads, "", owned, op.name)
 
 
 def _paired(plan: ElementwisePlan, op: TileOp, context: DispatchContext) -> ElementwisePlan:
@@ -244,23 +235,15 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 
 
 @dataclass(frozen=True, slots=True)
-class Indices(VectorPlan):
+class Indices(OwnedPlan):
     """In iteration r each thread writes its register r."""
 
-    owned: OwnedVectors
     #: the dimension whose indices are written, not counting those of extent 1; None if its own extent is 1
     dim: int | None
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return (("indices.int32", self.rounds),)
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        return tuple(view.placement.region for view in self.owned.vectors.views)
-
-    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return (self.owned.place("dst", thread, iteration),)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         dst = op.region("dst").buffer
