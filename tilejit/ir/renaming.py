@@ -30,6 +30,11 @@ class Renaming(Rewriting):
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
         return made
 
+    def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
+        """Clone a statement. The clone is another object even if nothing changes, since passes tell clones apart."""
+        made = super().stmt(stmt)
+        return replace(made) if made is stmt else made
+
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """Return the renamed expression; at lane level, the same object if nothing in it changes."""
         match expr:

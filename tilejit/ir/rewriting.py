@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from operator import is_
+from typing import Any, TypeVar
 
 from ..dataclass import replace
 from ..errors import assert_never
@@ -13,6 +14,8 @@ from . import nodes as ir
 from .walk import Block, Place
 
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
+S = TypeVar("S", bound=ir.Stmt)
+T = TypeVar("T")
 
 
 class Rewriting(ABC):
@@ -39,63 +42,65 @@ class Rewriting(ABC):
         return tuple([self.stmt(stmt) for stmt in body])
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
+        """Clone a statement; one without blocks is the same object if nothing in it changes."""
         span = self._span(stmt.span)
         match stmt:
+            # the most frequent statements first
+            case ir.Store():
+                return _changed(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
+            case ir.Instruction():
+                outputs = mapped(self.place, stmt.outputs)
+                inputs = mapped(self._input, stmt.inputs)
+                defined = None if stmt.var is None else self.defined(stmt.var)
+                return _changed(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
+            case ir.Move():
+                predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
+                dst, src = self.place(stmt.dst), self.place(stmt.src)
+                return _changed(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
             case ir.Let():
                 value = self.expr(stmt.value)
-                return replace(stmt, var=self.defined(stmt.var), value=value, span=span)
+                return _changed(stmt, var=self.defined(stmt.var), value=value, span=span)
             case ir.Declare():
                 init = self._optional(stmt.init)
-                return replace(stmt, var=self.defined(stmt.var), init=init, span=span)
+                return _changed(stmt, var=self.defined(stmt.var), init=init, span=span)
             case ir.Assign():
                 var = self.expr(stmt.var)
                 assert isinstance(var, ir.Var), "an assigned variable must map to a variable"
-                return replace(stmt, var=var, value=self.expr(stmt.value), span=span)
-            case ir.Store():
-                return replace(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
+                return _changed(stmt, var=var, value=self.expr(stmt.value), span=span)
             case ir.Atomic():
-                place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
+                place, operands = self.place(stmt.place), mapped(self.expr, stmt.operands)
                 defined = None if stmt.var is None else self.defined(stmt.var)
-                return replace(stmt, place=place, operands=operands, var=defined, span=span)
+                return _changed(stmt, place=place, operands=operands, var=defined, span=span)
             case ir.Arrive() | ir.WaitPhase() | ir.Expect():
                 return self._at_barrier(stmt, span)
             case ir.If() | ir.For() | ir.Loop():
                 return self._with_blocks(stmt, span)
-            case ir.Move():
-                predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
-                dst, src = self.place(stmt.dst), self.place(stmt.src)
-                return replace(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
-            case ir.Instruction():
-                outputs = tuple([self.place(each) for each in stmt.outputs])
-                inputs = tuple([self._input(each) for each in stmt.inputs])
-                defined = None if stmt.var is None else self.defined(stmt.var)
-                return replace(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
             case ir.Assert():
-                values = tuple([self.expr(value) for value in stmt.values])
-                return replace(stmt, cond=self.expr(stmt.cond), values=values, span=span)
+                values = mapped(self.expr, stmt.values)
+                return _changed(stmt, cond=self.expr(stmt.cond), values=values, span=span)
             case ir.Print():
                 parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
-                return replace(stmt, parts=parts, span=span)
+                return _changed(stmt, parts=parts, span=span)
             case ir.TileOp():
-                return replace(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
+                return _changed(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
             case ir.Alloc():
-                return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
+                return _changed(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
             case ir.BufferView():
-                return replace(stmt, buffer=self.view(stmt.buffer), span=span)
+                return _changed(stmt, buffer=self.view(stmt.buffer), span=span)
             case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-                return replace(stmt, span=span)
+                return _changed(stmt, span=span)
             case _:
                 return assert_never(stmt)
 
     def _at_barrier(self, stmt: ir.Arrive | ir.WaitPhase | ir.Expect, span: Span | None) -> ir.Stmt:
         place = self.place(stmt.place)
         if isinstance(stmt, ir.Arrive):
-            return replace(stmt, place=place, bytes=self._optional(stmt.bytes), span=span)
+            return _changed(stmt, place=place, bytes=self._optional(stmt.bytes), span=span)
         if isinstance(stmt, ir.Expect):
-            return replace(stmt, place=place, bytes=self.expr(stmt.bytes), span=span)
+            return _changed(stmt, place=place, bytes=self.expr(stmt.bytes), span=span)
         phase = self.expr(stmt.phase)
         defined = None if stmt.var is None else self.defined(stmt.var)
-        return replace(stmt, place=place, phase=phase, var=defined, span=span)
+        return _changed(stmt, place=place, phase=phase, var=defined, span=span)
 
     def _with_blocks(self, stmt: ir.If | ir.For | ir.Loop, span: Span | None) -> ir.Stmt:
         if isinstance(stmt, ir.Loop):
@@ -131,7 +136,8 @@ class Rewriting(ABC):
 
     def _input(self, given: ir.Input) -> ir.Input:
         if isinstance(given, ir.Descriptor):
-            return replace(given, place=self.place(given.place))
+            place = self.place(given.place)
+            return given if place is given.place else replace(given, place=place)
         return self.place(given) if isinstance(given, ir.Vector) else self.expr(given)
 
     def _operand(self, operand: ir.Region | ir.Expr | None) -> ir.Region | ir.Expr | None:
@@ -142,3 +148,17 @@ class Rewriting(ABC):
 
     def _optional(self, expr: ir.Expr | None) -> ir.Expr | None:
         return None if expr is None else self.expr(expr)
+
+
+def _changed(stmt: S, **parts: Any) -> S:
+    """Return a statement with other parts, or the same object if none of them is another object."""
+    for name, part in parts.items():
+        if getattr(stmt, name) is not part:
+            return replace(stmt, **parts)
+    return stmt
+
+
+def mapped(change: Callable[[T], T], parts: tuple[T, ...]) -> tuple[T, ...]:
+    """Return the changed parts, or the same tuple if no part changes."""
+    made = tuple([change(part) for part in parts])
+    return parts if all(map(is_, made, parts)) else made

@@ -242,21 +242,13 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
         axis.is_thread and axis.name not in SCOPES[wanted.scope].steps for axis in layout.layout.axes()
     ):
         return None
-    axes = source.tile.axes
-    dims: list[int | None] = []
-    for axis, label in zip(use.tile.axes, use.labels, strict=True):
-        if axis is None:
-            dims.append(None)
-        elif label is None or axis not in axes or label not in source.labels:
+    axes = dict(zip(source.labels, source.tile.axes, strict=True))
+    for label, axis in zip(use.labels, use.tile.axes, strict=True):
+        # dimensions of extent 1 have neither
+        if axis is not None and (label is None or axes.get(label) != axis):
             return None
-        else:
-            dims.append(source.labels.index(label))
-            if axes[source.labels.index(label)] != axis:
-                return None
-    try:
-        return part.along(source.extents, dims).concise(use.tile.shape)
-    except LayoutError:
-        return None
+    seen = LabelledLayout.of(part, source.extents, source.labels)
+    return None if seen is None else seen.over(use.labels).concise(use.tile.shape)
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:

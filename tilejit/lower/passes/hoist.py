@@ -34,7 +34,6 @@ from ...ir.nodes import (
     Expr,
     For,
     If,
-    Instruction,
     Kernel,
     Let,
     Load,
@@ -127,6 +126,9 @@ class _Hoisting(Rewriting):
         self._rewritten.pop()
         return made
 
+    def _access(self, stmt: Store | Move) -> tuple[Stmt, ...]:
+        return (self.stmt(stmt),)
+
     def _other(self, stmt: Stmt) -> tuple[Stmt, ...]:
         defined = walk.defines(stmt)
         if isinstance(defined, Var) and not isinstance(stmt, Declare):
@@ -182,39 +184,6 @@ class _Hoisting(Rewriting):
             preheader.made.append(BufferView(made, stmt.span))
         self._buffers[view.name] = preheader.views[key][1]
         return ()
-
-    def _move(self, stmt: Move) -> tuple[Stmt, ...]:
-        dst, src = self.place(stmt.dst), self.place(stmt.src)
-        predicate = None if stmt.predicate is None else self.expr(stmt.predicate)
-        otherwise = None if stmt.otherwise is None else self.expr(stmt.otherwise)
-        if dst is stmt.dst and src is stmt.src and predicate is stmt.predicate and otherwise is stmt.otherwise:
-            return (stmt,)
-        return (Move(dst, src, predicate, otherwise, stmt.order, stmt.cache, stmt.span),)
-
-    def _store(self, stmt: Store) -> tuple[Stmt, ...]:
-        place, value = stmt.place, stmt.value
-        # fast path: most values are float operations
-        is_float = isinstance(value, Op) and value.dtype.is_float
-        level = len(self._preheaders)
-        value = self._operation(value, level) if isinstance(value, Op) and is_float else self.expr(value)
-        if not isinstance(place, Vector) or type(place.offset) is not Const or place.buffer.offset is not None:
-            place = self.place(place)
-        return (stmt if place is stmt.place and value is stmt.value else Store(place, value, stmt.order, stmt.span),)
-
-    def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
-        if stmt.var is not None:
-            self._depths.variables[stmt.var.name] = len(self._preheaders)
-        for operand in (*stmt.outputs, *stmt.inputs):
-            # fast path: most operands are registers at constant offsets
-            if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
-                break
-        else:
-            return (stmt,)
-        outputs = list(map(self.place, stmt.outputs))
-        inputs = list(map(self._input, stmt.inputs))
-        if all(map(is_, inputs, stmt.inputs)) and all(map(is_, outputs, stmt.outputs)):
-            return (stmt,)
-        return (replace(stmt, outputs=tuple(outputs), inputs=tuple(inputs)),)
 
     def defined(self, var: Var) -> Var:
         return var
@@ -342,7 +311,6 @@ def _stem(expr: Expr) -> str:
 
 
 _WRITE: dict[type, Callable[[_Hoisting, Any], tuple[Stmt, ...]]] = {
-    Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, Move: _Hoisting._move,
-    Store: _Hoisting._store, Instruction: _Hoisting._instruction, If: _Hoisting._branch, Loop: _Hoisting._endless,
-    For: _Hoisting._counted,
+    Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, If: _Hoisting._branch,
+    Loop: _Hoisting._endless, For: _Hoisting._counted, Store: _Hoisting._access, Move: _Hoisting._access,
 }

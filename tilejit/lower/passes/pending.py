@@ -180,13 +180,13 @@ class _InFlight(Analysis[_State]):
 
 def _is_of_work(stmt: Instruction) -> bool:
     """True if an instruction starts, commits or awaits work that holds registers, or is a placeholder."""
-    if stmt.name in (_JOINT, _ABSENCE):
-        return True
+    return stmt.name in (_JOINT, _ABSENCE) or any(work.holds_registers for work in _works(stmt))
+
+
+def _works(stmt: Instruction) -> list[AsyncWork]:
+    """Return the work that an instruction starts, commits or awaits."""
     row = ROWS[stmt.name]
-    for work in (row.starts, row.commits, row.completes):
-        if work is not None and work.holds_registers:
-            return True
-    return False
+    return [work for work in (row.starts, row.commits, row.completes) if work is not None]
 
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
@@ -330,11 +330,7 @@ def _touches(stmt: Stmt) -> bool:
 
 
 def _settles(stmt: Instruction) -> bool:
-    row = ROWS[stmt.name]
-    for work in (row.starts, row.completes):
-        if work is not None and work.settles_at_joins:
-            return True
-    return False
+    return any(work.settles_at_joins for work in _works(stmt))
 
 
 def _jumps(stmt: Stmt) -> bool:

@@ -255,7 +255,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     # k is the outer loop, so that consecutive products have different accumulators if there are several
     if plan.whole_steps:
         with b.loop("k", plan.whole_steps, unrolled=True) as at_k:
-            left_now, right_now = _Factor.of(plan, "a", left, at_k), _Factor.of(plan, "b", right, at_k)
+            left_now, right_now = _factor(plan, "a", left, at_k), _factor(plan, "b", right, at_k)
             _multiply(plan, sums, left_now, right_now, b)
     for step in range(plan.whole_steps, k):
         _multiply(plan, sums, _masked(plan, "a", left, step, op, b), _masked(plan, "b", right, step, op, b), b)
@@ -265,10 +265,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
     m, n, _ = plan.tiles
     if plan.form.a.is_float and plan.form.a.bits == 8:
-        left, right = left.made_opaque("a", m, b), right.made_opaque("b", n, b)
+        left, right = _opaque(left, "a", m, b), _opaque(right, "b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left.at(at_m), *right.at(at_n)), span=b.span))
+        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left(at_m), *right(at_n)), span=b.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,41 +317,39 @@ class _Sums:
                 yield in_scratch, None if at is None else Vector(self.acc, at)
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    """The registers of A or B in one step along k. at: returns those of the tile with a given index."""
+#: the registers of A or B in one step along k: a function of the index of a tile
+_Factor = Callable[[Expr], tuple[Vector, ...]]
 
-    at: Callable[[Expr], tuple[Vector, ...]]
 
-    @staticmethod
-    def of(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
-        words = plan.a_words if name == "a" else plan.b_words
-        return _Factor(lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step)))
+def _factor(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
+    words = plan.a_words if name == "a" else plan.b_words
+    return lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step))
 
-    @staticmethod
-    def in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-        """Return scratch registers, tile after tile, with `words` registers of `pack` elements each."""
 
-        def at(tile: Expr) -> tuple[Vector, ...]:
-            first = build.mul(tile, words * pack)
-            return tuple(Vector(registers, build.add(first, word * pack), pack) for word in range(words))
+def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
+    """Return scratch registers, tile after tile, with `words` registers of `pack` elements each."""
 
-        return _Factor(at)
+    def at(tile: Expr) -> tuple[Vector, ...]:
+        first = build.mul(tile, words * pack)
+        return tuple(Vector(registers, build.add(first, word * pack), pack) for word in range(words))
 
-    def made_opaque(self, name: str, tiles: int, b: Builder) -> _Factor:
-        """Return a copy in registers whose values are opaque to ptxas.
+    return at
 
-        For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
-        converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
-        """
-        first, *others = self.at(build.const(0, int32))
-        pack, words = first.width, 1 + len(others)
-        copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
-        made, zero = _Factor.in_scratch(copies, words, pack), b.opaque_zero()
-        with b.loop(name, tiles, unrolled=True) as tile:
-            for copy, word in zip(made.at(tile), self.at(tile), strict=True):
-                b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
-        return made
+
+def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
+    """Return a copy in registers whose values are opaque to ptxas.
+
+    For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
+    converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+    """
+    first, *others = factor(build.const(0, int32))
+    pack, words = first.width, 1 + len(others)
+    copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
+    made, zero = _in_scratch(copies, words, pack), b.opaque_zero()
+    with b.loop(name, tiles, unrolled=True) as tile:
+        for copy, word in zip(made(tile), factor(tile), strict=True):
+            b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
+    return made
 
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
@@ -359,11 +357,11 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
-    made = _Factor.in_scratch(masked, rows * halves, pack)
+    made = _in_scratch(masked, rows * halves, pack)
     inside = [_inside(plan, step, half, op, b) for half in range(halves)]
-    taken = _Factor.of(plan, name, source, build.const(step, int32))
+    taken = _factor(plan, name, source, build.const(step, int32))
     with b.loop(name, tiles, unrolled=True) as tile:
-        for word, (to, registers) in enumerate(zip(made.at(tile), taken.at(tile), strict=True)):
+        for word, (to, registers) in enumerate(zip(made(tile), taken(tile), strict=True)):
             _move_inside(to, registers, inside[word // rows], b)
     return made
 
