@@ -236,13 +236,8 @@ class Survey:
 
     def labelled(self, use: Use) -> list[tuple[int, int]]:
         """Return an operand's labels, each with the root of the tile's dimension."""
-        parent, pairs = self._parent, list[tuple[int, int]]()
-        for node, label in zip(use.tile.dims, use.labels, strict=True):
-            if node is not None and label is not None:
-                # fast path: most nodes are roots or children of roots
-                above = parent[node]
-                pairs.append((label, above if parent[above] == above else self.root(node)))
-        return pairs
+        dims = zip(use.tile.dims, use.labels, strict=True)
+        return [(label, self.root(node)) for node, label in dims if node is not None and label is not None]
 
     def settle(self) -> None:
         for tile in self.tiles.values():
@@ -271,10 +266,7 @@ class Survey:
 
     def joins(self, one: int, other: int) -> bool:
         """True if two nodes are one axis or can become one: no tile has both, and their scopes agree."""
-        parent = self._parent
-        # fast path: most nodes are roots
-        one = one if parent[one] == one else self.root(one)
-        other = other if parent[other] == other else self.root(other)
+        one, other = self.root(one), self.root(other)
         if one == other:
             return True
         first, second = self._scopes[one], self._scopes[other]
@@ -282,9 +274,7 @@ class Survey:
         return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
     def join(self, one: int, other: int) -> int:
-        parent = self._parent
-        one = one if parent[one] == one else self.root(one)
-        other = other if parent[other] == other else self.root(other)
+        one, other = self.root(one), self.root(other)
         if one == other:
             return one
         first, second = self._having[one], self._having[other]

@@ -203,10 +203,6 @@ class Rewriter:
         self._steps = {id(step.op): step for step in survey.steps}
         self._kernel, self._threads = kernel, kernel.threads
 
-    def rewritten(self) -> Kernel:
-        body = walk.edited(self._kernel.body, self.edits())
-        return replace(self._kernel, body=(*self.head, *body))
-
     # created lazily, since only conversions need them
 
     @cached_property
@@ -217,7 +213,7 @@ class Rewriter:
     def _rematerializer(self) -> Rematerializer:
         return Rematerializer(self._kernel, self.survey)
 
-    def edits(self) -> dict[int, Sequence[Stmt]]:
+    def rewritten(self) -> Kernel:
         body, edits = self._kernel.body, dict[int, Sequence[Stmt]]()
         for number, alloc in walk.numbered(body, Alloc):
             if isinstance(alloc.buffer.layout, Open):
@@ -229,7 +225,8 @@ class Rewriter:
             step = self._steps.get(id(op))
             if step is not None:
                 edits[number] = tuple(self.operation(step))
-        return edits
+        edited = walk.edited(body, edits)
+        return replace(self._kernel, body=(*self.head, *edited))
 
     def buffer(self, buffer: Buffer) -> Buffer:
         if not isinstance(buffer.layout, Open):

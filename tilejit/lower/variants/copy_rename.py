@@ -21,7 +21,7 @@ from ...layout.transfer import renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
-from ..plans import Array, Facts, Moves, Plan
+from ..plans import Array, Moves, Plan
 from ..variant import DispatchContext, Variant
 
 #: consecutive registers: (first in the destination, first in the source, count)
@@ -41,9 +41,6 @@ class RenamedRegisters(Plan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """The number of renamed runs; ptxas emits no instruction for them."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
-
-    def facts(self) -> Facts:
-        return Facts("-", len(self.runs))
 
     def moves(self) -> Moves:
         """Return the runs of every thread that holds elements of the destination, including padding in the runs."""

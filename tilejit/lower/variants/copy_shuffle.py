@@ -29,7 +29,7 @@ from ...target import WARP
 from ...wording import counted
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
-from ..plans import Array, Facts, Passes, Plan
+from ..plans import Array, Passes, Plan
 from ..variant import WHOLE_WARPS, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
@@ -71,9 +71,6 @@ class Shuffled(Plan):
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return ((self.shuffle.mnemonic, self.swap.shuffles * self.words),)
-
-    def facts(self) -> Facts:
-        return Facts("-", self.swap.shuffles * self.words)
 
     def moves(self) -> Passes:
         swap, thread = self.swap, np.arange(self.threads)

@@ -24,8 +24,8 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
 from ..builder import Builder
-from ..plans import Facts, SharedFactor, WarpgroupProducts
 from ..plans import Plan as PlanBase
+from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
 from ..variant import (
@@ -107,9 +107,6 @@ class Plan(PlanBase):
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return ((self.form.product.opcode, self.form.m * self.form.n * self.form.k),)
-
-    def facts(self) -> Facts:
-        return Facts("-", self.form.m * self.form.n * self.form.k)
 
     def schedule(self) -> np.ndarray:
         """Return one row per product: (m, n, k, start of A, start of B), with m, n and k counted in products.

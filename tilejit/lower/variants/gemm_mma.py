@@ -28,8 +28,8 @@ from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...isa.opaque import XOR
 from ..builder import Builder
-from ..plans import Facts, Products
 from ..plans import Plan as PlanBase
+from ..plans import Products
 from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import DigitSchedule
@@ -114,9 +114,6 @@ class Plan(PlanBase):
             for first, last in depth.elements(step, half)
         )
         return every if set(every) != {Within.ALL} else ()
-
-    def facts(self) -> Facts:
-        return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
         """Return the registers of an instruction's results, two columns of two rows; None if the tile lacks one."""
