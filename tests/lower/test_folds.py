@@ -22,7 +22,7 @@ from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext, Folds
 from tilejit.lower.engine import Verdict, dispatch
 from tilejit.lower.proof import prove
-from tilejit.lower.proof.reductions import prove_folds
+from tilejit.lower.proof.prove import prove_folds
 from tilejit.runtime import devices
 from tilejit.target import target
 

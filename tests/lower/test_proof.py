@@ -17,9 +17,8 @@ from tilejit.lower import DispatchContext, Products
 from tilejit.lower.ask import operand
 from tilejit.lower.plans import Passes, Reductions
 from tilejit.lower.proof import prove
-from tilejit.lower.proof.passes import prove_passes
 from tilejit.lower.proof.products import prove_products
-from tilejit.lower.proof.reductions import prove_reductions
+from tilejit.lower.proof.prove import prove_passes, prove_reductions
 from tilejit.lower.variants import copy_rename, copy_through_shared, gemm_mma
 from tilejit.target import target
 

@@ -15,7 +15,8 @@ from tests.support.profiles import times
 from tilejit import dtypes
 from tilejit.errors import LaunchError
 from tilejit.runtime import dlpack
-from tilejit.runtime.arrays import SIMULATOR, DeviceArray, facts_of, is_array, row_major, view_of
+from tilejit.runtime.arrays import SIMULATOR, DeviceArray, facts_of, row_major
+from tilejit.runtime.readers import is_array, view_of
 from tilejit.runtime.simulated import SimulatedMemory
 
 try:

@@ -21,8 +21,7 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import memory_operand, placed
 from .regions import load_element, store_element
-from .scalars import condition, held
-from .singles import as_scalar, scalar_of
+from .scalars import as_scalar, condition, held, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
 

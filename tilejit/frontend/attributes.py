@@ -17,8 +17,8 @@ from ..scopes import CTA, SCOPES
 from ..wording import guessed
 from . import barriers, foreign, vocabulary
 from . import memory as mem
+from .buffers import fixed_layout
 from .context import Context
-from .fixing import fixed_layout
 from .names import captured
 from .regions import strides_of
 from .scalars import fold, operate

@@ -21,9 +21,9 @@ from ..layout import TileLayout
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .arguments import Arguments, bind, optional
+from .buffers import as_index
 from .clusters import ring_multicast
 from .context import Context
-from .index_types import as_index
 from .values import (
     Barrier,
     Constant,

@@ -8,12 +8,12 @@ from typing import Any
 
 from ..dtypes import DType
 from .context import Context
-from .for_loops import static_range
 from .foreign import not_callable
-from .inline import closure_of, inline
 from .intrinsics import call_intrinsic
 from .language import Function, Intrinsic
+from .loops import static_range
 from .methods import METHODS
+from .names import closure_of, inline
 from .python_calls import BUILTINS, python_call, runs_in_python
 from .tileops import call_operation
 from .tiles import convert_to

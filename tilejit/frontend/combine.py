@@ -20,9 +20,9 @@ from ..ir.combine import Combine
 from ..source import Span
 from ..wording import counted, with_article
 from .context import Context
-from .drafts import Draft, sealed
-from .inline import closure_of, run
+from .flow import Draft, sealed
 from .language import Function
+from .names import closure_of, run
 from .scalars import convert
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
 

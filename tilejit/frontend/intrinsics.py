@@ -9,7 +9,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Declare, Instruction, Let, Special, Sync
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
-from ..isa.registers import LEAST, MOST, SET_REGISTERS, STEP
+from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
@@ -19,7 +19,7 @@ from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS, ORDERED
 from .context import Context
-from .enclosures import Construct
+from .flow import Construct
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .values import Constant, Scalar, Value

@@ -1,116 +1,340 @@
-"""Control-flow joins: the kind of a name that may have different values on the paths that join."""
+"""Constructs whose paths join: branches, loops, and blocks that can be left early, such as inlined functions.
+
+Each path ends with moves into slots (see `slots`). An exit by `break`, `continue` or `return` is a placeholder until
+the whole enclosure has been translated and all its exits are known. Then its statements are filled in: the moves, a
+flag for the loops in between, and the `Break` itself.
+
+The code of a run-time loop's body depends on the kinds of its names at the head, which are known only after the body
+has been translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is
+converted to another type. If the guess is wrong, the result is discarded, and the body is translated again with the
+observed kinds. Inner loops then start from the final kinds of their last translation.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from ..dtypes import DType, promote
+from ..dataclass import dataclass, replace
+from ..dtypes import bool_, int64
+from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Var
-from .carried import loop_type
+from ..ir.nodes import FALSE, TRUE, Assign, Break, Cast, Declare, Expr, If, Let, Loop, Op, Stmt, Var
+from ..source import Span
 from .context import Context
-from .kinds import ItemsKind, Kind, Same, ScalarKind
-from .memory_joins import conflict, merge_memory
-from .singles import is_single
-from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope, weak_type
+from .flow import Carried, Construct, Draft, Enclosure, drafted
+from .kinds import Heads, Kind, ScalarKind, agreed, exit_kinds, merge, merge_carried
+from .slots import NameSlot, coerced, join
+from .values import Binding, Scalar, Unset, Value
+
+#: a body is translated at most `_TRIALS` times, and `_TRIALS_PER_NAME` times more for each loop-carried name
+_TRIALS = 12
+_TRIALS_PER_NAME = 2
 
 
-def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """Return the kind of a name where paths join; `Same(Unset)` if it has no value on a path or the values conflict."""
-    first = bindings[0]
-    for binding in bindings:
-        if isinstance(binding.value, Unset):
-            return Same(binding.value)
-    for binding in bindings[1:]:
-        if binding.value != first.value:
-            break
+def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span) -> bool:
+    """Translate both sides of a run-time branch; return True if control reaches the end of either side."""
+    before = dict(ctx.frame.env)
+    with ctx.nested() as yes:
+        reaches_yes = then()
+    after_yes = ctx.frame.env
+    ctx.rebind(before)
+    with ctx.nested() as no:
+        reaches_no = orelse()
+    if reaches_yes and reaches_no:
+        ctx.rebind(_joined(ctx, (yes, after_yes, span), (no, ctx.frame.env, span)))
+    elif reaches_yes:
+        ctx.rebind(after_yes)
+        cond, yes, no = build.op("logical_not", cond), no, yes
+    if reaches_yes == reaches_no:
+        _emit_if(ctx, cond, yes, no, span)
     else:
-        return Same(first.value)
-    bindings = _numbers(bindings)
-    values = [b.value for b in bindings]
-    if all(isinstance(v, Scalar) or is_number(v) for v in values):
-        return _merge_scalars(ctx, name, bindings)
-    if all(isinstance(v, Items) for v in values):
-        lengths = {len(v.items) for v in values if isinstance(v, Items)}
-        if len(lengths) == 1:
-            return _merge_items(ctx, name, bindings, lengths.pop())
-    if all(isinstance(v, Memory) for v in values):
-        return merge_memory(ctx, name, bindings)
-    other = next(b for b in bindings if b.value != first.value)
-    sides = (first, describe(first.value)), (other, describe(other.value))
-    tile = next((v for v in values if isinstance(v, Memory) and v.is_local and v.is_value), None)
-    number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
-    if tile is not None and number is not None:
-        full = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {_written(number)}, tj.{tile.dtype})"
-        return conflict(name, *sides, f"begin with a tile: {name} = {full}" if name.isidentifier() else f"write {full}")
-    return conflict(name, *sides)
+        # the code after the branch follows the side that reaches it
+        ctx.nest(lambda ends: If(cond, ends, (), span), yes)
+        ctx.block.extend(no)
+    return reaches_yes or reaches_no
 
 
-def _written(number: float) -> str:
-    name = repr(abs(number))
-    return repr(number) if math.isfinite(number) else repr(number).replace(name, f"tj.{name}")
+def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> None:
+    if yes or no:
+        ctx.nest(lambda then, orelse: If(cond, then, orelse, span), yes, no)
 
 
-def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
-    """Return the bindings, with read-only rank-0 tiles replaced by scalars if any binding is a scalar or a number."""
-    if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
-        return bindings
-    return [
-        Binding(Scalar(Var("", b.value.dtype, data=True)), b.span)
-        if isinstance(b.value, Memory) and is_single(b.value) and not b.value.writable else b
-        for b in bindings
-    ]
+def _joined(
+    ctx: Context, yes: tuple[Draft, dict[str, Binding], Span], no: tuple[Draft, dict[str, Binding], Span]
+) -> dict[str, Binding]:
+    """Return the bindings after a branch. yes, no: the block, the final bindings and the location of each side."""
+    (_, a, span), (_, b, _) = yes, no
+    env, slots = {**a, **b}, dict[str, NameSlot]()
+    for name in [name for name in env if a.get(name) is not b.get(name)]:
+        given = [side[name] for side in (a, b) if name in side]
+        if len(given) == 2:
+            slots[name] = NameSlot.of(ctx, name, merge(ctx, name, given), span)
+            env[name] = Binding(slots[name].value, given[0].span)
+        else:
+            problem = f"has a value on one path only: line {given[0].span.line} assigns it inside a branch"
+            env[name] = Binding(Unset(name, problem, "assign it before the branch, or on both sides"), span)
+    join(ctx, slots, (yes, no))
+    return env
 
 
-def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    typed = [b for b in bindings if isinstance(b.value, Scalar) and not b.value.weak]
-    literals = [b for b in bindings if b not in typed]
-    if not typed:
-        dtype = promote(*[weak_type(b.value) for b in bindings])
-        typed_once = any(isinstance(b.value, Scalar) for b in bindings)
-        for literal in literals:
-            ctx.takes_type(literal.value, dtype, matters=typed_once and not can_take(literal.value, dtype))
-        return ScalarKind(dtype, weak=True)
-    first = typed[0]
-    dtype = weak_type(first.value)
-    for other in typed[1:]:
-        if weak_type(other.value) != dtype:
-            # the loop will convert values that are assigned to the name to a common type, which isn't final yet
-            common = loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
-            if common is not None:
-                dtype = common
-                continue
-            return conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
-    for literal in literals:
-        ctx.takes_type(literal.value, dtype)
-        if not can_take(literal.value, dtype):
-            return conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
-    return ScalarKind.holding(dtype, [b.value for b in bindings])
+def chosen(
+    ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
+) -> Value:
+    """Return the value of one of two expressions, chosen by `cond`; raise KernelTypeError if the values conflict.
 
-
-def can_take(value: Value, dtype: DType) -> bool:
-    """True if a literal can take the type `dtype`.
-
-    A bool takes only bool_, and a float only float types. An integer takes float types, and also integer types
-    unless its value is known not to fit.
+    then, orelse: the statements of an expression, which run only if it is chosen, and its value.
     """
-    default = weak_type(value)
-    if default.kind == "bool" or dtype.kind == "bool":
-        return default.kind == dtype.kind
-    if default.is_float:
-        return dtype.is_float
-    if isinstance(value, Constant) and dtype.is_integer:
-        return bool(build.const(value.value, dtype).value == value.value)
+    span = ctx.span(node)
+    (yes, a), (no, b) = then, orelse
+    kind = agreed(ctx, node, (a, b))
+    if isinstance(kind, ScalarKind) and not yes and not no:
+        return Scalar(build.op("where", cond, *[coerced(ctx, value, kind.dtype, span) for value in (a, b)]))
+    slot = NameSlot.of(ctx, name, kind, span)
+    join(ctx, {name: slot}, [(block, {name: Binding(value, span)}, span) for block, value in (then, orelse)])
+    _emit_if(ctx, cond, yes, no, span)
+    return slot.value
+
+
+def close(
+    ctx: Context, enclosure: Enclosure, block: Draft, make: Callable[[tuple[Stmt, ...]], Stmt], names: Sequence[str],
+    before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, NameSlot] | None = None,
+) -> None:
+    """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
+
+    names: the names that it assigns. before: the bindings at its head. kinds: from `exit_kinds`.
+    kept: the slots of loop-carried names.
+    """
+    span = enclosure.span
+    slots = dict(kept or {}) | {name: NameSlot.of(ctx, name, kind, span) for name, kind in kinds.items()}
+    enclosure.is_loop = True
+    needs_flag = any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
+    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if needs_flag else None
+    join(ctx, slots, [(exit_.late.block, exit_.env, exit_.span) for exit_ in enclosure.exits])
+    for exit_ in enclosure.exits:
+        loops, ends = [e for e in exit_.between if e.is_loop], exit_.late.block
+        if loops and flag is not None:
+            ends.append(Assign(flag, TRUE, exit_.span))
+        if exit_.jump is not None:
+            ends.append(Break(exit_.span) if loops else exit_.jump(exit_.span))
+        for loop in loops:
+            onward = loop.passing[enclosure].block
+            if not onward and flag is not None:
+                onward.append(If(flag, (Break(loop.span),), (), loop.span))
+    if flag is not None:
+        ctx.emit(Declare(flag, FALSE, span))
+    ctx.nest(make, block)
+    for late in enclosure.passing.values():
+        ctx.emit(late)
+    env = dict(before)
+    for name in names:
+        if name in slots:
+            env[name] = Binding(slots[name].typed, before[name].span if name in before else span)
+        elif name not in before:
+            problem = f"may have no value here: only the loop on line {span.line} assigns it"
+            env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
+    ctx.rebind(env)
+
+
+def run_block(
+    ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
+    body: Callable[[], bool],
+) -> bool:
+    """Translate a block that runs once: to straight-line code, or to a loop if it may be left early at run time.
+
+    step: see `Enclosure`. names: the names that it assigns. body: translates it; returns True if its end is reached.
+    returns: True if control can reach the statement after the block.
+    """
+    span = ctx.span(node)
+    before = dict(ctx.frame.env)
+    enclosure = Enclosure(construct, step, span, ctx.depth)
+    with ctx.inside(enclosure) as block:
+        reached = body()
+        if reached and enclosure.exits:
+            ctx.leave(enclosure, span)
+    if enclosure.is_straight:
+        if enclosure.exits:
+            # the only exit leads to the code that follows anyway
+            last = block.pop()
+            assert last is enclosure.exits[0].late
+        ctx.block.extend(block)
+        return reached or bool(enclosure.exits)
+    kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
+    close(ctx, enclosure, block, lambda statements: Loop(statements, span), names, before, kinds)
     return True
 
 
-def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: int) -> Kind:
-    kinds: list[Kind] = []
-    for k in range(length):
-        column = [Binding(b.value.items[k], b.span) for b in bindings if isinstance(b.value, Items)]
-        kind = merge(ctx, f"{name}[{k}]", column)
-        if isinstance(kind, Same) and isinstance(kind.value, Unset):
-            return kind
-        kinds.append(kind)
-    return ItemsKind(tuple(kinds))
+def run_loop(
+    ctx: Context, node: ast.AST, names: Sequence[str], body: Callable[[Enclosure], bool],
+    make: Callable[[tuple[Stmt, ...]], Stmt], *, only_breaks: bool = False,
+) -> bool:
+    """Translate a run-time loop; return True if control can reach the statement after it.
+
+    names: the names that the body assigns. body: translates the body; returns True if control reaches its end.
+    make: builds the loop statement from its body. only_breaks: True if the loop ends only at exits with a `Break`.
+    raises: KernelTypeError if the kinds of the names don't converge.
+    """
+    entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
+    path = (*(enclosure.step for enclosure in ctx.enclosures), node)
+    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
+    for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
+        literals = ctx.converted_literals
+        with ctx.trial() as tentative:
+            trial = _translate(ctx, node, entry, guess, body, only_breaks)
+            shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
+            exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
+            if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
+                close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
+                ctx.loop_kinds[path] = guess
+                tentative.kept = True
+                return bool(trial.ends)
+            shown = trial.through_copies(ctx, shown)
+        guess = guess.corrected(shown)
+    raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
+
+
+def _translate(
+    ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
+    only_breaks: bool,
+) -> LoopTrial:
+    span = ctx.span(node)
+    slots = {name: NameSlot.of(ctx, name, kind, span, entry[name].value) for name, kind in guess.kinds.items()}
+    for name, slot in slots.items():
+        ctx.bind(name, Binding(slot.value, entry[name].span))
+    before = dict(ctx.frame.env)
+    loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
+    carried = {name: Carried(dtype) for name, dtype in guess.literal_types(entry).items()}
+    with _carrying(ctx, carried), ctx.inside(loop) as block:
+        if body(loop):
+            ctx.leave(loop, span, None)
+    ends = [each.env for each in loop.exits if each.jump is Break]
+    continues = [each.env for each in loop.exits if each.jump is not Break]
+    ends += [] if only_breaks else [before]
+    # an Unset value at the head counts as a change: the name remains unset
+    heads = {name: None if isinstance(slot.value, Unset) else slot.value for name, slot in slots.items()}
+    changes = {name: [env[name] for env in (*continues, *ends) if env[name].value != heads[name]] for name in entry}
+    return LoopTrial(loop, block, entry, slots, before, ends, changes, carried)
+
+
+@contextmanager
+def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
+    frame, outer = ctx.frame, ctx.frame.carried
+    frame.carried = {**outer, **carried}
+    try:
+        yield
+    finally:
+        frame.carried = outer
+    for name, inner in carried.items():
+        if name in outer:
+            outer[name].assigned |= inner.assigned
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTrial:
+    """One trial translation of a loop body: above all, the kinds of the loop-carried names."""
+
+    loop: Enclosure
+    block: Draft
+    #: the bindings of the loop-carried names before the loop
+    entry: Mapping[str, Binding]
+    slots: Mapping[str, NameSlot]
+    #: the bindings at the head of the loop
+    before: Mapping[str, Binding]
+    #: the bindings on each path to the code after the loop
+    ends: Sequence[Mapping[str, Binding]]
+    #: loop-carried name -> its bindings, at ends of iterations and exits, whose values differ from that at the head
+    changes: Mapping[str, Sequence[Binding]]
+    carried: Mapping[str, Carried]
+
+    @property
+    def heads(self) -> dict[str, Var]:
+        """The variables of the loop-carried scalars, by name."""
+        held = [(name, slot.value) for name, slot in self.slots.items() if isinstance(slot.kind, ScalarKind)]
+        return {name: value.expr for name, value in held if isinstance(value, Scalar) and isinstance(value.expr, Var)}
+
+    def kind(self, ctx: Context, name: str, changes: Sequence[Binding]) -> Kind:
+        """Return the kind of a loop-carried name with these `changes`."""
+        assigned = self.carried[name].assigned if name in self.carried else None
+        kind = merge_carried(ctx, name, self.entry[name], changes, assigned)
+        if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
+            return replace(kind, data=True)
+        return kind
+
+    def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
+        """True if a name may grow exponentially, because the `_degree` of its new value in its old one exceeds 1."""
+        head = self.heads.get(name)
+        if head is None:
+            return False
+        degrees, defined = {head.name: 1}, list(self._definitions())
+        before: dict[str, int] = {}
+        while before != degrees:
+            before = dict(degrees)
+            for var, value in defined:
+                degrees[var.name] = max(degrees.get(var.name, 0), _degree(value, degrees))
+        return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
+
+    def _definitions(self) -> Iterator[tuple[Var, Expr]]:
+        for stmt in drafted(self.block):
+            if isinstance(stmt, (Let, Assign, Declare)):
+                yield from ((stmt.var, value) for value in walk.expressions(stmt) if isinstance(value, (Var, Op, Cast)))
+        for name, head in self.heads.items():
+            yield from ((head, b.value.expr) for b in self.changes[name] if isinstance(b.value, Scalar))
+
+    def through_copies(self, ctx: Context, shown: Mapping[str, Kind]) -> dict[str, Kind]:
+        """Return the observed kinds, propagated through copies, so that a chain of copies takes only one more trial."""
+        names: dict[Expr, str] = {head: name for name, head in self.heads.items()}
+        sources = {
+            name: [names.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in changes]
+            for name, changes in self.changes.items()
+        }
+        takers: dict[str, list[str]] = {}
+        for name, copied in sources.items():
+            for source in filter(None, copied):
+                takers.setdefault(source, []).append(name)
+        kinds = dict(shown)
+        pending = list(takers)
+        while pending:
+            for name in takers.get(pending.pop(), ()):
+                changes = [
+                    _as_shown(binding, kinds[source] if source else None)
+                    for binding, source in zip(self.changes[name], sources[name], strict=True)
+                ]
+                kind = self.kind(ctx, name, changes)
+                # a conflict is final, so the loop terminates
+                if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
+                    kinds[name] = kind
+                    pending.append(name)
+        return kinds
+
+
+def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
+    """Return the binding, with the type of `kind` if its value is a variable and `kind` is a `ScalarKind`."""
+    value = binding.value
+    if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
+        return binding
+    if kind.dtype == value.dtype and kind.data == value.expr.data:
+        return binding
+    return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
+
+
+#: operations whose result needs no more bits than their widest operand
+_SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
+
+
+def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
+    """Estimate the degree of a value in the loop-carried variable, capped at 2.
+
+    The degree of a sum or difference is the sum of its operands' degrees; of a `_SHRINKING` operation, their maximum;
+    of any other operation, twice the maximum. Bools have degree 0.
+    """
+    if isinstance(expr, Var):
+        return degrees.get(expr.name, 0)
+    if isinstance(expr, Cast):
+        return _degree(expr.x, degrees)
+    if not isinstance(expr, Op) or expr.dtype is bool_:
+        return 0
+    of_operands = [_degree(x, degrees) for x in expr.args]
+    if expr.name in _SHRINKING:
+        return max(of_operands)
+    return min(2, sum(of_operands) if expr.name in ("add", "sub") else 2 * max(of_operands))

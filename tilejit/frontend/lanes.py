@@ -13,8 +13,7 @@ from ..scopes import SCOPES, THREAD
 from ..target import WARP as WARP_THREADS
 from .arguments import Arguments, Handler
 from .context import ELECTED, Context
-from .scalars import condition
-from .singles import as_scalar
+from .scalars import as_scalar, condition
 from .values import Memory, Scalar, Value, describe
 from .vocabulary import ScopeNamespace
 from .words import SHUFFLES, VOTES

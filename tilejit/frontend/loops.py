@@ -1,93 +1,243 @@
-"""Run-time loops, and the kinds of their loop-carried names.
-
-The code of a body depends on the kinds of its names at the head, which are known only after the body has been
-translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is
-converted to another type. If the guess is wrong, the result is discarded, and the body is translated again with the
-observed kinds. Inner loops then start from the final kinds of their last translation.
-"""
+"""Loops: `while`, and `for` over a range at run time or unrolled over `tj.static_range` or a tuple."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from math import gcd
 
-from ..ir.nodes import Stmt
-from .carried import Carried, is_literal
-from .context import Context
-from .enclosures import Construct, Enclosure, Way
-from .exits import Inside, close, exit_kinds, leave
-from .kinds import Heads, ScalarKind
-from .readings import LoopTrial, through_copies
-from .slots import make_slot, value_of
-from .values import Binding
+from ..dtypes import DType, int32, int64, promote, signed, uint64
+from ..ir.arithmetic import build, facts
+from ..ir.nodes import Assert, Const, Expr, For, Loop, Var
+from .assignments import assign_to
+from .barriers import ring_loop_hint
+from .context import Context, Located
+from .flow import Construct, Enclosure
+from .joins import branch, run_block, run_loop
+from .scalars import as_scalar, truth
+from .source import assigned_names
+from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-#: a body is translated at most `_TRIALS` times, and `_TRIALS_PER_NAME` times more for each loop-carried name
-_TRIALS = 12
-_TRIALS_PER_NAME = 2
+_MAX_UNROLLED = 4096
+#: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
+_MAX_ITERATIONS = 16_384
 
 
-def run_loop(
-    ctx: Context, node: ast.AST, names: Sequence[str], body: Callable[[Enclosure], bool],
-    make: Callable[[tuple[Stmt, ...]], Stmt], *, only_breaks: bool = False,
-) -> bool:
-    """Translate a run-time loop; return True if control can reach the statement after it.
+def while_loop(ctx: Context, node: ast.While) -> bool:
+    """Translate a `while` loop; return True if control can reach the statement after it."""
+    _no_else(ctx, node)
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
 
-    names: the names that the body assigns. body: translates the body; returns True if control reaches its end.
-    make: builds the loop statement from its body. only_breaks: True if the loop ends only at exits of `Way.BREAK`.
-    raises: KernelTypeError if the kinds of the names don't converge.
+    def body(loop: Enclosure) -> bool:
+        if not endless and not _go_on(ctx, node, loop):
+            return False
+        return ctx.execute(node.body)
+
+    names, span = sorted(assigned_names(node)), ctx.span(node)
+    return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
+
+
+def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
+    """Translate the test of a loop, which is left if the test fails; return False if it always fails."""
+    cond = truth(ctx, node.test, ctx.evaluate(node.test))
+
+    def stop() -> bool:
+        ctx.leave(loop, ctx.span(node.test))
+        return False
+
+    if isinstance(cond, bool):
+        return cond or stop()
+    return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
+
+
+def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
+    if node.orelse:
+        raise ctx.syntax_error(
+            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it later"
+        )
+
+
+def for_loop(ctx: Context, node: ast.For) -> bool:
+    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple.
+
+    returns: True if control can reach the statement after the loop.
     """
-    entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
-    inner_names = [name for name in names if name not in entry]
-    path = (*(enclosure.step for enclosure in ctx.enclosures), node)
-    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
-    for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
-        literals = ctx.converted_literals
-        with ctx.trial() as trial:
-            result = _translate(ctx, node, entry, guess, body, only_breaks)
-            shown = result.shown(ctx, entry)
-            exits = exit_kinds(ctx, inner_names, {}, result.ends)
-            if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
-                close(ctx, result.loop, result.block, make, names, result.before, exits, result.slots)
-                ctx.loop_kinds[path] = guess
-                trial.keep()
-                return bool(result.ends)
-            shown = through_copies(ctx, shown, entry, result)
-        guess = guess.corrected(shown)
-    raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
+    _no_else(ctx, node)
+    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
+        assert isinstance(node.iter, ast.Call)
+        return _range_loop(ctx, node, _range(ctx, node.iter))
+    value = ctx.evaluate(node.iter)
+    if not isinstance(value, Items):
+        message = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
+        raise ctx.syntax_error(node.iter, message, how_to_loop(ctx, node.iter, value))
+    _check_count(ctx, node.iter, "a loop over a tuple", len(value.items))
+    return _static_loop(ctx, node, value.items)
 
 
-def _translate(
-    ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
-    only_breaks: bool,
-) -> LoopTrial:
-    span = ctx.span(node)
-    slots = {name: make_slot(ctx, name, kind, entry[name].value, span) for name, kind in guess.kinds.items()}
-    for name, slot in slots.items():
-        ctx.bind(name, Binding(value_of(slot), entry[name].span))
-    before = dict(ctx.frame.env)
-    loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
-    carried = {
-        name: Carried(None if kind.weak else kind.dtype)
-        for name, kind in guess.kinds.items()
-        if isinstance(kind, ScalarKind) and is_literal(entry[name].value)
-    }
-    with _carrying(ctx, carried), Inside(ctx, loop) as block:
-        if body(loop):
-            leave(ctx, loop, Way.END, span)
-    ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
-    continues = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
-    return LoopTrial(loop, block, slots, before, ends, continues, carried)
+def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
+    """Return the hint for a loop over a value that isn't a tuple."""
+    written = ast.unparse(node)
+    if isinstance(value, Memory) and value.dims:
+        if not value.is_local:
+            return f"loop over range(len({written})) and index: {written}[i]"
+        return "compute with the whole tile, or copy it to shared memory and index that"
+    if isinstance(value, Scalar) or isinstance(value, Constant) and type(value.value) is int:
+        return f"loop over range({written})"
+    bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
+    hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
+    return next(filter(None, hints), "make it a tuple")
 
 
-@contextmanager
-def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
-    frame, outer = ctx.frame, ctx.frame.carried
-    frame.carried = {**outer, **carried}
-    try:
-        yield
-    finally:
-        frame.carried = outer
-    for name, inner in carried.items():
-        if name in outer:
-            outer[name].assigned |= inner.assigned
+def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
+    if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
+        raise ctx.type_error(node, f"{what} takes (stop), (start, stop) or (start, stop, step)", "call it as in Python")
+    values = [as_scalar(ctx, argument, ctx.evaluate(argument)) for argument in node.args]
+    if len(values) == 1:
+        values.insert(0, Constant(0))
+    return values if len(values) == 3 else [*values, Constant(1)]
+
+
+def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
+    values = _range_arguments(ctx, node, "range")
+    for value in values:
+        integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
+        if not integral and not (isinstance(value, Scalar) and value.dtype.is_integer):
+            raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
+    values[1] = _signed_stop(ctx, node, values)
+    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
+    with Located(ctx, node):
+        dtype = promote(*typed) if typed else int32
+    for value in values:
+        ctx.takes_type(value, dtype)
+    start, stop, step = (_limit(ctx, node, value, dtype, down=k == 2) for k, value in enumerate(values))
+    low, high = facts.bounds(step)
+    if (low is None or low <= 0) and (high is None or high >= 0):
+        _need_step(ctx, node, step)
+    return start, stop, step
+
+
+def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
+    """Return the stop of a range; a uint64 becomes an int64 if the start or the step is signed and neither is uint64.
+
+    Checked builds assert that it fits; unchecked builds clamp it.
+    """
+    start, stop, step = values
+    others = [v.dtype for v in (start, step) if isinstance(v, Scalar) and not v.weak]
+    if not isinstance(stop, Scalar) or stop.weak or stop.dtype != uint64:
+        return stop
+    if uint64 in others or "int" not in [dtype.kind for dtype in others]:
+        return stop
+    most = build.const(2**63 - 1, uint64)
+    message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
+    return Scalar(build.cast(build.minimum(stop.expr, most), int64))
+
+
+def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
+    """Return an argument of range as `dtype`; if `down`, a negative constant takes the signed type of this width."""
+    if isinstance(value, Constant):
+        return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
+    assert isinstance(value, Scalar)
+    return build.cast(value.expr, dtype)
+
+
+def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
+    if isinstance(step, Const):
+        raise ctx.type_error(node, "range has a step of 0", "give a step other than 0")
+    message = f"range has a step of 0: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, span=ctx.span(node)))
+
+
+def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) -> bool:
+    if not isinstance(node.target, ast.Name):
+        raise ctx.syntax_error(node.target, "the variable of a range loop must be a name", "write for i in range(...)")
+    span, name = ctx.span(node), node.target.id
+    ends = zip(("start", "stop", "step"), limits, strict=True)
+    start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in ends)
+    constants = [int(e.value) for e in limits if isinstance(e, Const)]
+    if len(constants) == len(limits) and not range(*constants):
+        return True
+    loop_vars: list[Var] = []
+
+    def body(_: Enclosure) -> bool:
+        loop_vars.append(_loop_var(ctx, node.target, name, start, stop, step))
+        ctx.bind(name, Binding(Scalar(loop_vars[-1]), ctx.span(node.target)))
+        return ctx.execute(node.body)
+
+    before = ctx.frame.env.get(name)
+    names = sorted(assigned_names(node) - {name})
+    reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
+    problem = f"has no value after its loop (line {span.line})"
+    unset = Unset(name, problem, "copy it to another name inside the loop")
+    ctx.bind(name, Binding(unset, before.span if before else span))
+    return reached
+
+
+def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
+    multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
+    bounds = _index_bounds(facts.bounds(start), facts.bounds(stop), facts.bounds(step))
+    data = any(facts.flagged(end, bounds) for end in (start, stop, step))
+    return Var(ctx.unique(name), start.dtype, multiple, bounds, ctx.span(node), data=data)
+
+
+def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
+    """Return bounds of the index of a range, not necessarily tight; None if either one is unknown."""
+    if step[0] is not None and step[0] >= 0:
+        low, high = start[0], _past(stop[1], -1)
+    elif step[1] is not None and step[1] <= 0:
+        low, high = _past(stop[0], 1), start[1]
+    else:
+        low, high = _extreme(min, start[0], _past(stop[0], 1)), _extreme(max, start[1], _past(stop[1], -1))
+    if low is None or high is None:
+        return None
+    # an empty range has no index, so any bounds are correct
+    return min(low, high), max(low, high)
+
+
+def _past(end: int | None, by: int) -> int | None:
+    return None if end is None else end + by
+
+
+def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else choose(a, b)
+
+
+def static_range(ctx: Context, node: ast.Call) -> Items:
+    """Return the integers of `tj.static_range(...)` as a tuple."""
+    values = _range_arguments(ctx, node, "tj.static_range")
+    hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
+    limits = [ctx.integer(v, node, "an argument of tj.static_range", hint) for v in values]
+    if limits[2] == 0:
+        raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
+    _check_count(ctx, node, "tj.static_range", -((limits[0] - limits[1]) // limits[2]))
+    return Items(tuple([Constant(i) for i in range(*limits)]))
+
+
+def _check_count(ctx: Context, node: ast.AST, what: str, count: int) -> None:
+    if count > _MAX_UNROLLED:
+        message = f"{what} unrolls {count} iterations; the limit is {_MAX_UNROLLED}"
+        raise ctx.type_error(node, message, "loop over range(...)")
+
+
+def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
+    names = sorted(assigned_names(node))
+
+    def unrolled() -> bool:
+        for k, item in enumerate(items):
+            ctx.unrolled = (ctx.unrolled or 0) + 1
+            if ctx.unrolled > _MAX_ITERATIONS:
+                raise ctx.type_error(
+                    node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
+                    "make one of them a loop over range(...)",
+                )
+            assign_to(ctx, node.target, item)
+            if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
+                return False
+        return True
+
+    before = ctx.unrolled
+    ctx.unrolled = before or 0
+    ends = run_block(ctx, node, Construct.STATIC, node, names, unrolled)
+    ctx.unrolled = None if before is None else ctx.unrolled
+    return ends

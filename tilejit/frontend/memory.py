@@ -20,9 +20,9 @@ from ..scopes import THREAD
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import counted, shown
 from .arguments import Arguments, bind, optional, with_one_shape
+from .buffers import fixed_layout
 from .context import Context, Located
-from .enclosures import Construct
-from .fixing import fixed_layout
+from .flow import Construct
 from .regions import element, load_element, reinterpreted
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 

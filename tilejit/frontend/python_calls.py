@@ -17,8 +17,7 @@ from ..layout import R, S, Swizzle, TileLayout
 from . import language, messages, tiles
 from .arguments import bind, optional
 from .context import Context
-from .scalars import fold, operate, truth
-from .singles import as_scalar
+from .scalars import as_scalar, fold, operate, truth
 from .tuple_calls import ON_TUPLES, computed, positional_values
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS

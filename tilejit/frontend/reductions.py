@@ -8,7 +8,7 @@ from ..dtypes import DType
 from ..ir.nodes import TileOp
 from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import TileOperation
-from ..ops.reduction import Reduction
+from ..ops.reduce import Reduction
 from . import tiles
 from .arguments import Arguments, optional
 from .combine import read_combine

@@ -9,8 +9,8 @@ from typing import Any
 from .attributes import length
 from .barriers import ring_loop_hint
 from .context import Context
-from .for_loops import how_to_loop
 from .foreign import instead
+from .loops import how_to_loop
 from .operators import binary
 from .scalars import fold
 from .values import Constant, Items, Memory, Rows, Value, describe

@@ -8,9 +8,8 @@ from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
 from ..ops.elementwise import ELEMENTWISE, Elementwise
-from ..ops.gemm_async import GEMM_ASYNC
-from ..ops.reduce import REDUCTIONS
-from ..ops.reduction import Reduction
+from ..ops.gemm import GEMM_ASYNC
+from ..ops.reduce import REDUCTIONS, Reduction
 from ..target import TENSOR_MEMORY_TARGETS
 from .language import REQUIRED, CallParameter, Intrinsic
 

@@ -10,13 +10,14 @@ from .row import B32, F32, Direction, Family, Row, register
 #: rows of A and columns of B in every form, and bits of a register
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 
-#: PTX name of the element type of A or B; float32 elements must have been rounded to tf32
-_PTX = {
+#: PTX name of the element type of A or B; float32 elements must have been rounded to tf32 (wgmma ignores their other
+#: bits)
+PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",
 }
 
-_PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
+PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Mma:
 
     @property
     def name(self) -> str:
-        acc = _PTX_SUMS[self.acc]
-        return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{_PTX[self.a]}.{_PTX[self.b]}.{acc}"
+        acc = PTX_SUMS[self.acc]
+        return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{PTX[self.a]}.{PTX[self.b]}.{acc}"
 
     @property
     def pack(self) -> int:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 from ..dataclass import replace
-from ..dtypes import DType, int32, int64, uint8, uint32
+from ..dtypes import DType, bool_, int32, int64, uint8, uint32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
@@ -34,10 +34,12 @@ from ..ir.nodes import (
 from ..ir.params import BoxShare, TensorMapParam, TensorMapSpec
 from ..ir.walk import Block
 from ..isa.opaque import CTA_DEPTH
+from ..isa.warp import ELECT
 from ..layout import TileLayout
 from ..remember import LIMIT
-from ..scopes import SCOPES
+from ..scopes import CTA, SCOPES, THREAD, WARP, WARPGROUP
 from ..source import Span
+from ..target import WARP as WARP_THREADS
 
 #: Loops of at most this many iterations are unrolled. Unrolling two copies of 64 iterations, to local memory and back,
 #: gives 326 lines of PTX instead of 79, and takes four times as long from lowering to PTX.
@@ -185,6 +187,32 @@ class Builder:
             assert counter is not None, f"a {scope} has no id that counts its threads"
             self.head.append(Let(var, Special(counter.name), span=self.span))
         return self._threads[scope]
+
+    def leads(self, scope: str, threads: int) -> Expr:
+        """Return the condition that a thread executes what its instance of a scope must do only once.
+
+        All threads must compute it. A warp's leader is the lane that `elect.sync` elects; the leader of a warpgroup or
+        a CTA is that of its first warp. In a CTA with a partial warp, an instance's leader is its first thread instead.
+        Leaders don't change during a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test
+        of the lane.
+        threads: of the CTA.
+        """
+        if SCOPES[scope] is THREAD or threads == 1:
+            return TRUE
+        if threads % WARP_THREADS:
+            # the result of `elect.sync` in a partial warp is unspecified
+            counter = SCOPES[scope].thread_id
+            assert counter is not None, f"a {scope} has no id that counts its threads"
+            return build.equal(Special(counter.name), _ZERO)
+        elected = Var(self.name("leads"), bool_)
+        self.append(Instruction(ELECT.name, (), (), self.span, elected))
+        if SCOPES[scope] is WARP:
+            return elected
+        assert SCOPES[scope] in (WARPGROUP, CTA), f"a {scope} has no leader"
+        warp: Expr = Special("warp_id")
+        if SCOPES[scope] is WARPGROUP:
+            warp = build.mod(warp, WARPGROUP.threads(threads) // WARP_THREADS)
+        return build.logical_and(build.equal(warp, _ZERO), elected)
 
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
         buffer = Buffer(self.name(stem), "local", dtype, (count,), _linear(count), dtype.bytes)

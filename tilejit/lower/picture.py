@@ -10,8 +10,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..errors import DispatchError
 from ..ir.nodes import Region, TileOp
-from ..layout.abridged import around
-from ..layout.draw import BANK_BITS, BANKS
+from ..layout.draw import BANK_BITS, BANKS, around
 from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP

@@ -15,7 +15,7 @@ from typing import Any
 from ..dataclass import dataclass
 from ..forks import cached_property
 from ..ir.nodes import Buffer, Const, Expr, Region, TileOp, Var
-from ..ir.renaming import Renaming
+from ..ir.rewriting import Renaming
 from ..ir.walk import Block
 from .builder import Builder
 from .engine import Verdict

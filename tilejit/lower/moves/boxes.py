@@ -34,7 +34,6 @@ from ...ops.copies import MULTICAST
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
-from ..leaders import leads
 from ..passes.clusters import multicast_mask
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.iterations import launch_values
@@ -133,7 +132,7 @@ class BoxCopy(Plan):
         barrier = barrier_of(op) if self.loads else None
         if barrier is not None:
             b.append(Expect(barrier, build.const(self.bytes, int32), op.scope, b.span))
-        with b.when(leads(b, op.scope, self.threads)):
+        with b.when(b.leads(op.scope, self.threads)):
             for issue in self.issues:
                 at = (_coordinate(start, more) for start, more in zip(starts, issue.coordinates, strict=True))
                 coordinates = (*at, *[build.const(0, int32)] * (len(self.map.box) - len(self.dims)))

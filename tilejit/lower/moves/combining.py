@@ -11,7 +11,7 @@ from ...dataclass import dataclass
 from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Expr
-from ...ops.reduction import Reduction
+from ...ops.reduce import Reduction
 from ..builder import Builder
 
 #: a partial result: one expression for each of `Combining.types`

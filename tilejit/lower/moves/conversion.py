@@ -14,8 +14,7 @@ from ...layout import TileLayout
 from ...layout.transfer import Holding
 from ...scopes import SCOPES, THREAD
 from ...wording import counted
-from ..schedule.owners import need_own_registers, need_thread_axes
-from ..schedule.placement import owned
+from ..schedule.placement import need_own_registers, need_thread_axes, owned
 from ..variant import COPY_CONDITIONS, Condition, DispatchContext, from_to, known_starts
 
 #: maximum number of cached results; a `Holding` of 64 x 64 elements takes 64 KiB

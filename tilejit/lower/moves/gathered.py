@@ -20,7 +20,7 @@ from ...ir.nodes import Expr, Load, Region, TileOp, Vector
 from ..builder import Builder
 from ..schedule.placement import gathered_offsets
 from ..schedule.strides import total_along
-from .bounds import each_inside
+from ..schedule.windows import each_inside
 
 
 @dataclass(frozen=True, slots=True)

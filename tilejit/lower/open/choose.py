@@ -30,7 +30,7 @@ from ...ops.atomic import ATOMIC
 from ...ops.copies import MASK
 from ...remember import LIMIT
 from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
-from ..moves.updates import update_forms
+from ..moves.vectors import update_forms
 from ..moves.wavefronts import LaneDigit, wavefronts
 from ..schedule.placement import place
 from ..schedule.width import misaligned

@@ -50,7 +50,6 @@ from ...isa.wgmma import PRODUCTS
 from ...scopes import SCOPES, THREAD, WARP, WARPGROUP, Scope
 from ...target import WARP as WARP_THREADS
 from ..builder import Builder
-from ..leaders import leads
 from .clusters import peer_ranks, release_axes
 from .guards import CHANGING, Stages, guards, stage_of
 from .pending import unfinished
@@ -80,7 +79,7 @@ def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, sy
         b.append(Sync(stmt.scope, stmt.span))
     row = mbarrier.ARRIVE if stmt.bytes is None else mbarrier.ARRIVE_EXPECT
     inputs = (stmt.place,) if stmt.bytes is None else (stmt.place, stmt.bytes)
-    with b.when(leads(b, stmt.scope, threads)):
+    with b.when(b.leads(stmt.scope, threads)):
         b.append(Instruction(row.name, (), inputs, stmt.span))
         for cta in peers:
             b.append(Instruction(mbarrier.ARRIVE_AT_PEER.name, (), (stmt.place, cta), stmt.span))
@@ -196,7 +195,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         if isinstance(stmt, Instruction):
             row = ROWS[stmt.name]
             return stmt.name in _BARRIER_SCOPES or _proves_waits_passed(row) or bool(self.effect_scopes(stmt))
-        return isinstance(stmt, walk.ACCESSING) and bool(walk.in_memory(stmt))
+        return bool(walk.in_memory(stmt))
 
     def step(self, stmt: Simple | Jump, state: _SinceBarrier) -> _SinceBarrier:
         state = self.defined(stmt, state)

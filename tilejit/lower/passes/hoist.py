@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from operator import is_, is_not
 from typing import Any
 
 from ...dataclass import dataclass, field, replace
@@ -22,7 +21,7 @@ from ...forks import cached_property
 from ...ir import walk
 from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added
 from ...ir.arithmetic.facts import bounds, flagged, full_range, multiple_of
-from ...ir.arithmetic.intern import integer, operation
+from ...ir.arithmetic.intern import integer, with_args
 from ...ir.names import FreshNames
 from ...ir.nodes import (
     Alloc,
@@ -34,6 +33,7 @@ from ...ir.nodes import (
     Expr,
     For,
     If,
+    Instruction,
     Kernel,
     Let,
     Load,
@@ -126,9 +126,6 @@ class _Hoisting(Rewriting):
         self._rewritten.pop()
         return made
 
-    def _access(self, stmt: Store | Move) -> tuple[Stmt, ...]:
-        return (self.stmt(stmt),)
-
     def _other(self, stmt: Stmt) -> tuple[Stmt, ...]:
         defined = walk.defines(stmt)
         if isinstance(defined, Var) and not isinstance(stmt, Declare):
@@ -139,8 +136,7 @@ class _Hoisting(Rewriting):
         var, value, level = stmt.var, stmt.value, len(self._preheaders)
         if isinstance(value, Load):
             self._depths.variables[var.name] = level
-            place = self.place(value.place)
-            return (stmt if place is value.place else replace(stmt, value=replace(value, place=place)),)
+            return (self.stmt(stmt),)
         depth = self._depths.of(value)
         self._depths.variables[var.name] = min(depth, level)
         if depth < level:
@@ -152,8 +148,7 @@ class _Hoisting(Rewriting):
             return ()
         if depth == level and self._depths.record_sum(var, value):
             return ()
-        made = self.expr(value)
-        return (stmt if made is value else replace(stmt, value=made),)
+        return (self.stmt(stmt),)
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
         """Move an allocation before the outermost loop around it, since views of the buffer may move there."""
@@ -185,8 +180,34 @@ class _Hoisting(Rewriting):
         self._buffers[view.name] = preheader.views[key][1]
         return ()
 
-    def defined(self, var: Var) -> Var:
-        return var
+    def _move(self, stmt: Move) -> tuple[Stmt, ...]:
+        dst, src = self.place(stmt.dst), self.place(stmt.src)
+        predicate = None if stmt.predicate is None else self.expr(stmt.predicate)
+        otherwise = None if stmt.otherwise is None else self.expr(stmt.otherwise)
+        if dst is stmt.dst and src is stmt.src and predicate is stmt.predicate and otherwise is stmt.otherwise:
+            return (stmt,)
+        return (Move(dst, src, predicate, otherwise, stmt.order, stmt.cache, stmt.span),)
+
+    def _store(self, stmt: Store) -> tuple[Stmt, ...]:
+        place, value = stmt.place, stmt.value
+        # fast path: most values are float operations
+        is_float = isinstance(value, Op) and value.dtype.is_float
+        level = len(self._preheaders)
+        value = self._operation(value, level) if isinstance(value, Op) and is_float else self.expr(value)
+        if not isinstance(place, Vector) or type(place.offset) is not Const or place.buffer.offset is not None:
+            place = self.place(place)
+        return (stmt if place is stmt.place and value is stmt.value else Store(place, value, stmt.order, stmt.span),)
+
+    def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
+        if stmt.var is not None:
+            self._depths.variables[stmt.var.name] = len(self._preheaders)
+        for operand in (*stmt.outputs, *stmt.inputs):
+            # fast path: most operands are registers at constant offsets
+            if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
+                break
+        else:
+            return (stmt,)
+        return (self.stmt(stmt),)
 
     def expr(self, expr: Expr, inside: int | None = None) -> Expr:
         """Return `expr` rewritten for the loop depth `inside`, by default that of the current statement."""
@@ -197,8 +218,7 @@ class _Hoisting(Rewriting):
             total = self._depths.sums.get(expr.name)
             return expr if total is None else self._total(total, expr.dtype, level)
         if type(expr) is Load:
-            place = self.place(expr.place)
-            return expr if place is expr.place else replace(expr, place=place)
+            return super().expr(expr)
         if type(expr) is Op and not expr.dtype.is_integer and expr.name not in _COMPARISONS:
             return self._operation(expr, level)
         rewritten = self._rewritten[level - 1]
@@ -216,7 +236,7 @@ class _Hoisting(Rewriting):
             place = arg.place if isinstance(arg, Load) else None
             is_register = isinstance(place, Vector) and type(place.offset) is Const and place.buffer.offset is None
             args.append(arg if is_register or type(arg) is Const else self.expr(arg, level))
-        return self._with_args(op, tuple(args)) if any(map(is_not, args, op.args)) else op
+        return with_args(op, tuple(args))
 
     def _hoisted(self, expr: Expr, depth: int) -> Expr:
         """Return a variable that holds the expression, defined before the loops in which it is invariant."""
@@ -238,7 +258,7 @@ class _Hoisting(Rewriting):
                 return self._sum(expr, level)
             if expr.name in _COMPARISONS:
                 left, right = expr.args
-                return self._with_args(expr, (self._compared(left, level), self._compared(right, level)))
+                return with_args(expr, (self._compared(left, level), self._compared(right, level)))
             return self._operation(expr, level)
         if isinstance(expr, Cast):
             x = self.expr(expr.x, level)
@@ -249,12 +269,7 @@ class _Hoisting(Rewriting):
         """Rewrite an operand of a comparison, but keep its constant term, which is folded into the comparison."""
         if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
             return self.expr(expr, level)
-        return self._with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))
-
-    def _with_args(self, op: Op, args: tuple[Expr, ...]) -> Expr:
-        if all(map(is_, args, op.args)):
-            return op
-        return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)
+        return with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))
 
     def _sum(self, op: Op, level: int) -> Expr:
         """Rewrite a sum; if it has invariant terms, these come first, and the constant last."""
@@ -262,7 +277,7 @@ class _Hoisting(Rewriting):
         if min(map(self._depths.of, total.terms)) < level:
             return self._total(total, op.dtype, level)
         left, right = op.args
-        return self._with_args(op, (self.expr(left, level), self.expr(right, level)))
+        return with_args(op, (self.expr(left, level), self.expr(right, level)))
 
     def _total(self, total: Sum, dtype: DType, level: int) -> Expr:
         outer: list[Expr] = []
@@ -312,5 +327,6 @@ def _stem(expr: Expr) -> str:
 
 _WRITE: dict[type, Callable[[_Hoisting, Any], tuple[Stmt, ...]]] = {
     Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, If: _Hoisting._branch,
-    Loop: _Hoisting._endless, For: _Hoisting._counted, Store: _Hoisting._access, Move: _Hoisting._access,
+    Loop: _Hoisting._endless, For: _Hoisting._counted, Store: _Hoisting._store, Move: _Hoisting._move,
+    Instruction: _Hoisting._instruction,
 }

@@ -122,8 +122,9 @@ class _Pending:
     def is_absent(self, absence: Instruction) -> bool:
         """True if the condition of an absence placeholder implies that the work isn't pending."""
         (cond,) = absence.inputs
-        is_condition = bool(self.least) and not isinstance(cond, (Vector, Descriptor))
-        return is_condition and _decided(cond, dict(self.least)) is False
+        if not self.least or isinstance(cond, (Vector, Descriptor)):
+            return False
+        return _decided(cond, dict(self.least)) is False
 
 
 #: the registers that may be pending at one point

@@ -12,14 +12,14 @@ The constant becomes part of the access instruction. Unrolled iterations share t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 from typing import Any
 
 from ...dataclass import replace
 from ...forks import cached_property
 from ...ir import walk
 from ...ir.analyses.loop_depths import STAYS, LoopDepths, added
-from ...ir.arithmetic.displaced import displaced
-from ...ir.arithmetic.facts import bounds, full_range
+from ...ir.arithmetic.facts import bounds, full_range, multiple_of
 from ...ir.arithmetic.intern import integer
 from ...ir.names import FreshNames
 from ...ir.nodes import (
@@ -45,8 +45,8 @@ from ...ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ...ir.rewriting import P, Rewriting, mapped
-from ...ir.walk import Block
+from ...ir.rewriting import P, Rewriting
+from ...ir.walk import Block, mapped
 from ...source import Span
 
 
@@ -137,15 +137,14 @@ class _Splitting(Rewriting):
         return made
 
     def _move(self, stmt: Move) -> Stmt:
-        # fast path: many moves are between constant offsets
-        is_constant = type(stmt.dst.offset) is Const and type(stmt.src.offset) is Const
-        return stmt if is_constant else self.stmt(stmt)
+        dst, src = self.place(stmt.dst), self.place(stmt.src)
+        return stmt if dst is stmt.dst and src is stmt.src else replace(stmt, dst=dst, src=src)
 
     def _instruction(self, stmt: Instruction) -> Stmt:
         if stmt.var is not None:
             self.defined(stmt.var)
         # outputs are registers
-        inputs = mapped(self._input, stmt.inputs)
+        inputs = mapped(stmt.inputs, self.operand)
         return stmt if inputs is stmt.inputs else replace(stmt, inputs=inputs)
 
     def expr(self, expr: Expr) -> Expr:
@@ -223,7 +222,9 @@ class _Splitting(Rewriting):
         key = (base.name, id(offset))
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = displaced(base, offset, self._names.name(base.root.name))
+            name, align = self._names.name(base.root.name), gcd(base.align, multiple_of(offset) * base.dtype.bytes)
+            view = replace(base, name=name, base=base, offset=offset, align=align, span=None)
+            self._views[key] = view
             self._made.append(BufferView(view, self._place))
         return view
 

@@ -14,9 +14,8 @@ from ...dataclass import dataclass
 from ...errors import LayoutError
 from ...ir.nodes import Const
 from ...target import WARP
-from .digits import Digit
 from .placement import Placement
-from .views import DigitSchedule, View
+from .views import Digit, DigitSchedule, View
 from .width import misaligned
 
 #: elements of one row of a tile: 16 contiguous bytes in shared memory
@@ -75,8 +74,8 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
             )
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
-    for d in copy.space.padded:
-        have, count = copy.space.dims[d], copy.space.counted[d]
+    for d in copy.padded:
+        have, count = copy.extents[d], copy.counted[d]
         raise LayoutError(
             f"{registers.buffer.name} has {have} elements in {count} slots along a dimension; 8x8 tiles must be full",
             hint="what fits: extents without padding",
@@ -87,7 +86,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     rows = _even_step([d for d in lanes if _QUAD <= _thread(d) < WARP], memory, "lanes that are 4 apart")
     warps = [d for d in lanes if _thread(d) >= WARP]
     trans, pitch = _orientation((rows, quads, _step(pair)), memory)
-    reason = misaligned(memory, [pitch, *(d["memory"] for d in (*warps, *words))], ROW)
+    reason = misaligned(memory, [pitch, *(d.strides["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
     # transposed tiles that are consecutive in registers form one operand of a product without moves
@@ -137,7 +136,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
     """Return the digits over 32-bit registers and the digit over the pair in a register, or raise LayoutError."""
     name = registers.buffer.name
-    pairs = [d for d in digits if d["registers"] == 1]
+    pairs = [d for d in digits if d.strides["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
         what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread are consecutive"
         raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=_fitting(registers))

@@ -144,7 +144,7 @@ def _major(placement: Placement) -> int:
     for d, steps in enumerate(placement.dims):
         if steps[-1].stride == 1:
             return d
-    strides = ", ".join(str(step.stride) for step in placement.steps)
+    strides = ", ".join(str(step.stride) for steps in placement.dims for step in steps)
     raise LayoutError(f"no dimension of {placement.buffer.name} has unit stride; strides are ({strides})")
 
 

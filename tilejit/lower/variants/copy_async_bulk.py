@@ -18,7 +18,6 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
 from ..builder import Builder
-from ..leaders import leads
 from ..moves.boxes import barrier_of
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.iterations import launch_values
@@ -137,7 +136,7 @@ def emit(plan: RunCopy, op: TileOp, b: Builder) -> None:
     barrier = barrier_of(op) if plan.loads else None
     if barrier is not None:
         b.append(Expect(barrier, size, op.scope, b.span))
-    with b.when(leads(b, op.scope, plan.threads)):
+    with b.when(b.leads(op.scope, plan.threads)):
         if barrier is not None:
             b.append(Instruction(BULK_LOAD.name, (), (dst, src, size, barrier), b.span))
         else:

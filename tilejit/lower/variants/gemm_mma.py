@@ -30,9 +30,8 @@ from ...isa.opaque import XOR
 from ..builder import Builder
 from ..plans import Plan as PlanBase
 from ..plans import Products
-from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
-from ..schedule.views import DigitSchedule
+from ..schedule.views import Digit, DigitSchedule
 from ..variant import (
     KNOWN_STARTS,
     RULE_CONDITIONS,

@@ -1,4 +1,4 @@
-"""Reallocation of registers between the warpgroups of a CTA."""
+"""Reallocation of registers between the warpgroups of a CTA, and events for performance tools."""
 
 from __future__ import annotations
 
@@ -30,4 +30,15 @@ _DEC = _set("dec", "reduces each thread of the warpgroup to $registers registers
 #: the instruction for more registers than at the kernel's entry (True), and the one for fewer (False)
 SET_REGISTERS = {True: _INC, False: _DEC}
 
-ROWS = (_INC, _DEC)
+#: without effects on the program
+PMEVENT = Row(
+    name="pmevent.mask",
+    text="pmevent.mask $events;",
+    meaning="triggers the performance monitor events whose bits are set in the 16 bits of $events",
+    operands=(constant("events"),), since=75, ptx=(6, 0),
+    # a convergent row also has side effects, so LLVM neither removes nor duplicates it
+    convergent=True,
+    source='PTX ISA, "Miscellaneous Instructions: pmevent"',
+)
+
+ROWS = (PMEVENT, _INC, _DEC)
