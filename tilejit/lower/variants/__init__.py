@@ -8,7 +8,6 @@ from ..variant import Variant
 from . import (
     atomic_reg,
     copy_async_bulk,
-    copy_async_ldgsts,
     copy_async_tcgen05_ldst,
     copy_async_tma,
     copy_fallback,
@@ -35,7 +34,7 @@ VARIANTS: tuple[Variant[Any], ...] = (
     copy_shuffle.VARIANT,
     copy_through_shared.VARIANT,
     copy_fallback.VARIANT,
-    copy_async_ldgsts.VARIANT,
+    copy_gmem_smem.ASYNC,
     copy_async_tcgen05_ldst.VARIANT,
     copy_async_bulk.VARIANT,
     copy_async_tma.TMA_LOAD,
