@@ -39,13 +39,12 @@ from .lower.passes import (
     arrivals,
     clusters,
     expects,
+    fences,
     hoist,
     packed,
     pending,
-    proxies,
     split_offsets,
     storage,
-    tensor_fences,
     unroll,
 )
 from .progress import report_step
@@ -139,10 +138,6 @@ def _lower(kernel: Kernel, results: PassResults) -> Kernel:
     return lowered.kernel
 
 
-def _fence_proxies(kernel: Kernel) -> Kernel:
-    return tensor_fences.with_tensor_fences(proxies.with_fences(kernel))
-
-
 def _count_registers(kernel: Kernel, results: PassResults) -> Kernel:
     record = results.record
     record.pressure = limits.check_registers(record.tile, record.addressed)
@@ -231,7 +226,7 @@ PASSES: tuple[Pass, ...] = (
         after=(("lower", "it decides how many bytes each copy transfers"),),
     ),
     Pass(
-        "proxies", _rewriting(_fence_proxies), level="lane",
+        "proxies", _rewriting(fences.with_fences), level="lane",
         after=(
             ("lower", "it decides which accesses are asynchronous"),
             ("expects", "a fence must precede the statements inserted before a copy"),

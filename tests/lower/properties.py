@@ -53,7 +53,7 @@ def answers(variant: Variant[Any], operation: Operation, variants: Variants) -> 
             assert len(plan.instructions) == 1 or all(times for _, times in plan.instructions), plan.instructions
             assert plan.schedule().ndim == 2
             return
-        reasons = plan.reasons
+        reasons = (plan.reason,)
     assert reasons and all(isinstance(reason, str) and reason for reason in reasons), "declines without a reason"
 
 

@@ -19,7 +19,6 @@ from tilejit.ir.nodes import Instruction, TileOp
 from tilejit.lower import VARIANTS, Decline, DispatchContext, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.moves.partition import PartitionCopy
-from tilejit.lower.variant import lead_of
 from tilejit.lower.variants import copy_gmem_smem
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.target import target
@@ -123,8 +122,7 @@ def wrong(name: str, change: Callable[[Moves], Moves]) -> Variant[Any]:
     """gmem_smem with other moves, before all others."""
 
     def plan(op: TileOp, context: DispatchContext) -> PartitionCopy:
-        slices, lead = copy_gmem_smem.slices(op), lead_of(op.region("src"))
-        return replace(Changed.of(slices, context.count(op.scope), lead, vectorized=True), change=change)
+        return replace(Changed.of(copy_gmem_smem.slices(op), context.count(op.scope)), change=change)
 
     return replace(copy_gmem_smem.VARIANT, name=name, priority=30, plan=plan)
 
@@ -165,6 +163,10 @@ def raising(*_: object) -> Any:
     raise KeyError("no such layout")
 
 
+def declining(*_: object) -> Any:
+    raise LayoutError("")
+
+
 WRONG = {
     "moves one element": (wrong("one", one_element), "is_proved: AssertionError: 1 elements are moved"),
     "skips an element": (wrong("skips", but_the_last), "is_proved: .* elements are moved; .* should be"),
@@ -178,7 +180,7 @@ WRONG = {
     "ties": (replace(copy_gmem_smem.VARIANT, name="twin"), "ties_with_none: AssertionError: .*gmem_smem and twin"),
     "raises": (replace(copy_gmem_smem.VARIANT, name="raises", plan=raising), "answers: KeyError: 'no such layout'"),
     "declines without a reason": (
-        replace(copy_gmem_smem.VARIANT, name="mute", plan=lambda op, context: Decline(())),
+        replace(copy_gmem_smem.VARIANT, name="mute", plan=declining),
         "answers: AssertionError: declines without a reason",
     ),
 }
@@ -190,7 +192,7 @@ def test_a_plan_that_raises_layout_error_declines_with_its_message_and_hint() ->
 
     variant = replace(copy_gmem_smem.VARIANT, plan=plan)
     answer = variant.planned(TileOp("copy", "warp", ()), DispatchContext(target("sm_90a"), 32))
-    assert answer == Decline(("rows of a overlap",), "take fewer")
+    assert answer == Decline("rows of a overlap", "take fewer")
 
 
 @pytest.mark.parametrize("what", WRONG)

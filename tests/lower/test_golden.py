@@ -30,7 +30,7 @@ from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import operand
-from tilejit.lower.passes import arrivals, clusters, expects, pending, proxies
+from tilejit.lower.passes import arrivals, clusters, expects, fences, pending
 from tilejit.target import target
 
 LANE_ROWS = "laneid"
@@ -168,5 +168,5 @@ def test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir(name: str, golde
     lane = lower(from_text(tile), target(arch)).kernel
     if name.startswith("barriers/"):
         # what those passes make of arrivals that `lower` leaves as they are
-        lane = clusters.synchronize_clusters(arrivals.expand(proxies.with_fences(expects.lower_expects(lane))))
+        lane = clusters.synchronize_clusters(arrivals.expand(fences.with_fences(expects.lower_expects(lane))))
     golden.check(name, joined(arch, tile, to_text(pending.add_wait_registers(lane))))

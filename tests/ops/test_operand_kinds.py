@@ -25,7 +25,7 @@ from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove
 from tilejit.lower.schedule.placement import element_offset
-from tilejit.lower.variant import COPY_CONDITIONS, KINDS, from_to, tiles_in
+from tilejit.lower.variant import COPY_CONDITIONS, from_to, tiles_in
 from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
 from tilejit.ops.copies import COPY, COPY_ASYNC
 from tilejit.ops.record import OperandKind, TileOperand, TileOperation
@@ -55,7 +55,7 @@ VARIANT = Variant(
     name="signalled",
     operations=(SIGNALLED.name,),
     priority=10,
-    operands=(KINDS, from_to("global", "shared")),
+    operands=(from_to("global", "shared"),),
     when=COPY_CONDITIONS,
     honours=("fill", "barrier"),
     plan=copy_gmem_smem.plan,

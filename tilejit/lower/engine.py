@@ -105,7 +105,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
     def list_declines() -> dict[str, tuple[str, ...]]:
         outranked = (f"{first.name} comes first: its priority is {first.priority}",)
         return {
-            v.name: declined[v.name].reasons if v.name in declined else v.reasons(op, context, tested) or outranked
+            v.name: (declined[v.name].reason,) if v.name in declined else v.reasons(op, context, tested) or outranked
             for v in ordered if v is not first
         }
 
@@ -156,7 +156,7 @@ def _refusal(
             declines[variant.name] = variant.reasons(op, context, tested)
             hints.extend(c.hint for c in (*variant.operands, *variant.when) if c.hint and tested.get(c))
         else:
-            declines[variant.name] = answer.reasons
+            declines[variant.name] = (answer.reason,)
             hints.extend([answer.hint] if answer.hint else [])
     rows = [f"  {name}: {'; '.join(reasons)}" for name, reasons in declines.items()]
     forced = op.attr("variant")

@@ -45,7 +45,7 @@ from ..source import Span
 from ..target import Target
 from .builder import Builder
 from .engine import Verdict, dispatch
-from .passes import grid_barrier, proxies, store_groups
+from .passes import fences, grid_barrier, store_groups
 from .proof import prove
 from .rematerialized import Recomputed
 from .reuse import Dispatch, LoweredOperation, reuse_key
@@ -95,7 +95,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
     lane = replace(kernel, params=params, body=body)
-    proxies.check_multicast(kernel, lane)
+    fences.check_multicast(kernel, lane)
     return Lowered(lane, tuple(walker.verdicts), addressed)
 
 

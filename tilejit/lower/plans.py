@@ -34,9 +34,9 @@ class Plan(ABC):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(PTX mnemonic, count per thread) of each instruction."""
 
-    @abstractmethod
     def facts(self) -> Facts:
-        """Return the figures that listings show and that `require_bits` checks."""
+        """Return the figures that listings show and that `require_bits` checks; by default the last instruction's."""
+        return Facts("-", self.instructions[-1][1])
 
     @abstractmethod
     def moves(self) -> AllMoves:

@@ -2,13 +2,13 @@
 
     operation ─▶ operands ─▶ when ─▶ plan ─▶ a Plan ─▶ emit ─▶ lane IR
                  `- conditions -´    |                 `- appends statements to a Builder
-                    each returns     `- layout arithmetic; LayoutError or a Decline
+                    each returns     `- layout arithmetic; raises LayoutError
                     None or a reason    if the operation doesn't fit
 
 A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. Variants
 that share code are in one file, whose docstring has a paragraph for each. Unless a call names a variant, the engine
 takes the one of the highest priority for which no condition returns a reason and whose plan doesn't decline. Conditions
-that several variants share are at the end.
+that several variants share are at the end; `KINDS` and `SCOPE` apply to all variants, which don't list them.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Variant(Generic[P]):
     operations: tuple[str, ...]
     #: a multiple of ten; the highest wins. None if the variant is chosen by name only.
     priority: int | None
-    #: conditions on the kinds, number and memory spaces of operands
+    #: conditions on the memory spaces of operands
     operands: tuple[Condition, ...]
     #: conditions that are tested if those of `operands` hold, and may rely on them
     when: tuple[Condition, ...]
     #: layout arithmetic, run if all conditions hold; LayoutError means a decline
-    plan: Callable[[TileOp, DispatchContext], P | Decline]
+    plan: Callable[[TileOp, DispatchContext], P]
     #: emits lane IR; can't decline
     emit: Callable[[P, TileOp, Builder], None]
     #: names of the supported optional operands; operations with other optional operands are declined
@@ -61,27 +61,27 @@ class Variant(Generic[P]):
 
     def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
         """True if all conditions hold and all optional operands given are supported. tested: as for `reasons`."""
-        if not _hold(self.operands, op, context, tested):
+        if not _hold((KINDS, *self.operands), op, context, tested):
             return False
         for name in op.options:
             if name not in self.honours:
                 return False
-        return _hold(self.when, op, context, tested)
+        return _hold((SCOPE, *self.when), op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Return why conditions of `operands` fail and options aren't supported, or else why those of `when` fail.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
-        failed = _failed(self.operands, op, context, tested)
+        failed = _failed((KINDS, *self.operands), op, context, tested)
         for name in op.options:
             if name not in self.honours:
                 failed.append(self._refusal(op, name))
-        return tuple(failed or _failed(self.when, op, context, tested))
+        return tuple(failed or _failed((SCOPE, *self.when), op, context, tested))
 
     def is_elsewhere(self, op: TileOp, context: DispatchContext) -> bool:
         """True if the variant is for operands in other memory spaces."""
-        return any(condition is not KINDS and condition.test(op, context) is not None for condition in self.operands)
+        return any(condition.test(op, context) is not None for condition in self.operands)
 
     def _refusal(self, op: TileOp, option: str) -> str:
         operand = op.operand(option)
@@ -94,9 +94,10 @@ class Variant(Generic[P]):
         """Return the plan for `op`, for which all conditions hold, or a decline."""
         try:
             plan = self.plan(op, context)
+            _need_bits(plan, op)
         except LayoutError as error:
-            return Decline((error.message,), error.hint)
-        return plan if isinstance(plan, Decline) else _too_narrow(plan, op) or plan
+            return Decline(error.message, error.hint)
+        return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,25 +152,25 @@ def _failed(
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """The reasons why a variant can't carry out an operation. hint: the remedy."""
+    """The reason why a variant can't carry out an operation whose conditions hold. hint: the remedy."""
 
-    reasons: tuple[str, ...]
+    reason: str
     hint: str | None = None
 
 
-def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
+def _need_bits(plan: Plan, op: TileOp) -> None:
+    """Raise LayoutError if a plan moves fewer bits at a time than `require_bits`."""
     required = op.attr("require_bits")
     if not isinstance(required, int):
-        return None
+        return
     facts = plan.facts()
     bits = facts.vector_bits
-    if bits is None or bits >= required:
-        return None
-    why = f": {facts.limit}" if facts.limit else ""
-    return Decline(
-        (f"moves {bits} bits at a time; require_bits={required}{why}",),
-        "remove the stated cause, or require fewer bits" if why else "require fewer bits",
-    )
+    if bits is not None and bits < required:
+        why = f": {facts.limit}" if facts.limit else ""
+        raise LayoutError(
+            f"moves {bits} bits at a time; require_bits={required}{why}",
+            hint="remove the stated cause, or require fewer bits" if why else "require fewer bits",
+        )
 
 
 #: an instruction, or a family of instructions of which one form suffices
@@ -212,28 +213,23 @@ def _rule_shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
-    dst, src = copy_sides(op)
+    dst, src = op.region("dst"), op.region("src")
     if op.record.type_fault({"dst": dst.dtype, "src": src.dtype}, {}) is not None:
         return f"needs one dtype on both sides; got {dst.dtype} and {src.dtype} (cast converts)"
     return None
 
 
 def _shapes(op: TileOp, context: DispatchContext) -> str | None:
-    dst, src = copy_sides(op)
+    dst, src = op.region("dst"), op.region("src")
     fault = op.record.shape_fault(op.shapes, dict(op.attrs))
     if fault is None or MASK.name in op.options:
         return None if fault is None else fault.message
     return f"needs equal shapes; got {dst.shape} and {src.shape}"
 
 
-def copy_sides(op: TileOp) -> tuple[Region, Region]:
-    """Return the destination and the source of a copy."""
-    return op.region("dst"), op.region("src")
-
-
 def local_side(op: TileOp) -> tuple[Region, Region, bool]:
     """Return (local side, other side, whether the local side is the destination) of a copy with one local side."""
-    dst, src = copy_sides(op)
+    dst, src = op.region("dst"), op.region("src")
     loads = dst.buffer.space == "local"
     return (dst, src, loads) if loads else (src, dst, loads)
 
@@ -250,11 +246,6 @@ def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
     if op.scope == WARPGROUP.name:
         return None
     return f"needs the scope {WARPGROUP.name}, {WARPGROUP.size} threads; called on {op.scope}"
-
-
-def lead_of(src: Region) -> str:
-    """Return the operand whose order a copy follows: a global source, for coalescing, otherwise the destination."""
-    return "src" if src.buffer.space == "global" else "dst"
 
 
 def from_to(src: str, dst: str) -> Condition:
@@ -330,17 +321,40 @@ def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
     return None if axis is None else f"fills the memory of one CTA; got multicast={axis}"
 
 
-SCOPE = Condition("scope", _scope)
+def known_starts(remedy: str = "") -> Condition:
+    """Return the condition that all parts of local tiles start at registers known at compile time."""
+
+    def test(op: TileOp, context: DispatchContext) -> str | None:
+        for region in op.tiles.values():
+            if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
+                return f"the region of {region.buffer.name} starts at a register known only at run time{remedy}"
+        return None
+
+    return Condition("starts", test)
+
+
+def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
+    is_missing = op.region("dst").buffer.space == "shared" and "barrier" not in op.options
+    return "needs barrier=: a load completes on a barrier" if is_missing else None
+
 
 #: for asynchronous copies that write the memory of one CTA
 FILLS_ONE = Condition("one CTA", _fills_one)
+
+#: for asynchronous copies of which those to shared memory complete on a barrier
+LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
+
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
-#: the number and the kinds of operands (region or scalar) follow the table of tile operations
-KINDS = Condition("operands", _kinds)
+#: conditions of all variants: the number and the kinds of operands (region or scalar) follow the table of tile
+#: operations, and the CTA has the threads of the scope
+KINDS, SCOPE = Condition("operands", _kinds), Condition("scope", _scope)
 
 #: the operands' types, and their shapes, follow the operation's rules
 TYPES, SHAPES = Condition("types", _types), Condition("shapes", _rule_shapes)
-RULE_CONDITIONS = (SCOPE, TYPES, SHAPES)
+RULE_CONDITIONS = (TYPES, SHAPES)
 
-COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))
+COPY_CONDITIONS = (Condition("dtype", _dtypes), Condition("shape", _shapes))
+
+#: for products whose operands in registers are named by instructions
+KNOWN_STARTS = known_starts(": loop with tj.static_range, whose index is known at compile time")

@@ -10,7 +10,7 @@ from tilejit.ir import nodes as ir
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
 from tilejit.lower import lower
-from tilejit.lower.passes import arrivals, expects, proxies
+from tilejit.lower.passes import arrivals, expects, fences
 from tilejit.target import target
 
 
@@ -136,7 +136,7 @@ def in_product(
     text = PRODUCT.format(lines=indented, stages=stages, consumers=consumers, acquire=acquire)
     made = tile_ir(text, array(float16, 2), array(float16, 2), int32, threads=threads)
     kernel = expects.lower_expects(lower(made, target("sm_90a")).kernel)
-    kernel = arrivals.expand(proxies.with_fences(kernel))
+    kernel = arrivals.expand(fences.with_fences(kernel))
     assert verify(kernel, "lane") == []
     return [stmt.scope for stmt in statements(kernel.body, ir.Sync)]
 
@@ -209,7 +209,7 @@ def test_copies_of_another_warp_than_the_leaders_come_before_the_arrival(scope: 
     tj.{scope}.arrive(c)
 """
             made = lower(tile_ir(text, array(float16, 2), threads=128), target("sm_90a")).kernel
-            kernel = arrivals.expand(proxies.with_fences(expects.lower_expects(made)))
+            kernel = arrivals.expand(fences.with_fences(expects.lower_expects(made)))
             assert [stmt.scope for stmt in statements(kernel.body, ir.Sync)] == barriers, (copy, warp)
 
 

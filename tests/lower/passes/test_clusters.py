@@ -21,7 +21,7 @@ from tilejit.isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from tilejit.isa.mbarrier import ARRIVE_AT_PEER
 from tilejit.isa.tma import MULTICAST_LOADS
 from tilejit.lower import lower
-from tilejit.lower.passes import arrivals, clusters, expects, proxies
+from tilejit.lower.passes import arrivals, clusters, expects, fences
 from tilejit.target import target
 
 CLUSTERS = [(2, 1, 1), (1, 3, 1), (2, 3, 1), (4, 2, 2), (1, 1, 5), (3, 2, 2)]
@@ -58,7 +58,7 @@ def lane(*body: str, cluster: Cluster | None, threads: int = 32, ring: str = "2,
     text += "".join(f"    {line}\n" for part in body for line in part.splitlines())
     tile = tile_ir(text, array(float16, 2), array(float16, 2), int32, threads=threads, cluster=cluster)
     assert from_text(to_text(tile)) == tile
-    made = arrivals.expand(proxies.with_fences(expects.lower_expects(lower(tile, target("sm_90a")).kernel)))
+    made = arrivals.expand(fences.with_fences(expects.lower_expects(lower(tile, target("sm_90a")).kernel)))
     made = clusters.synchronize_clusters(made)
     assert verify(made, "lane") == [] and from_text(to_text(made)) == made
     return made

@@ -11,16 +11,16 @@ from tilejit.ir.analyses import collectives, flow, initialized
 from tilejit.ir.analyses.flow import Analysis
 from tilejit.ir.analyses.initialized import _Initialized
 from tilejit.ir.analyses.uniformity import Uniformity
-from tilejit.lower.passes import guards, pending, proxies, synchronization
+from tilejit.lower.passes import arrivals, fences, guards, pending
+from tilejit.lower.passes.arrivals import _SynchronizationAnalysis
+from tilejit.lower.passes.fences import _Dirty
 from tilejit.lower.passes.guards import _WaitAnalysis
 from tilejit.lower.passes.pending import _InFlight
-from tilejit.lower.passes.proxies import _Dirty
-from tilejit.lower.passes.synchronization import _SynchronizationAnalysis
 
 #: those that pass statements over, and the modules that solve them
 PASSING_OVER: dict[type[Analysis[Any]], Any] = {
-    _Initialized: initialized, _WaitAnalysis: guards, _SynchronizationAnalysis: synchronization, _InFlight: pending,
-    _Dirty: proxies, Uniformity: collectives,
+    _Initialized: initialized, _WaitAnalysis: guards, _SynchronizationAnalysis: arrivals, _InFlight: pending,
+    _Dirty: fences, Uniformity: collectives,
 }
 
 

@@ -12,7 +12,7 @@ from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import ArrayType
 from tilejit.ir.verify import verify
 from tilejit.lower import lower
-from tilejit.lower.passes import expects, proxies
+from tilejit.lower.passes import expects, fences
 from tilejit.target import target
 
 MATRIX = ArrayType(float16, 2, 1, 16, 16)
@@ -33,7 +33,7 @@ def order(*body: str, overlaps: bool = False) -> str:
     text = APART + "".join(f"    {line}\n" for part in body for line in part.splitlines())
     matrix = ArrayType(float16, 2, 1, 16, 16, overlaps)
     tile = tile_ir(text, matrix, matrix, int32, threads=64)
-    made = proxies.with_fences(expects.lower_expects(lower(tile, target("sm_90a")).kernel))
+    made = fences.with_fences(expects.lower_expects(lower(tile, target("sm_90a")).kernel))
     assert verify(made, "lane") == []
     letters = {
         "fence.proxy.async.shared": "f", "fence.proxy.async.global": "g", ".sync": "s", ".arrive": "a",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..arithmetic.intern import operation
@@ -26,11 +26,13 @@ _LEAVES = frozenset({Var, Const, Special})
 class LoopDepths:
     """The depth of the innermost loop in which each value changes: 0 if invariant, 1 for the outermost loop.
 
-    variables: the depth of each variable that is defined in a loop or may be assigned.
+    variables: the depth of each variable that is defined in a loop or may be assigned. sums: the variables to expand at
+    their uses, by name.
     """
 
     def __init__(self) -> None:
         self.variables: dict[str, int] = {}
+        self.sums: dict[str, Sum] = {}
         self._of: dict[int, tuple[Expr, int]] = {}
 
     def of(self, expr: Expr) -> int:
@@ -64,29 +66,38 @@ class LoopDepths:
             groups.setdefault(self.of(term), []).append(term)
         return sorted(groups.items())
 
+    def record_sum(self, var: Var, value: Expr) -> bool:
+        """Record `var` for expansion at its uses if `value` is a sum whose terms differ in depth; True if it is."""
+        if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
+            return False
+        terms, constant = self.summands(value)
+        groups = self.groups(terms)
+        if len(groups) > 1:
+            self.sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
+        return len(groups) > 1
+
+    def summands(self, expr: Expr) -> Sum:
+        """Return an expression as a sum, with terms from left to right; the variables in `sums` are expanded."""
+        terms: list[Expr] = []
+        constant = 0
+        waiting = [expr]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Op) and part.name == "add":
+                waiting += reversed(part.args)
+            elif isinstance(part, Const):
+                constant += int(part.value)
+            elif isinstance(part, Var) and part.name in self.sums:
+                terms += self.sums[part.name].terms
+                constant += self.sums[part.name].constant
+            else:
+                terms.append(part)
+        return Sum(tuple(terms), constant)
+
 
 class Sum(NamedTuple):
     terms: tuple[Expr, ...]
     constant: int
-
-
-def summands(expr: Expr, sums: Mapping[str, Sum]) -> Sum:
-    """Return an expression as a sum, with terms from left to right. sums: replacements of variables, by name."""
-    terms: list[Expr] = []
-    constant = 0
-    waiting = [expr]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Op) and part.name == "add":
-            waiting += reversed(part.args)
-        elif isinstance(part, Const):
-            constant += int(part.value)
-        elif isinstance(part, Var) and part.name in sums:
-            terms += sums[part.name].terms
-            constant += sums[part.name].constant
-        else:
-            terms.append(part)
-    return Sum(tuple(terms), constant)
 
 
 def added(terms: Sequence[Expr]) -> Expr:

@@ -87,12 +87,15 @@ class ThreadValues:
                 return reduce(one, every_true), reduce(all_of, every_false)
         return self.everybody, self.everybody
 
-    def define_conditions(self, body: Block) -> None:
-        """Record the values of the variables that conditions of branches depend on."""
-        conditions = sources(body, [stmt.cond for stmt in walk.each(body, ir.If)])
-        for let in walk.each(body, ir.Let):
+    @staticmethod
+    def of_conditions(kernel: ir.Kernel) -> ThreadValues:
+        """Return the values of the variables that conditions of branches depend on."""
+        values = ThreadValues(kernel.threads)
+        conditions = sources(kernel.body, [stmt.cond for stmt in walk.each(kernel.body, ir.If)])
+        for let in walk.each(kernel.body, ir.Let):
             if let.var.name in conditions:
-                self.define(let)
+                values.define(let)
+        return values
 
 
 def comers(body: Block, values: ThreadValues) -> list[int]:

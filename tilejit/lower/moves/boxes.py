@@ -30,6 +30,7 @@ from ...ir.params import BoxShare, TensorMapSpec
 from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
+from ...ops.copies import MULTICAST
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
@@ -234,13 +235,12 @@ def _coordinate(start: Expr, more: int) -> Expr:
     return build.cast(at, int32)
 
 
-def box_copy(
-    tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
-) -> BoxCopy:
-    """Plan a TMA copy between a tensor and shared memory, or raise LayoutError if TMA can't copy these regions.
-
-    along: the multicast axis of the cluster; None if each CTA copies for itself.
-    """
+def box_copy(op: TileOp, context: DispatchContext) -> BoxCopy:
+    """Plan a TMA copy between a tensor and shared memory, or raise LayoutError if TMA can't copy these regions."""
+    loads = op.region("dst").buffer.space == "shared"
+    tensor, tile = (op.region(name) for name in (("src", "dst") if loads else ("dst", "src")))
+    along = op.attr(MULTICAST.name)
+    assert along is None or isinstance(along, int)
     if tensor.gathered is not None:
         raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
     placement, atoms = place(tensor, "cta"), atoms_of(tile)

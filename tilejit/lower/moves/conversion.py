@@ -8,31 +8,25 @@ from functools import lru_cache
 import numpy as np
 
 from ...dtypes import int32
+from ...errors import LayoutError
 from ...ir.nodes import Const, Region, TileOp
 from ...layout import TileLayout
 from ...layout.transfer import Holding
 from ...scopes import SCOPES, THREAD
 from ...wording import counted
 from ..schedule.placement import need_own_registers, need_thread_axes, owned
-from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
+from ..variant import COPY_CONDITIONS, Condition, DispatchContext, from_to, known_starts
 
 #: maximum number of cached results; a `Holding` of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
-
-
-def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
-    for region in op.tiles.values():
-        if not all(isinstance(start, Const) for start in region.starts):
-            return f"the region of {region.buffer.name} starts at a register known only at run time"
-    return None
 
 
 def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
     return "tj.thread has a single thread, so no registers can be exchanged" if SCOPES[op.scope] is THREAD else None
 
 
-BETWEEN_TILES = (KINDS, from_to("local", "local"))
-CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts))
+BETWEEN_TILES = (from_to("local", "local"),)
+CONVERSION_CONDITIONS = (*COPY_CONDITIONS, known_starts())
 
 #: conditions of a copy through shared memory
 EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _several_threads))
@@ -62,16 +56,17 @@ def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, i
     return Holding.of(layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)
 
 
-def partial_write_fault(
+def need_whole_registers(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
-) -> str | None:
-    """Return the reason why not all threads may write `registers` (some hold elements outside the region), or None."""
+) -> None:
+    """Raise LayoutError if `registers` can't be written in all threads, since they hold elements outside the region."""
     if region.extents == region.buffer.shape:
-        return None
+        return
     start = Const(0, int32)
     shape = region.buffer.fixed_shape
     tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
     written = list(registers)
     outside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
-    values = counted(outside, "value")
-    return f"the registers that are written also hold {values} outside the region" if outside else None
+    if outside:
+        values = counted(outside, "value")
+        raise LayoutError(f"the registers that are written also hold {values} outside the region")

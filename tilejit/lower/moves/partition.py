@@ -42,13 +42,15 @@ class Partition(VectorPlan):
 
     @classmethod
     def of(
-        cls: type[P], schedule: DigitSchedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
+        cls: type[P], schedule: DigitSchedule, threads: int, *, vectorized: bool = True, broadcasts: bool = False
     ) -> P:
-        """Plan the widest provably aligned vectors, in the memory order of operand `lead`.
+        """Plan the widest provably aligned vectors, in the order of the destination, or of a copy's global source.
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
-        elements = _ordered(schedule, lead).joined()
+        # consecutive threads read consecutive addresses of global memory
+        is_read = not broadcasts and schedule["src"].buffer.space == "global"
+        elements = _ordered(schedule, "src" if is_read else "dst").joined()
         inputs = tuple(elements.operands)[1:] if broadcasts and elements.digits else ()
         single = tuple(name for name in inputs if elements.digits[-1].strides[name] == 0)
         provable = widest_vector(elements, [name for name in elements.operands if name not in single], ragged=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
-from ...dataclass import lean, replace
+from ...dataclass import dataclass, lean, replace
 from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
@@ -25,6 +25,7 @@ from ...isa.atomics import RED_VECTOR, VectorForm, vectors_of
 from ...ops.copies import INDEX
 from ...target import Target
 from ..builder import Builder
+from ..plans import VectorPlan
 from ..schedule.placement import need_all_threads, need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
@@ -286,6 +287,29 @@ class OwnedVectors:
             return False
         run = self.elements.digits[-1]
         return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPlan(VectorPlan):
+    """A plan in which each thread moves or computes the vectors that it owns: vector r in iteration r."""
+
+    owned: OwnedVectors
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The names that the operation's tiles have in `owned`, in the operation's order."""
+        return tuple(self.owned.vectors.operands)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(self.owned.vectors[side].placement.region for side in self.sides)
+
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(self.owned.step_of(side) for side in self.sides)
 
 
 def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:

@@ -12,11 +12,11 @@ The survey includes operations that need a conversion although all their tiles h
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import starmap
-from math import gcd
+from math import gcd, prod
 
-from ...dataclass import dataclass, field, replace
+from ...dataclass import dataclass, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.nodes import Alloc, Buffer, Const, For, If, Kernel, Loop, Open, Region, TileOp
@@ -137,9 +137,6 @@ class Use:
         taken = {dim: extent for dim, _, extent in self.cuts}
         return tuple([taken.get(dim, extent) for dim, extent in enumerate(self.tile.shape)])
 
-    def extent(self, dim: int) -> int:
-        return next((extent for d, _, extent in self.cuts if d == dim), self.tile.shape[dim])
-
 
 @dataclass(slots=True, eq=False)
 class AxisJoin:
@@ -161,13 +158,50 @@ class AxisJoin:
         return self.uses.get(name)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Component:
-    """A connected component of tiles linked by shared axes, in program order. axes: union-find roots."""
+    """A connected component of tiles linked by shared axes, which are numbered: those of the largest tile first.
+
+    axes: each tile, in program order -> the axis of each dimension; None if its extent is 1.
+    columns: the column of each axis in a grid. Two axes may share threads, and therefore a column, if no tile has both.
+    extents: the greatest extent of a tile along each axis.
+    """
 
     scope: str
-    tiles: list[TileUse]
-    axes: list[int] = field(default_factory=list)
+    axes: dict[TileUse, tuple[int | None, ...]]
+    columns: tuple[int, ...]
+    extents: tuple[int, ...]
+
+    @staticmethod
+    def of(tiles: Sequence[TileUse]) -> Component:
+        columns = _columns(tiles)
+        numbers: dict[int | None, int | None] = {None: None, **{axis: number for number, axis in enumerate(columns)}}
+        axes = {tile: tuple([numbers[axis] for axis in tile.axes]) for tile in tiles}
+        extents = [1] * len(columns)
+        for tile, along in axes.items():
+            for number, extent in zip(along, tile.shape, strict=True):
+                if number is not None:
+                    extents[number] = max(extents[number], extent)
+        layout = tiles[0].buffer.layout
+        assert isinstance(layout, Open)
+        return Component(layout.scope, axes, tuple(columns.values()), tuple(extents))
+
+
+def _columns(tiles: Sequence[TileUse]) -> dict[int, int]:
+    """Return the grid column of each axis of a component, in the order of the axes' numbers."""
+    by_size = sorted(tiles, key=lambda tile: -prod(tile.shape))
+    shapes = list(dict.fromkeys([tuple([a for a in tile.axes if a is not None]) for tile in by_size]))
+    columns: dict[int, int] = {}
+    for shape in shapes:
+        for at, axis in enumerate(shape):
+            if axis in columns:
+                continue
+            conflicting = {columns[other] for each in shapes if axis in each for other in each if other in columns}
+            free = [c for c in sorted(set(columns.values())) if c not in conflicting]
+            # prefer the last column for a last dimension
+            wanted = -1 if at == len(shape) - 1 else 0
+            columns[axis] = free[wanted] if free else len(set(columns.values()))
+    return columns
 
 
 class Survey:
@@ -200,13 +234,8 @@ class Survey:
 
     def labelled(self, use: Use) -> list[tuple[int, int]]:
         """Return an operand's labels, each with the root of the tile's dimension."""
-        parent, pairs = self._parent, list[tuple[int, int]]()
-        for node, label in zip(use.tile.dims, use.labels, strict=True):
-            if node is not None and label is not None:
-                # fast path: most nodes are roots or children of roots
-                above = parent[node]
-                pairs.append((label, above if parent[above] == above else self.root(node)))
-        return pairs
+        dims = zip(use.tile.dims, use.labels, strict=True)
+        return [(label, self.root(node)) for node, label in dims if node is not None and label is not None]
 
     def settle(self) -> None:
         for tile in self.tiles.values():
@@ -235,10 +264,7 @@ class Survey:
 
     def joins(self, one: int, other: int) -> bool:
         """True if two nodes are one axis or can become one: no tile has both, and their scopes agree."""
-        parent = self._parent
-        # fast path: most nodes are roots
-        one = one if parent[one] == one else self.root(one)
-        other = other if parent[other] == other else self.root(other)
+        one, other = self.root(one), self.root(other)
         if one == other:
             return True
         first, second = self._scopes[one], self._scopes[other]
@@ -246,9 +272,7 @@ class Survey:
         return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
     def join(self, one: int, other: int) -> int:
-        parent = self._parent
-        one = one if parent[one] == one else self.root(one)
-        other = other if parent[other] == other else self.root(other)
+        one, other = self.root(one), self.root(other)
         if one == other:
             return one
         first, second = self._having[one], self._having[other]
@@ -259,34 +283,23 @@ class Survey:
         self._scopes[one] = self._scopes[one] or self._scopes.pop(other)
         return one
 
-    def components(self, tiles: list[TileUse]) -> list[Component]:
-        """Return the connected components of tiles in program order, without tiles that have no axis."""
-        of_axis: dict[int, Component] = {}
-        made: list[Component] = []
-        for tile in tiles:
-            axes = [axis for axis in tile.axes if axis is not None]
-            joined = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
-            if not axes:
-                continue
-            if not joined:
-                layout = tile.buffer.layout
-                assert isinstance(layout, Open)
-                joined = [Component(layout.scope, [])]
-                made.append(joined[0])
-            first, *others = sorted(joined, key=lambda component: -len(component.tiles))
-            for other in others:
-                first.tiles += other.tiles
-                first.axes += other.axes
-                of_axis |= dict.fromkeys(other.axes, first)
-                other.tiles, other.axes = [], []
-            first.tiles.append(tile)
-            first.axes += [axis for axis in axes if axis not in of_axis]
-            of_axis |= dict.fromkeys(axes, first)
-        order = {tile: k for k, tile in enumerate(tiles)}
-        found = [component for component in made if component.tiles]
-        for component in found:
-            component.tiles.sort(key=order.__getitem__)
-        return sorted(found, key=lambda component: order[component.tiles[0]])
+    def components(self, tiles: Sequence[TileUse]) -> list[Component]:
+        """Return the connected components of `tiles` in program order, without tiles that have no axis."""
+        order = {tile: number for number, tile in enumerate(tiles)}
+        reached = set[int]()
+        found: list[Component] = []
+        for first in tiles:
+            linked, waiting = set[TileUse](), list(first.axes)
+            while waiting:
+                axis = waiting.pop()
+                if axis is not None and axis not in reached:
+                    reached.add(axis)
+                    having = self._having[axis] & order.keys()
+                    linked |= having
+                    waiting += [other for tile in having for other in tile.axes]
+            if linked:
+                found.append(Component.of(sorted(linked, key=order.__getitem__)))
+        return found
 
 
 def survey(kernel: Kernel) -> Survey | None:

@@ -15,10 +15,10 @@ Their costs, by `lower.weights`, are summed over warps, and except for live regi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from math import gcd
-from typing import Any, TypeVar
 
 from ...dataclass import dataclass, field, replace
 from ...errors import LayoutError
@@ -30,15 +30,26 @@ from ...ops.atomic import ATOMIC
 from ...ops.copies import MASK
 from ...remember import LIMIT
 from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
-from .. import weights
 from ..moves.vectors import update_forms
 from ..moves.wavefronts import LaneDigit, wavefronts
-from ..schedule.placement import Placement, place
+from ..schedule.placement import place
 from ..schedule.width import misaligned
+from ..weights import (
+    ACCESS,
+    BARRIER,
+    ELEMENT,
+    FREE_REGISTERS,
+    LINE,
+    PARTIAL,
+    SECTOR,
+    SHUFFLE,
+    SPILL,
+    WAVEFRONT,
+)
 from .axes import AxisJoin, Component, Survey, TileUse, Use
 
 #: cost of testing a vector's mask: comparisons of its two ends, and a branch
-_VECTOR_TEST = 4 * weights.ELEMENT
+_VECTOR_TEST = 4 * ELEMENT
 
 #: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
@@ -88,36 +99,31 @@ class TilePart:
     extent: int
 
 
-#: the items of each dictionary of a `Demand`, in order
-Counts = tuple[tuple[tuple[Any, int], ...], ...]
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Demand:
-    """The uses of a component's tiles, with their counts.
+    """The uses of a component's tiles, with their counts; constant once a grid is chosen for it.
 
     elementwise: total issue weight of the operations, by the extents of their tile. live: number of tiles live at the
     peak, by extents and bits of an element. limit: maximum number of registers per thread.
     """
 
-    accesses: dict[AccessCost, int] = field(default_factory=dict)
-    elementwise: dict[Extents, int] = field(default_factory=dict)
-    reductions: dict[Reduced, int] = field(default_factory=dict)
-    parts: dict[TilePart, int] = field(default_factory=dict)
-    live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+    accesses: dict[AccessCost, int] = field(default_factory=Counter)
+    elementwise: dict[Extents, int] = field(default_factory=Counter)
+    reductions: dict[Reduced, int] = field(default_factory=Counter)
+    parts: dict[TilePart, int] = field(default_factory=Counter)
+    live: dict[tuple[Extents, int], int] = field(default_factory=Counter)
     limit: int = MAX_REGISTERS
 
-    @property
-    def counts(self) -> Counts:
-        every: tuple[dict[Any, int], ...] = (
-            self.accesses, self.elementwise, self.reductions, self.parts, self.live,
-        )
-        return tuple([tuple(each.items()) for each in every])
+    def _items(self) -> tuple[object, ...]:
+        """Return all counts and the limit in order; that of live tiles may decide between grids of equal cost."""
+        counts = self.accesses, self.elementwise, self.reductions, self.parts, self.live
+        return *[tuple(each.items()) for each in counts], self.limit
 
-    @staticmethod
-    def of(counts: Counts, limit: int) -> Demand:
-        accesses, elementwise, reductions, parts, live = map(dict, counts)
-        return Demand(accesses, elementwise, reductions, parts, live, limit)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Demand) and self._items() == other._items()
+
+    def __hash__(self) -> int:
+        return hash(self._items())
 
 
 class Prices:
@@ -131,38 +137,27 @@ class Prices:
 
     def cost(self, grid: Grid) -> int:
         demand, warps = self.demand, _real(grid.warps, grid)
-        elements = _ElementCounts(grid)
         total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
-        each = sum(weights.ELEMENT * weight * elements[tile] for tile, weight in demand.elementwise.items())
+        each = sum(ELEMENT * weight * _elements(grid, tile) for tile, weight in demand.elementwise.items())
         for reduced, times in demand.reductions.items():
-            each += times * _reduction(reduced, grid, elements)
+            each += times * _reduction(reduced, grid)
         for part, times in demand.parts.items():
             if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
-                each += times * (2 * weights.BARRIER + 2 * weights.ACCESS * elements[part.tile])
-        return total + warps * (
-            each + weights.SPILL * max(0, _words(demand, elements) + weights.FREE_REGISTERS - demand.limit)
-        )
+                each += times * (2 * BARRIER + 2 * ACCESS * _elements(grid, part.tile))
+        excess = self.live_words(grid) + FREE_REGISTERS - demand.limit
+        return total + warps * (each + SPILL * max(0, excess))
 
     def live_words(self, grid: Grid) -> int:
-        return _words(self.demand, _ElementCounts(grid))
+        live = self.demand.live.items()
+        return sum([times * -(-_elements(grid, tile) * bits // 32) for (tile, bits), times in live])
 
 
-class _ElementCounts(dict[Extents, int]):
-    """Maps a tile to the number of its elements that each thread has, on one grid."""
-
-    def __init__(self, grid: Grid) -> None:
-        self._spreads = grid.spreads
-
-    def __missing__(self, tile: Extents) -> int:
-        count = 1
-        for axis, extent in tile:
-            count *= self._spreads[axis].registers(extent)
-        self[tile] = count
-        return count
-
-
-def _words(demand: Demand, elements: _ElementCounts) -> int:
-    return sum(times * -(-elements[tile] * bits // 32) for (tile, bits), times in demand.live.items())
+def _elements(grid: Grid, tile: Extents) -> int:
+    """Return the number of a tile's elements that each thread has."""
+    count = 1
+    for axis, extent in tile:
+        count *= grid.spreads[axis].registers(extent)
+    return count
 
 
 def _real(warps: int, grid: Grid) -> int:
@@ -170,21 +165,21 @@ def _real(warps: int, grid: Grid) -> int:
     return warps if grid.lanes > 1 else -(-warps // WARP)
 
 
-def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
+def _reduction(reduced: Reduced, grid: Grid) -> int:
     """Return the cost per warp: a tree over registers, then over lanes by halving, then over warps in shared memory."""
     kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
-    registers, results = elements[reduced.tile], elements[kept]
+    registers, results = _elements(grid, reduced.tile), _elements(grid, kept)
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
-    total = weights.ELEMENT * (registers - results) + weights.SHUFFLE * shuffles(results, lanes)
+    total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
     if grid.lanes == 1 and warps > 1:
         # these warps are single threads: 32 of them combine by shuffles
         warps = -(-warps // WARP)
-        total += weights.SHUFFLE * shuffles(results, WARP)
+        total += SHUFFLE * shuffles(results, WARP)
     if warps > 1:
         total += (
-            results * (weights.PARTIAL + weights.PARTIAL * -(-warps // 4) + weights.ELEMENT * warps)
-            + 2 * weights.BARRIER
+            results * (PARTIAL + PARTIAL * -(-warps // 4) + ELEMENT * warps)
+            + 2 * BARRIER
         )
     return total
 
@@ -225,7 +220,7 @@ def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None],
 def _once(access: AccessCost, cuts: Cuts) -> int:
     """Return the cost for one replica of the tile: all registers and warps along its own axes."""
     run, times = access.bytes, 1
-    cut, elsewhere, test = 0, 1, weights.ELEMENT
+    cut, elsewhere, test = 0, 1, ELEMENT
     #: (repetitions, (active lanes, stride in bytes) along each axis)
     cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
     for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts[0], strict=True):
@@ -233,7 +228,7 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
             width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
             run, times = run * width, times * (vector // width)
             cut = width if extent % width else 0
-            test = _VECTOR_TEST if width > 1 else weights.ELEMENT
+            test = _VECTOR_TEST if width > 1 else ELEMENT
         else:
             times *= vector
             elsewhere *= vector * -(-extent // (lanes * vector))
@@ -247,23 +242,22 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
         total += often * test if access.masked else 0
         if access.space == "shared":
             digits = [LaneDigit(n, 1, 0) if k is None else LaneDigit(n, *counts[k]) for n, k in cuts[1]]
-            total += often * (weights.ACCESS * issued + weights.WAVEFRONT * wavefronts(run, tuple(digits)))
+            total += often * (ACCESS * issued + WAVEFRONT * wavefronts(run, tuple(digits)))
         else:
             total += often * touched(run, counts, issued)
     # the vector that crosses the tile's edge is moved element by element, by one lane per step along the other axes
-    return times * total + elsewhere * cut * (weights.ACCESS + weights.SECTOR + weights.LINE)
+    return times * total + elsewhere * cut * (ACCESS + SECTOR + LINE)
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
     """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: as for `lines`."""
     return (
-        weights.ACCESS * issued
-        + weights.SECTOR * lines(run, lanes, SECTOR_BYTES)
-        + weights.LINE * lines(run, lanes, LINE_BYTES)
+        ACCESS * issued
+        + SECTOR * lines(run, lanes, SECTOR_BYTES)
+        + LINE * lines(run, lanes, LINE_BYTES)
     )
 
 
-@lru_cache(maxsize=4096)
 def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
     """Return the number of aligned lines of `size` bytes that a warp touches.
 
@@ -281,81 +275,65 @@ def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int
     return times * -(-run // size)
 
 
-Key = TypeVar("Key")
-
-
 class _Counter:
-    """Collects the demand of one component. axes: its axes; a demand refers to them by their indices in this list."""
+    """Collects the demand of one component. axes: tile -> the axis of each dimension, or None (see `Component`)."""
 
-    def __init__(self, survey: Survey, axes: Sequence[int], limit: int) -> None:
-        self.survey = survey
-        self.axes = {axis: k for k, axis in enumerate(axes)}
+    def __init__(self, survey: Survey, component: Component, limit: int) -> None:
+        self.target = target(survey.target)
+        self.axes = component.axes
         self.demand = Demand(limit=limit)
-        #: axes and shape of a tile -> its extents; cached, because a kernel's tiles have few different shapes
-        self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
+
+    def labelled(self, use: Use) -> list[tuple[int, int, int]]:
+        """Return (label, axis, extent) of each dimension of an operand that has both a label and an axis."""
+        dims = zip(use.labels, self.axes[use.tile], use.extents, strict=True)
+        return [(label, axis, extent) for label, axis, extent in dims if label is not None and axis is not None]
 
     def extents(self, use: Use) -> Extents:
-        if not use.cuts and None not in use.labels:
-            return self.whole(use.tile)
-        pairs = []
-        for dim, (axis, label) in enumerate(zip(use.tile.axes, use.labels, strict=True)):
-            if axis is not None and label is not None:
-                pairs.append((self.axes[axis], use.extent(dim)))
-        return tuple(pairs)
+        return tuple([(axis, extent) for _, axis, extent in self.labelled(use)])
 
     def whole(self, tile: TileUse) -> Extents:
-        key = tile.axes, tile.shape
-        whole = self._wholes.get(key)
-        if whole is None:
-            pairs = zip(*key, strict=True)
-            whole = self._wholes[key] = tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
-        return whole
+        return tuple([(axis, n) for axis, n in zip(self.axes[tile], tile.shape, strict=True) if axis is not None])
 
     def step(self, step: AxisJoin, use: Use) -> None:
         """Add the demand of an operation. use: the tile whose layout the operation's other tiles follow."""
         op, demand, tile = step.op, self.demand, self.extents(use)
         if op.record.relation is relations.REDUCTION:
             kept = {label for label in step.labels["dst"] if label is not None}
-            axes = zip(use.tile.axes, use.labels, strict=True)
-            reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
-            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.iterations * len(op.written))
+            axes = zip(self.axes[use.tile], use.labels, strict=True)
+            reduced = tuple([axis for axis, label in axes if axis is not None and label not in kept])
+            demand.reductions[Reduced(tile, reduced)] += step.iterations * len(op.written)
         elif op.record.elementwise is not None:
-            _add(demand.elementwise, tile, step.iterations * op.record.elementwise.issue)
+            demand.elementwise[tile] += step.iterations * op.record.elementwise.issue
         elif op.record.relation in (relations.GENERATED, relations.ELEMENTWISE):
-            _add(demand.elementwise, tile or self.whole(use.tile), step.iterations)
+            demand.elementwise[tile or self.whole(use.tile)] += step.iterations
         for name, region in op.tiles.items():
             if name not in step.uses and region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
 
     def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
         """Add the access of a region in memory, by an operation on the tile of `use`."""
-        of_label = {
-            label: self.axes[axis]
-            for axis, label in zip(use.tile.axes, use.labels, strict=True)
-            if axis is not None and label is not None
-        }
+        of_label = {label: axis for label, axis, _ in self.labelled(use)}
         axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
         is_store = step.op.record.operands[step.op.record.position(name)].written
         made = access(region, axes, step.op.scope, is_store)
-        if made is not None and step.op.name == ATOMIC.name:
-            forms = update_forms(step.op, target(self.survey.target))
-            most = max([form.bits for form in forms], default=0) // region.dtype.bits
+        if made is None:
+            return
+        if step.op.name == ATOMIC.name:
+            most = max([form.bits for form in update_forms(step.op, self.target)], default=0) // region.dtype.bits
             made = replace(made, width=max(1, min(made.width, most)))
-        if made is not None:
-            made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
-            _add(self.demand.accesses, made, step.iterations)
+        made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
+        self.demand.accesses[made] += step.iterations
 
     def cuts(self, step: AxisJoin, use: Use) -> None:
-        axes = use.tile.axes
         for dim, start, extent in use.cuts:
-            axis = axes[dim]
+            axis = self.axes[use.tile][dim]
             if axis is not None and start is not None and use.labels[dim] is not None:
-                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
+                self.demand.parts[TilePart(self.extents(use), axis, start, extent)] += step.iterations
 
-    def live(self, tiles: Sequence[TileUse]) -> None:
+    def live(self) -> None:
         """Add the tiles that are live at the step where live tiles have the most bits."""
-        starts = sorted(tiles, key=lambda tile: tile.first)
-        ends = sorted(tiles, key=lambda tile: tile.last)
+        starts = sorted(self.axes, key=lambda tile: tile.first)
+        ends = sorted(self.axes, key=lambda tile: tile.last)
         most = held = at = gone = 0
         for tile in starts:
             while ends[gone].last < tile.first:
@@ -364,39 +342,30 @@ class _Counter:
             held += _bits(tile)
             if held > most:
                 most, at = held, tile.first
-        for tile in tiles:
+        for tile in self.axes:
             if tile.first <= at <= tile.last:
-                _add(self.demand.live, (self.whole(tile), tile.buffer.dtype.bits), 1)
+                self.demand.live[self.whole(tile), tile.buffer.dtype.bits] += 1
 
 
 def _bits(tile: TileUse) -> int:
-    bits = tile.buffer.dtype.bits
-    for extent in tile.shape:
-        bits *= extent
-    return bits
+    return tile.buffer.dtype.bits * math.prod(tile.shape)
 
 
-def _add(counts: dict[Key, int], key: Key, times: int) -> None:
-    counts[key] = counts.get(key, 0) + times
-
-
-def demands(
-    survey: Survey, components: Sequence[Component], of_tile: Mapping[TileUse, int], limit: int
-) -> list[Demand]:
-    """Return the demand of each component. of_tile: tile -> index of its component. limit: registers per thread."""
-    counters = [_Counter(survey, component.axes, limit) for component in components]
+def demands(survey: Survey, components: Sequence[Component], limit: int) -> list[Demand]:
+    """Return the demand of each component. limit: registers per thread."""
+    counters = [_Counter(survey, component, limit) for component in components]
+    of_tile = {tile: counter for counter in counters for tile in counter.axes}
     for step in survey.steps:
         home = step.home
         if home is None:
             continue
-        number = of_tile.get(home.tile)
-        if number is not None:
-            counters[number].step(step, home)
+        if home.tile in of_tile:
+            of_tile[home.tile].step(step, home)
         for use in step.uses.values():
             if use.cuts and use.tile in of_tile:
-                counters[of_tile[use.tile]].cuts(step, use)
-    for counter, component in zip(counters, components, strict=True):
-        counter.live(component.tiles)
+                of_tile[use.tile].cuts(step, use)
+    for counter in counters:
+        counter.live()
     return [counter.demand for counter in counters]
 
 
@@ -418,8 +387,12 @@ def access(region: Region, axes: Sequence[int | None], scope: str, is_store: boo
     unit = next((axis for axis, _, stride in reversed(pairs) if stride == 1), None)
     width = 1
     if unit is not None:
+        # the longest vector to consider: aligned, within the extent, and moved by up to two accesses
         extent = next(extent for axis, extent, _ in pairs if axis == unit)
-        width = _width(placement, extent, size)
+        strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
+        width = max(1, 2 * WIDEST_BYTES // size)
+        while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
+            width //= 2
     return AccessCost(
         tuple([(axis, extent) for axis, extent, _ in pairs]),
         tuple([None if stride is None else abs(stride) * size for _, _, stride in pairs]),
@@ -441,15 +414,6 @@ def _steps(region: Region) -> list[int | None]:
     return [(merged(group) or group)[-1].stride for group in groups]
 
 
-def _width(placement: Placement, extent: int, size: int) -> int:
-    """Return the longest vector to consider, in elements: aligned, within `extent`, and moved by up to two accesses."""
-    strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
-    width = max(1, 2 * WIDEST_BYTES // size)
-    while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
-        width //= 2
-    return width
-
-
 #: number of the cheapest grids for which other distributions of warps are tried
 _VARIED = 4
 
@@ -463,28 +427,6 @@ class Chosen:
     next_cost: int | None
 
 
-def order_axes(component: Component) -> tuple[list[int], list[int]]:
-    """Return the component's axes, those of the largest tile first, and the grid column of each.
-
-    Two axes may share threads, and therefore a column, if no tile has both.
-    """
-    tiles = sorted(component.tiles, key=lambda tile: -math.prod(tile.shape))
-    shapes = list(dict.fromkeys([tuple([a for a in tile.axes if a is not None]) for tile in tiles]))
-    axes: list[int] = []
-    columns: dict[int, int] = {}
-    for shape in shapes:
-        for at, axis in enumerate(shape):
-            if axis in columns:
-                continue
-            conflicting = {columns[other] for each in shapes if axis in each for other in each if other in columns}
-            free = [c for c in sorted(set(columns.values())) if c not in conflicting]
-            # prefer the last column for a last dimension
-            wanted = -1 if at == len(shape) - 1 else 0
-            columns[axis] = free[wanted] if free else len(set(columns.values()))
-            axes.append(axis)
-    return axes, [columns[axis] for axis in axes]
-
-
 def candidates(
     scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
 ) -> dict[Grid, int]:
@@ -496,17 +438,13 @@ def candidates(
     return pool
 
 
-def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes."""
-    return _chosen(scope, threads, tuple(extents), tuple(columns), demand.counts, demand.limit)
-
-
 @lru_cache(LIMIT)
-def _chosen(
-    scope: str, threads: int, extents: tuple[int, ...], columns: tuple[int, ...], counts: Counts, limit: int
-) -> Chosen:
-    """Like `choose`. Cached, since kernels with different arithmetic can have equal demands."""
-    prices = Prices(Demand.of(counts, limit))
+def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
+    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes; hashable.
+
+    Cached, since kernels with different arithmetic can have equal demands.
+    """
+    prices = Prices(demand)
     pool = candidates(scope, threads, extents, columns, prices)
     least = min(pool.values())
     best = _first([grid for grid, total in pool.items() if total == least], prices)

@@ -18,20 +18,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import prod
 
 from ...dataclass import dataclass
 from ...errors import LayoutError
-from ...ir.nodes import Kernel, Open, Region
+from ...ir.nodes import Kernel, Open
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout import TileLayout
 from ...layout.fragments import fragment_layout
 from ...layout.grid import WIDEST_BYTES, Projection, packed, same_owners
 from ...layout.iters import Iter, merged, refined
 from ...ops import axes
+from ...ops.axes import Labels
 from ...ops.copies import COPY, INDEX, MASK
-from ...remember import LIMIT
 from ...scopes import SCOPES
 from ...target import WARP, target
 from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
@@ -42,24 +41,18 @@ from .choose import AccessCost, Demand, access, choose, touched
 _MMA = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute equal results."""
-
-    warps: tuple[int, int]
-    copies: int
+#: a distribution of warps: the numbers along M and N, and that of groups of warps that compute equal results
+_Split = tuple[int, int, int]
 
 
 class ProductLayouts:
-    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope.
+    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope."""
 
-    by_hand: the user's layouts, and those that propagate from them to other tiles.
-    """
-
-    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[TileUse, Projection]) -> None:
-        self._by_hand, self._target = by_hand, target(kernel.target)
+    def __init__(self, kernel: Kernel, survey: Survey) -> None:
+        steps = [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
+        # the user's layouts, and those that propagate from them to other tiles
+        self._by_hand, self._target = anchored(survey) if steps else {}, target(kernel.target)
         self._splits: dict[str, _Split] = {}
-        steps = _products(survey)
         self._lefts = {step.uses["a"].tile.axes for step in steps if "a" in step.uses}
         self._reductions = Counter(axis for step in survey.steps for axis in _reduced(step))
         for scope in dict.fromkeys(step.op.scope for step in steps):
@@ -80,7 +73,7 @@ class ProductLayouts:
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
         """Return a sort key: least time, fewest warps with distinct work, least traffic of A and B, most warps on M."""
         time = traffic = 0
-        (wm, wn), copies = split.warps, split.copies
+        wm, wn, copies = split
         for step in steps:
             (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
             issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
@@ -92,7 +85,7 @@ class ProductLayouts:
         """Yield the costs per warp of converting operands with other layouts, and accumulators that are reused as A."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
-            is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
+            is_cut = name == "acc" and split[1] > 1 and use.tile.axes in self._lefts
             wanted = self._fragment(step, name, split) if is_cut or there is not None else None
             if wanted is None:
                 continue
@@ -107,8 +100,9 @@ class ProductLayouts:
     def _fragment(self, step: AxisJoin, name: str, split: _Split) -> Projection | None:
         region, (multiple, _) = step.op.region(name), self._depth(step)
         scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
+        wm, wn, copies = split
         try:
-            return fragment_layout(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
+            return fragment_layout(name, region.shape, region.dtype, (wm, wn), copies, multiple, scope)
         except LayoutError:
             return None
 
@@ -124,15 +118,6 @@ class ProductLayouts:
         return multiple, slots // next(depth for depth in depths if slots % depth == 0)
 
 
-def has_products(survey: Survey) -> bool:
-    """True if the surveyed operations include products."""
-    return bool(_products(survey))
-
-
-def _products(survey: Survey) -> list[AxisJoin]:
-    return [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
-
-
 def _reduced(step: AxisJoin) -> Iterator[int | None]:
     if step.op.record.relation is not axes.REDUCTION or "src" not in step.uses:
         return
@@ -144,16 +129,42 @@ def _reduced(step: AxisJoin) -> Iterator[int | None]:
 
 def _splits(warps: int) -> list[_Split]:
     every = range(1, warps + 1)
-    return [_Split((wm, wn), warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
+    return [(wm, wn, warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledLayout:
+    """The layout of an operand's labelled dimensions, with explicit slots. labels: of these dimensions, in order."""
+
+    layout: Projection
+    labels: tuple[int, ...]
+
+    @staticmethod
+    def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> LabelledLayout | None:
+        """Project the layout of a tile to its labelled dimensions; None if they can't be separated."""
+        kept = [dim for dim, label in enumerate(labels) if label is not None]
+        try:
+            return LabelledLayout(whole.along(shape, kept), _given(labels))
+        except LayoutError:
+            return None
+
+    def over(self, labels: Labels) -> Projection:
+        """Return the layout of a tile with these labels. The label of a dimension of extent 1 is None."""
+        dims = [None if label is None else self.labels.index(label) for label in labels]
+        return self.layout.along(self.layout.slots, dims)
+
+
+def _given(labels: Labels) -> tuple[int, ...]:
+    return tuple([label for label in labels if label is not None])
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
     """Return `wanted` over the dimensions of the operand's tile; None if it is None or lacks one of them."""
     labels = step.labels[use.name]
-    if wanted is None or any(label is not None and label not in labels for label in use.labels):
+    if wanted is None or not set(_given(use.labels)) <= set(labels):
         return None
-    dims = [None if label is None else labels.index(label) for label in use.labels]
-    return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
+    seen = LabelledLayout.of(wanted, step.op.region(use.name).shape, labels)
+    return None if seen is None else seen.over(use.labels).concise(use.tile.shape)
 
 
 def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
@@ -173,8 +184,6 @@ def _conversion(wanted: Projection, use: Use) -> int:
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
     """Return the fixed layouts and those propagated from them; without `products`, only the user's layouts count."""
-    if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
-        return {}
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
     anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
     if not anchors:
@@ -233,21 +242,13 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
         axis.is_thread and axis.name not in SCOPES[wanted.scope].steps for axis in layout.layout.axes()
     ):
         return None
-    axes = source.tile.axes
-    dims: list[int | None] = []
-    for axis, label in zip(use.tile.axes, use.labels, strict=True):
-        if axis is None:
-            dims.append(None)
-        elif label is None or axis not in axes or label not in source.labels:
+    axes = dict(zip(source.labels, source.tile.axes, strict=True))
+    for label, axis in zip(use.labels, use.tile.axes, strict=True):
+        # dimensions of extent 1 have neither
+        if axis is not None and (label is None or axes.get(label) != axis):
             return None
-        else:
-            dims.append(source.labels.index(label))
-            if axes[source.labels.index(label)] != axis:
-                return None
-    try:
-        return part.along(source.extents, dims).concise(use.tile.shape)
-    except LayoutError:
-        return None
+    seen = LabelledLayout.of(part, source.extents, source.labels)
+    return None if seen is None else seen.over(use.labels).concise(use.tile.shape)
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:
@@ -265,23 +266,15 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
         (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
         for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
     ])
-    made = _sliced(layout.layout, whole, box)
-    if made is None:
+    try:
+        made = layout.layout.slice(whole, box)
+    except LayoutError:
         return None
     begins_later = any(axis.is_thread and value for axis, value in made.offset)
     if begins_later or _spread_over(made) != _spread_over(layout.layout):
         return None
     slots = tuple(extent for _, extent in box)
     return Projection(TileLayout(packed(made.shard), made.replica), slots).concise(extents)
-
-
-@lru_cache(LIMIT)
-def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
-    """Return the layout of a box of a tile, or None if it has none. Cached, since many operations cut equal boxes."""
-    try:
-        return layout.slice(shape, box)
-    except LayoutError:
-        return None
 
 
 def _spread_over(layout: TileLayout) -> int:
@@ -297,16 +290,17 @@ def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) ->
         if use is None or use.tile not in fixed or not use.tile.is_open or not _may_be(step, use):
             continue
         name = "src" if use.name == "dst" else "dst"
-        asked = _asked(step, name)
-        layout = _over_labels(use, fixed[use.tile], step.labels[name])
-        if asked is None or layout is None:
+        labels = _given(step.labels[name])
+        asked, seen = _asked(step, name), LabelledLayout.of(fixed[use.tile], use.tile.shape, use.labels)
+        if asked is None or seen is None or not set(labels) <= set(seen.labels):
             continue
+        layout = seen.over(labels)
         key = asked, layout.layout, step.op.scope
         if key not in chosen:
             chosen[key] = _cheaper(asked, layout, step.op.scope, threads)
         stage = chosen[key]
         if stage is not None:
-            made[id(step.op)] = _for_tile(stage, step, use, name)
+            made[id(step.op)] = LabelledLayout(stage, labels).over(step.labels[use.name])
     return made
 
 
@@ -319,24 +313,9 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
     """Return the access of operand `name` to memory, or None; axis k is the k-th labelled dimension of the region."""
-    region: Region = step.op.region(name)
-    labels = [label for label in step.labels[name] if label is not None]
-    axes = [None if label is None else labels.index(label) for label in step.labels[name]]
-    return access(region, axes, step.op.scope, is_store=name == "dst")
-
-
-def _over_labels(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
-    """Return a tile's layout projected to the dimensions with `labels`, those of a region in memory, or None."""
-    try:
-        return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
-    except (LayoutError, ValueError):
-        return None
-
-
-def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Projection:
-    labels = [label for label in step.labels[name] if label is not None]
-    dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
-    return stage.along(stage.slots, dims)
+    numbers = {label: axis for axis, label in enumerate(_given(step.labels[name]))}
+    axes = [None if label is None else numbers[label] for label in step.labels[name]]
+    return access(step.op.region(name), axes, step.op.scope, is_store=name == "dst")
 
 
 def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
@@ -345,7 +324,7 @@ def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) ->
     if count % WARP or not asked.tile:
         return None
     direct = _direct(asked, layout, count // WARP)
-    extents = [extent for _, extent in asked.tile]
+    extents = tuple([extent for _, extent in asked.tile])
     best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
     wide = best.grid.project(range(len(extents)), extents)
     conversion = _staged_conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)

@@ -54,8 +54,8 @@ from ...ops.reduce import AXIS, REDUCTIONS, axes_of
 from ...scopes import SCOPES
 from ...target import WARP
 from .axes import AxisJoin, Survey, TileUse, Use, base_of, survey
-from .choose import choose, demands, order_axes
-from .fixed import ProductLayouts, anchored, has_products, staged
+from .choose import choose, demands
+from .fixed import ProductLayouts, anchored, staged
 from .repair import LayoutSource, Rewriter
 
 
@@ -417,9 +417,8 @@ def lay_out(kernel: Kernel) -> LaidOut:
     reloaded = reload_operands(kernel, made)
     if reloaded is not kernel:
         kernel, made = reloaded, survey(reloaded) or made
-    multiplies = has_products(made)
-    products = ProductLayouts(kernel, made, anchored(made) if multiplies else {})
-    fixed = anchored(made, products if multiplies else None)
+    products = ProductLayouts(kernel, made)
+    fixed = anchored(made, products)
     sources = {tile: LayoutSource(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
     choices = _choose(made, free, sources, kernel)
@@ -434,33 +433,19 @@ def lay_out(kernel: Kernel) -> LaidOut:
 def _choose(
     made: Survey, free: list[TileUse], sources: dict[TileUse, LayoutSource], kernel: Kernel
 ) -> list[LayoutChoice]:
-    components = made.components(free)
-    columns: list[list[int]] = []
-    for component in components:
-        component.axes, by_axis = order_axes(component)
-        columns.append(by_axis)
-    of_tile = {tile: k for k, component in enumerate(components) for tile in component.tiles}
-    choices: list[LayoutChoice] = []
-    asked = demands(made, components, of_tile, most_of_a_thread(kernel))
-    for component, by_axis, demand in zip(components, columns, asked, strict=True):
-        numbers = {axis: k for k, axis in enumerate(component.axes)}
-        of_tiles = [
-            tuple([None if axis is None else numbers[axis] for axis in tile.axes]) for tile in component.tiles
-        ]
-        extents = [1] * len(numbers)
-        for tile, axes in zip(component.tiles, of_tiles, strict=True):
-            for axis, extent in zip(axes, tile.shape, strict=True):
-                if axis is not None:
-                    extents[axis] = max(extents[axis], extent)
-        chosen = choose(component.scope, SCOPES[component.scope].threads(kernel.threads), extents, by_axis, demand)
+    """Choose a grid for each component of the tiles `free`, and add their layouts to `sources`."""
+    components, choices = made.components(free), list[LayoutChoice]()
+    for component, demand in zip(components, demands(made, components, most_of_a_thread(kernel)), strict=True):
+        threads = SCOPES[component.scope].threads(kernel.threads)
+        chosen = choose(component.scope, threads, component.extents, component.columns, demand)
         of_shape: dict[tuple[tuple[int | None, ...], tuple[int, ...]], LayoutSource] = {}
-        for tile, axes in zip(component.tiles, of_tiles, strict=True):
+        for tile, axes in component.axes.items():
             key = axes, tile.shape
             if key not in of_shape:
                 of_shape[key] = LayoutSource(chosen.grid.project(axes, tile.shape), chosen.grid, axes)
             sources[tile] = of_shape[key]
-        names = tuple([tile.buffer.name for tile in component.tiles])
-        choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))
+        names = tuple([tile.buffer.name for tile in component.axes])
+        choices.append(LayoutChoice(names, component.extents, chosen.grid, chosen.cost, chosen.next_cost))
     return choices
 
 

@@ -32,7 +32,6 @@ from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Expr, Kernel, Load, Open, Region, Stmt, TileOp, Var
 from ...layout.grid import Grid, Projection, alone, same_owners
 from ...ops import axes
-from ...ops.axes import Labels
 from ...ops.copies import ALONG, CAST, COPY, FILL, INDICES
 from ...ops.elementwise.arithmetic import ADD
 from ...scopes import SCOPES
@@ -40,7 +39,7 @@ from ...source import Span
 from ..schedule.placement import place
 from ..weights import ELEMENT
 from .axes import AxisJoin, Survey, TileUse, Use, base_of, by_all_threads, fits, suits
-from .fixed import ProductLayouts, part_of
+from .fixed import LabelledLayout, ProductLayouts, part_of
 
 #: a tile is recomputed by at most `_MOST_STEPS` elementwise operations, each a cast or of issue weight at most `_CHEAP`
 _MOST_STEPS, _CHEAP = 2, ELEMENT
@@ -57,15 +56,15 @@ class Rematerializer:
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
         self._body = kernel.body
         self._survey = survey
-        self._makers: dict[TileUse, int] = {}
-        self._steps: dict[TileUse, int] = {}
+        #: tile -> the operation that computes it, and the number of elementwise operations that recompute it
+        self._makers: dict[TileUse, tuple[AxisJoin, int]] = {}
         self._number = {id(step.op): number for number, step in enumerate(survey.steps)}
-        for number, step in enumerate(survey.steps):
-            self._note(number, step)
+        for step in survey.steps:
+            self._note(step)
         self._assigned: frozenset[str] | None = None
         self._places: dict[int, tuple[int, ...]] = {}
 
-    def _note(self, number: int, step: AxisJoin) -> None:
+    def _note(self, step: AxisJoin) -> None:
         """Record the destination if up to `_MOST_STEPS` operations recompute it from indices, fills and scalars."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
@@ -79,11 +78,11 @@ class Rematerializer:
             arguments = [each for name, each in step.uses.items() if name != "dst"]
             if not _is_cheap(op) or len(step.uses) != len(op.tiles):
                 return
-            if any(each.cuts or each.tile not in self._steps or _is_retyped(each) for each in arguments):
+            if any(each.cuts or each.tile not in self._makers or _is_retyped(each) for each in arguments):
                 return
-            count = 1 + sum(self._steps[each.tile] for each in arguments)
+            count = 1 + sum(self._makers[each.tile][1] for each in arguments)
         if count <= _MOST_STEPS:
-            self._makers[use.tile], self._steps[use.tile] = number, count
+            self._makers[use.tile] = step, count
 
     def rematerialized(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
@@ -105,7 +104,7 @@ class Rematerializer:
 
     def _is_visible(self, tile: TileUse, step: AxisJoin) -> bool:
         """True if all scalars that a tile depends on provably have the same values at the operation `step`."""
-        maker = self._survey.steps[self._makers[tile]]
+        maker, _ = self._makers[tile]
         scalars = [part for part in _parts(maker.op) if isinstance(part, Var)]
         if scalars:
             if self._assigned is None:
@@ -128,7 +127,7 @@ class Rematerializer:
     def _made(
         self, tile: TileUse, window: _Window, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
     ) -> Iterator[TileOp]:
-        maker = self._survey.steps[self._makers[tile]]
+        maker, _ = self._makers[tile]
         op, dst = maker.op, maker.uses["dst"]
         if op.name == INDICES.name:
             yield from _indices(op, window, fresh)
@@ -186,28 +185,6 @@ class LayoutSource:
     axes: tuple[int | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """The layout of a tile's labelled dimensions, with explicit slots. labels: of these dimensions in an operation."""
-
-    layout: Projection
-    labels: tuple[int, ...]
-
-    @staticmethod
-    def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> _View | None:
-        """Project a tile's layout to its labelled dimensions; None if they can't be separated."""
-        kept = [d for d, label in enumerate(labels) if label is not None]
-        try:
-            return _View(whole.along(shape, kept), tuple([label for label in labels if label is not None]))
-        except LayoutError:
-            return None
-
-    def over(self, labels: Labels) -> Projection:
-        """Return the layout of a tile with these labels. The label of a dimension of extent 1 is None."""
-        dims = [None if label is None else self.labels.index(label) for label in labels]
-        return self.layout.along(self.layout.slots, dims)
-
-
 class Rewriter:
     """Applies the layouts in `sources`. stages: id of a copy -> the layout in which it accesses memory instead."""
 
@@ -222,13 +199,9 @@ class Rewriter:
         self.survey, self.sources, self.products, self.stages = survey, sources, products, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
-        self._views: dict[tuple[object, ...], _View | None] = {}
+        self._views: dict[tuple[object, ...], LabelledLayout | None] = {}
         self._steps = {id(step.op): step for step in survey.steps}
         self._kernel, self._threads = kernel, kernel.threads
-
-    def rewritten(self) -> Kernel:
-        body = walk.edited(self._kernel.body, self.edits())
-        return replace(self._kernel, body=(*self.head, *body))
 
     # created lazily, since only conversions need them
 
@@ -240,7 +213,7 @@ class Rewriter:
     def _rematerializer(self) -> Rematerializer:
         return Rematerializer(self._kernel, self.survey)
 
-    def edits(self) -> dict[int, Sequence[Stmt]]:
+    def rewritten(self) -> Kernel:
         body, edits = self._kernel.body, dict[int, Sequence[Stmt]]()
         for number, alloc in walk.numbered(body, Alloc):
             if isinstance(alloc.buffer.layout, Open):
@@ -252,7 +225,8 @@ class Rewriter:
             step = self._steps.get(id(op))
             if step is not None:
                 edits[number] = tuple(self.operation(step))
-        return edits
+        edited = walk.edited(body, edits)
+        return replace(self._kernel, body=(*self.head, *edited))
 
     def buffer(self, buffer: Buffer) -> Buffer:
         if not isinstance(buffer.layout, Open):
@@ -265,10 +239,7 @@ class Rewriter:
     def _laid_out(self, buffer: Buffer, layout: Open) -> Buffer:
         if buffer.base is None or layout.dims is None:
             source = self.sources[self.survey.tiles[buffer.name]].layout
-            return Buffer(
-                buffer.name, buffer.space, buffer.dtype, buffer.shape, source.layout, buffer.align, buffer.base,
-                buffer.span, source.slots,
-            )
+            return replace(buffer, layout=source.layout, slots=source.slots)
         base = self.buffer(buffer.base)
         made = Projection(base.tile_layout, base.slots).along(base.fixed_shape, layout.dims).concise(buffer.fixed_shape)
         return replace(buffer, layout=made.layout, base=base, slots=made.slots)
@@ -396,7 +367,7 @@ class Rewriter:
                 return needs_own_tile
         return False
 
-    def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
+    def _as_own_tile(self, step: AxisJoin, use: Use) -> LabelledLayout | None:
         """Return the layout that a part would have as a separate tile, or None. It uses the tile's grid, if any."""
         source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
@@ -405,16 +376,16 @@ class Rewriter:
             part = alone(shape, scope, SCOPES[scope].threads(self._threads), use.tile.buffer.dtype.bits)
         else:
             part = source.grid.project(source.axes, shape)
-        return _View.of(part, shape, use.labels)
+        return LabelledLayout.of(part, shape, use.labels)
 
-    def _seen(self, use: Use) -> _View | None:
+    def _seen(self, use: Use) -> LabelledLayout | None:
         """Return the layout of a use over its labels, or None. Equal uses of whole tiles share one object."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
             return self._views[key]
         layout = _part(use, source) if use.cuts else source.layout
-        view = None if layout is None else _View.of(layout, use.extents, use.labels)
+        view = None if layout is None else LabelledLayout.of(layout, use.extents, use.labels)
         if not use.cuts:
             self._views[key] = view
         return view

@@ -75,8 +75,7 @@ def synchronize_clusters(kernel: Kernel) -> Kernel:
     """
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
-    values = ThreadValues(kernel.threads)
-    values.define_conditions(kernel.body)
+    values = ThreadValues.of_conditions(kernel)
     entry = Instruction(CLUSTER_ENTRY.name, span=kernel.span)
     leave = Instruction(CLUSTER_EXIT.name, span=kernel.span)
     arriving = _arriving_threads(kernel.body, values)

@@ -1,4 +1,4 @@
-"""Barriers whose phase can't wrap (see `synchronization`) before every waiter arrives at another barrier, the "guard".
+"""Barriers whose phase can't wrap (see `arrivals`) before every waiter arrives at another barrier, the "guard".
 
     consumer   full[s].wait     ...   arrive empty[s]
     producer   empty[s].wait    ...   arrive full[s]
@@ -6,6 +6,10 @@
 In a ring, `empty` guards `full`: each arrival at `full` follows a wait for the same stage of `empty`, and a phase of
 `empty` needs an arrival of every instance that waits for `full`. The analysis doesn't depend on rings; it looks only at
 waits and arrivals.
+
+A *stage* is the index of a barrier in its buffer. A stage such as `int32(uint32(i) % 4)` changes with `i`. So a
+comparison of stages is given the *current* variables: those whose definitions still hold, because nothing that they
+depend on has been redefined since.
 """
 
 from __future__ import annotations
@@ -16,10 +20,118 @@ from ...dataclass import dataclass, field
 from ...ir import walk
 from ...ir.analyses.flow import Analysis, solve
 from ...ir.analyses.thread_values import instances
+from ...ir.arithmetic import build
 from ...ir.names import names_in
-from ...ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
+from ...ir.nodes import (
+    Alloc,
+    Arrive,
+    Assign,
+    Atomic,
+    Cast,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Jump,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Simple,
+    Stmt,
+    Var,
+    Vector,
+    WaitPhase,
+)
 from ...scopes import SCOPES
-from .stages import CHANGING, Stages, stage_of
+
+#: classes of statements, including loops, that define or assign a variable
+CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | WaitPhase]] = frozenset({
+    Assign, *walk.VARIABLES,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The variables that stages in a kernel depend on.
+
+    values: name of a variable -> its definition, if that has no load. changes: id of a statement or loop that redefines
+    a variable -> the variables whose definitions no longer hold afterwards.
+    """
+
+    values: Mapping[str, Expr]
+    changes: Mapping[int, frozenset[str]]
+
+    @staticmethod
+    def of(kernel: Kernel) -> Stages:
+        """Return the variables that the stages of `kernel`, which is at lane level, depend on."""
+        lets = {stmt.var.name: stmt.value for stmt in walk.each(kernel.body, Let)}
+        values: dict[str, Expr] = {}
+        waiting = [stage_of(stmt) for stmt in walk.each(kernel.body, Arrive)]
+        waiting += [stage_of(stmt) for stmt in walk.each(kernel.body, WaitPhase)]
+        effects: dict[str, set[str]] = {}
+        while waiting:
+            for name in names_in(waiting.pop()) - effects.keys():
+                effects[name] = {name}
+                # another evaluation of a load may return another value
+                if name in lets and not walk.loads(lets[name]):
+                    values[name] = lets[name]
+                    waiting.append(lets[name])
+        causes: dict[str, frozenset[str]] = {}
+        # in program order: a definition precedes those that depend on it
+        for name in (name for name in lets if name in values):
+            direct = names_in(values[name])
+            causes[name] = direct.union(*(causes.get(cause, frozenset()) for cause in direct))
+            for cause in causes[name]:
+                effects[cause].add(name)
+        changes: dict[int, frozenset[str]] = {}
+        for kind in CHANGING:
+            for stmt in walk.each(kernel.body, kind):
+                if stmt.var is not None and stmt.var.name in effects:
+                    changes[id(stmt)] = frozenset(effects[stmt.var.name])
+        return Stages(values, changes)
+
+    def changed(self, stmt: Stmt) -> frozenset[str]:
+        """Return the variables whose definitions a statement, or the next iteration of a loop, invalidates."""
+        return self.changes.get(id(stmt), frozenset())
+
+    def current(self, stmt: Stmt, before: frozenset[str]) -> frozenset[str]:
+        """Return the variables that are current after a statement."""
+        after = before - self.changed(stmt)
+        return after | {stmt.var.name} if isinstance(stmt, Let) and stmt.var.name in self.values else after
+
+    def same(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
+        return self._defined(first, current) == self._defined(second, current)
+
+    def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
+        """True if two stages provably differ, as `i % 4` and `(i + 1) % 4` do."""
+        x, y = self._defined(first, current), self._defined(second, current)
+        match x, y:
+            case Const(a), Const(b):
+                return a != b
+            case Op("mod", (a, Const(stages))), Op("mod", (b, Const(others))) if stages == others:
+                apart = build.difference(a, b)
+                return apart is not None and apart % stages != 0
+        return False
+
+    def _defined(self, stage: Expr, current: frozenset[str]) -> Expr:
+        """Return a stage with current variables replaced by their values. Casts are dropped: stages fit in any type."""
+        while True:
+            match stage:
+                case Var(name) if name in current:
+                    stage = self.values[name]
+                case Cast(x=x):
+                    stage = x
+                case _:
+                    return stage
+
+
+def stage_of(stmt: Arrive | WaitPhase) -> Expr:
+    """Return the index, in its buffer, of the barrier of an arrival or a wait."""
+    assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+    return stmt.place.offset
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
@@ -101,8 +213,7 @@ class _WaitAnalysis(Analysis[_WaitState]):
         return isinstance(stmt, (WaitPhase, Arrive)) or id(stmt) in self.stages.changes
 
     def step(self, stmt: Simple | Jump, state: _WaitState) -> _WaitState:
-        if id(stmt) in self.stages.changes:
-            state = self.defined(stmt, state)
+        state = self.defined(stmt, state)
         match stmt:
             case WaitPhase(place, var=None):
                 waits = [_PassedWait(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]
@@ -120,7 +231,7 @@ class _WaitAnalysis(Analysis[_WaitState]):
         return _WaitState(waits, self.stages.current(stmt, state.current))
 
     def enter(self, loop: For | Loop, before: _WaitState) -> _WaitState:
-        return before if isinstance(loop, Loop) else self.defined(loop, before)
+        return self.defined(loop, before)
 
     def repeat(self, loop: For | Loop, head: _WaitState, ends: _WaitState) -> _WaitState:
-        return ends if isinstance(loop, Loop) else self.defined(loop, ends)
+        return self.defined(loop, ends)

@@ -19,7 +19,7 @@ from ...dataclass import dataclass, field, replace
 from ...dtypes import DType
 from ...forks import cached_property
 from ...ir import walk
-from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added
 from ...ir.arithmetic.facts import flagged, full_range, multiple_of
 from ...ir.arithmetic.intern import integer, with_args
 from ...ir.arithmetic.iterations import ends
@@ -78,8 +78,7 @@ class _OpenBlock:
 class _Hoisting(Rewriting):
     """Hoists in one walk over the kernel. `_preheaders` holds, for each enclosing loop, the block that contains it.
 
-    `_sums` maps each variable to expand at its uses to its sum. `_rewritten` caches rewritten expressions for the body
-    of each enclosing loop.
+    `_rewritten` caches rewritten expressions for the body of each enclosing loop.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -91,7 +90,6 @@ class _Hoisting(Rewriting):
         self._open_block = _OpenBlock()
         self._preheaders: list[_OpenBlock] = []
         self._rewritten: list[dict[int, tuple[Expr, Expr]]] = []
-        self._sums: dict[str, Sum] = {}
         self._place: Span | None = None
 
     @cached_property
@@ -149,19 +147,9 @@ class _Hoisting(Rewriting):
             if not _knows_more(var, value):
                 preheader.values.setdefault(id(value), (value, var))
             return ()
-        if depth == level and self._is_sum(var, value):
+        if depth == level and self._depths.record_sum(var, value):
             return ()
         return (self.stmt(stmt),)
-
-    def _is_sum(self, var: Var, value: Expr) -> bool:
-        """True if `value` is a sum whose terms differ in loop depth; if so, record it for expansion at its uses."""
-        if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
-            return False
-        terms, constant = summands(value, self._sums)
-        groups = self._depths.groups(terms)
-        if len(groups) > 1:
-            self._sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
-        return len(groups) > 1
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
         """Move an allocation before the outermost loop around it, since views of the buffer may move there."""
@@ -228,7 +216,7 @@ class _Hoisting(Rewriting):
         if type(expr) is Const or not level:
             return expr
         if type(expr) is Var:
-            total = self._sums.get(expr.name)
+            total = self._depths.sums.get(expr.name)
             return expr if total is None else self._total(total, expr.dtype, level)
         if type(expr) is Load:
             return super().expr(expr)
@@ -287,7 +275,7 @@ class _Hoisting(Rewriting):
 
     def _sum(self, op: Op, level: int) -> Expr:
         """Rewrite a sum; if it has invariant terms, these come first, and the constant last."""
-        total = summands(op, self._sums)
+        total = self._depths.summands(op)
         if min(map(self._depths.of, total.terms)) < level:
             return self._total(total, op.dtype, level)
         left, right = op.args
@@ -334,7 +322,7 @@ def _stem(expr: Expr) -> str:
 
 
 _WRITE: dict[type, Callable[[_Hoisting, Any], tuple[Stmt, ...]]] = {
-    Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, Move: _Hoisting._move,
-    Store: _Hoisting._store, Instruction: _Hoisting._instruction, If: _Hoisting._branch, Loop: _Hoisting._endless,
-    For: _Hoisting._counted,
+    Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, If: _Hoisting._branch,
+    Loop: _Hoisting._endless, For: _Hoisting._counted, Store: _Hoisting._store, Move: _Hoisting._move,
+    Instruction: _Hoisting._instruction,
 }

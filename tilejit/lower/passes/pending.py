@@ -23,7 +23,7 @@ The instruction table defines the kinds of work and how they use registers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from ...dataclass import dataclass, replace
@@ -92,7 +92,7 @@ def add_wait_registers(kernel: Kernel) -> Kernel:
     carrying: dict[int, Sequence[Stmt]] = {}
     for number, instruction in walk.numbered(body, Instruction):
         state = states[number]
-        if state or _is_changed(instruction):
+        if state or instruction.name in (_JOINT, _ABSENCE) or ROWS[instruction.name].carries is not None:
             carrying[number] = _carrying(instruction, state or frozenset())
     return replace(kernel, body=walk.edited(body, carrying)[:-1])
 
@@ -122,7 +122,9 @@ class _Pending:
     def is_absent(self, absence: Instruction) -> bool:
         """True if the condition of an absence placeholder implies that the work isn't pending."""
         (cond,) = absence.inputs
-        return bool(self.least) and not isinstance(cond, (Vector, Descriptor)) and not _may_hold(cond, self.least)
+        if not self.least or isinstance(cond, (Vector, Descriptor)):
+            return False
+        return _decided(cond, dict(self.least)) is False
 
 
 #: the registers that may be pending at one point
@@ -180,13 +182,13 @@ class _InFlight(Analysis[_State]):
 
 def _is_of_work(stmt: Instruction) -> bool:
     """True if an instruction starts, commits or awaits work that holds registers, or is a placeholder."""
-    if stmt.name in (_JOINT, _ABSENCE):
-        return True
+    return stmt.name in (_JOINT, _ABSENCE) or any(work.holds_registers for work in _works(stmt))
+
+
+def _works(stmt: Instruction) -> list[AsyncWork]:
+    """Return the work that an instruction starts, commits or awaits."""
     row = ROWS[stmt.name]
-    for work in (row.starts, row.commits, row.completes):
-        if work is not None and work.holds_registers:
-            return True
-    return False
+    return [work for work in (row.starts, row.commits, row.completes) if work is not None]
 
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
@@ -209,10 +211,6 @@ def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
     if step is None or step <= 0 or loop.stop.name in walk.assigned(loop.body):
         return None
     return loop.stop.name, int(loop.start.value) + 1
-
-
-def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
-    return _decided(cond, dict(least)) is not False
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
@@ -330,21 +328,13 @@ def _touches(stmt: Stmt) -> bool:
 
 
 def _settles(stmt: Instruction) -> bool:
-    row = ROWS[stmt.name]
-    for work in (row.starts, row.completes):
-        if work is not None and work.settles_at_joins:
-            return True
-    return False
+    return any(work.settles_at_joins for work in _works(stmt))
 
 
 def _jumps(stmt: Stmt) -> bool:
     if isinstance(stmt, If):
         return any(_jumps(inner) for block in walk.blocks(stmt) for inner in block)
     return isinstance(stmt, (Break, Continue))
-
-
-def _is_changed(stmt: Instruction) -> bool:
-    return stmt.name in (_JOINT, _ABSENCE) or ROWS[stmt.name].carries is not None
 
 
 def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd
-from operator import is_
 from typing import Any
 
 from ...dataclass import replace
 from ...forks import cached_property
 from ...ir import walk
-from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ...ir.analyses.loop_depths import STAYS, LoopDepths, added
 from ...ir.arithmetic.facts import bounds, full_range, multiple_of
 from ...ir.arithmetic.intern import integer
 from ...ir.names import FreshNames
@@ -30,12 +29,9 @@ from ...ir.nodes import (
     BufferView,
     Const,
     Declare,
-    Descriptor,
-    Element,
     Expr,
     For,
     If,
-    Input,
     Instruction,
     Kernel,
     Let,
@@ -49,7 +45,8 @@ from ...ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ...ir.walk import Block
+from ...ir.rewriting import P, Rewriting
+from ...ir.walk import Block, mapped
 from ...source import Span
 
 
@@ -62,20 +59,20 @@ def split_offsets(kernel: Kernel) -> Kernel:
 _Key = tuple[str, int]
 
 
-class _Splitting:
+class _Splitting(Rewriting):
     """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    `_sums` maps a variable to its value if that is a sum whose terms differ in loop depth; those in `_inexact` may wrap
-    around. `_views` and `_places` have keys (buffer's name, offset's id); a block's entries are dropped at its end.
+    Of the sums that `_depths` expands, those in `_inexact` may wrap around. `_views` and `_places` have keys (buffer's
+    name, offset's id); a block's entries are dropped at its end.
     """
 
     def __init__(self, kernel: Kernel) -> None:
+        super().__init__({})
         self._kernel = kernel
         self._depth = 0
         self._depths = LoopDepths()
         self._made: list[Stmt] = []
-        self._span: Span | None = None
-        self._sums: dict[str, Sum] = {}
+        self._place: Span | None = None
         self._inexact: set[str] = set()
         self._addressed: set[str] = set()
         self._views: dict[_Key, Buffer] = {}
@@ -94,7 +91,7 @@ class _Splitting:
                 # most stores are to registers; those to local memory rarely share an address
                 self._made.append(stmt)
                 continue
-            self._span = stmt.span
+            self._place = stmt.span
             made = split(self, stmt)
             is_same = is_same and made is stmt
             self._made.append(made)
@@ -105,10 +102,6 @@ class _Splitting:
         made_block, self._made = self._made, outside
         return body if is_same and len(made_block) == len(body) else tuple(made_block)
 
-    def _changes_here(self, var: Var) -> None:
-        if self._depth:
-            self._depths.variables[var.name] = self._depth
-
     def _alloc(self, stmt: Alloc) -> Stmt:
         if stmt.addressed:
             self._addressed.add(stmt.buffer.name)
@@ -117,19 +110,15 @@ class _Splitting:
     def _let(self, stmt: Let) -> Stmt:
         var, value = stmt.var, stmt.value
         if isinstance(value, Load):
-            self._changes_here(var)
-            place = self._vector(value.place)
+            self.defined(var)
+            place = self.place(value.place)
             return stmt if place is value.place else replace(stmt, value=replace(value, place=place))
         if self._depth:
             depth = self._depths.of(value)
             self._depths.variables[var.name] = min(depth, self._depth)
-            if depth != STAYS and var.dtype.is_integer and isinstance(value, Op) and value.name == "add":
-                terms, constant = summands(value, self._sums)
-                groups = self._depths.groups(terms)
-                if len(groups) > 1:
-                    self._sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
-                    if var.dtype.bits < 64 and not self._is_exact(value):
-                        self._inexact.add(var.name)
+            is_sum = depth != STAYS and self._depths.record_sum(var, value)
+            if is_sum and var.dtype.bits < 64 and not self._is_exact(value):
+                self._inexact.add(var.name)
         return stmt
 
     def _declare(self, stmt: Declare) -> Stmt:
@@ -148,52 +137,36 @@ class _Splitting:
         return made
 
     def _move(self, stmt: Move) -> Stmt:
-        if type(stmt.dst.offset) is Const and type(stmt.src.offset) is Const:
-            return stmt
-        dst, src = self._vector(stmt.dst), self._vector(stmt.src)
+        dst, src = self.place(stmt.dst), self.place(stmt.src)
         return stmt if dst is stmt.dst and src is stmt.src else replace(stmt, dst=dst, src=src)
-
-    def _store(self, stmt: Store) -> Stmt:
-        place = self._vector(stmt.place)
-        return stmt if place is stmt.place else replace(stmt, place=place)
-
-    def _update(self, stmt: Atomic | WaitPhase) -> Stmt:
-        if stmt.var is not None:
-            self._changes_here(stmt.var)
-        place = self._vector(stmt.place)
-        return stmt if place is stmt.place else replace(stmt, place=place)
 
     def _instruction(self, stmt: Instruction) -> Stmt:
         if stmt.var is not None:
-            self._changes_here(stmt.var)
-        for item in stmt.inputs:
-            # fast path: most operands are registers at constant offsets
-            if type(item) is not Vector or type(item.offset) is not Const:
-                break
-        else:
-            return stmt
-        inputs: list[Input] = []
-        for item in stmt.inputs:
-            if isinstance(item, Descriptor):
-                place = self._vector(item.place)
-                item = item if place is item.place else Descriptor(place, item.constant)
-            elif isinstance(item, Vector):
-                item = self._vector(item)
-            inputs.append(item)
-        return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
+            self.defined(stmt.var)
+        # outputs are registers
+        inputs = mapped(stmt.inputs, self.operand)
+        return stmt if inputs is stmt.inputs else replace(stmt, inputs=inputs)
 
-    def _vector(self, vector: Element | Vector) -> Vector:
-        assert isinstance(vector, Vector), "lowering leaves no Element"
-        offset, buffer = vector.offset, vector.buffer
+    def expr(self, expr: Expr) -> Expr:
+        return expr
+
+    def defined(self, var: Var) -> Var:
+        if self._depth:
+            self._depths.variables[var.name] = self._depth
+        return var
+
+    def place(self, place: P) -> P:
+        assert isinstance(place, Vector), "lowering leaves no Element"
+        offset, buffer = place.offset, place.buffer
         if type(offset) is Const or not self._is_split(buffer):
-            return vector
+            return place
         key = (buffer.name, id(offset))
         entry = self._places.get(key)
         if entry is None:
             view, left = self._split(buffer, offset)
             entry = self._places[key] = (view, left, offset)
         view, left, _ = entry
-        return vector if left is offset else Vector(view, left, vector.width, vector.span)
+        return place if left is offset else Vector(view, left, place.width, place.span)
 
     def _is_split(self, buffer: Buffer) -> bool:
         """True if the buffer is in memory that has addresses, not in registers."""
@@ -205,7 +178,7 @@ class _Splitting:
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
             # a 32-bit sum isn't split outside loops, or if it may wrap around
             return buffer, offset
-        terms, constant = summands(offset, self._sums)
+        terms, constant = self._depths.summands(offset)
         if not self._depth and len(terms) == 1:
             return buffer, offset
         groups = self._depths.groups(terms)
@@ -252,12 +225,12 @@ class _Splitting:
             name, align = self._names.name(base.root.name), gcd(base.align, multiple_of(offset) * base.dtype.bytes)
             view = replace(base, name=name, base=base, offset=offset, align=align, span=None)
             self._views[key] = view
-            self._made.append(BufferView(view, self._span))
+            self._made.append(BufferView(view, self._place))
         return view
 
 
 _SPLIT: dict[type, Callable[[_Splitting, Any], Stmt]] = {
     Alloc: _Splitting._alloc, Let: _Splitting._let, Declare: _Splitting._declare, If: _Splitting._if,
-    For: _Splitting._loop, Loop: _Splitting._loop, Move: _Splitting._move, Store: _Splitting._store,
-    Atomic: _Splitting._update, WaitPhase: _Splitting._update, Instruction: _Splitting._instruction,
+    For: _Splitting._loop, Loop: _Splitting._loop, Move: _Splitting._move, Store: _Splitting.stmt,
+    Atomic: _Splitting.stmt, WaitPhase: _Splitting.stmt, Instruction: _Splitting._instruction,
 }

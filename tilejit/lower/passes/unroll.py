@@ -91,7 +91,7 @@ class _Unrolling(Rewriting):
         return tuple(made)
 
     def block(self, body: Block) -> Block:
-        return tuple([made for stmt in body for made in self._prepared(stmt)()])
+        return tuple(_run(self._all(body)))
 
     def _prepared(self, stmt: Stmt) -> Write:
         """Return the function that emits `stmt`, compiled on first use. Definitions must be compiled before uses."""
@@ -115,14 +115,13 @@ class _Unrolling(Rewriting):
         name, numbers = loop.var.name, self._values.numbers
         indices = range(number(loop.start), number(loop.stop), number(loop.step))
         self._values.index(name)
-        body = [self._prepared(stmt) for stmt in loop.body]
+        body = self._all(loop.body)
 
         def write() -> list[Stmt]:
             made: list[Stmt] = []
             for index in indices:
                 numbers[name] = index
-                for each in body:
-                    made += each()
+                made += _run(body)
             return made
 
         return write

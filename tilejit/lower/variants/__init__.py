@@ -7,7 +7,7 @@ from typing import Any
 from ..variant import Variant
 from . import (
     atomic_reg,
-    copy_async_ldgsts,
+    copy_async_bulk,
     copy_async_tcgen05_ldst,
     copy_async_tma,
     copy_fallback,
@@ -34,9 +34,9 @@ VARIANTS: tuple[Variant[Any], ...] = (
     copy_shuffle.VARIANT,
     copy_through_shared.VARIANT,
     copy_fallback.VARIANT,
-    copy_async_ldgsts.VARIANT,
+    copy_gmem_smem.ASYNC,
     copy_async_tcgen05_ldst.VARIANT,
-    copy_async_tma.BULK,
+    copy_async_bulk.VARIANT,
     copy_async_tma.TMA_LOAD,
     copy_async_tma.TMA_STORE,
     elementwise.REGISTERS,

@@ -23,18 +23,18 @@ from ...target import Target
 from ..builder import Builder
 from ..moves.gathered import Index
 from ..moves.masked import MaskedVector
-from ..moves.vectors import OwnedVectors, VectorRegisters, update_forms, update_schedule
-from ..plans import VectorPlan
+from ..moves.vectors import OwnedPlan, OwnedVectors, VectorRegisters, update_forms, update_schedule
 from ..schedule.placement import Placement
-from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
+from ..variant import TYPES, Condition, DispatchContext, Variant
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(VectorPlan):
-    """In iteration r an active thread updates memory with its vector r; vectors are counted in memory order."""
+class Plan(OwnedPlan):
+    """In iteration r an active thread updates memory with its vector r; vectors are counted in memory order.
 
-    #: the operands' vectors. "memory" is the place, and "registers" the tile with its shape; others keep their names.
-    owned: OwnedVectors
+    In `owned`, "memory" is the place, and "registers" the tile with its shape; others keep their names.
+    """
+
     #: name of the operand that is "registers" in `owned`
     owner: str
     #: the vector instruction; None if elements are updated one by one
@@ -51,8 +51,8 @@ class Plan(VectorPlan):
         return {"place": "memory", self.owner: "registers"}.get(name, name)
 
     @property
-    def regions(self) -> tuple[Region, ...]:
-        return tuple(self.owned.vectors[self.side(name)].placement.region for name in self.order)
+    def sides(self) -> tuple[str, ...]:
+        return tuple(map(self.side, self.order))
 
     @property
     def vector_bits(self) -> int:
@@ -62,13 +62,6 @@ class Plan(VectorPlan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """The mnemonic and its count per thread; a compare-and-swap loop counts as one instruction."""
         return ((self.mnemonic, self.rounds),)
-
-    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(self.side(name), thread, iteration) for name in self.order)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        return tuple(self.owned.step_of(self.side(name)) for name in self.order)
 
     def is_active(self, thread: Expr, iteration: Expr) -> Expr:
         return self.owned.is_mover(thread, loads=False)
@@ -201,8 +194,8 @@ VARIANT = Variant(
     name="update",
     operations=("atomic",),
     priority=10,
-    operands=(KINDS, Condition("spaces", _spaces)),
-    when=(SCOPE, TYPES),
+    operands=(Condition("spaces", _spaces),),
+    when=(TYPES,),
     honours=("before", "desired", "mask", "index"),
     plan=plan,
     emit=emit,

@@ -16,9 +16,10 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...dtypes import int32
+from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Expr, Instruction, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Expr, Instruction, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Transfer
 from ...layout.tensor_memory import TCGEN05_SHAPES, Tcgen05Shape
@@ -31,9 +32,7 @@ from ..schedule.tensor_words import Words, lane_fault, words
 from ..variant import (
     COPY_CONDITIONS,
     FILLS_ONE,
-    KINDS,
     Condition,
-    Decline,
     DispatchContext,
     Variant,
     between,
@@ -122,33 +121,25 @@ def _width(op: TileOp, context: DispatchContext) -> str | None:
     return None if dtype.bits in (8, 16, 32) else f"needs elements of 8, 16 or 32 bits; {dtype} has {dtype.bits}"
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     local, tmem, loads = local_side(op)
     moved = words(local, tmem)
-    fault = _bounds_fault(moved, tmem)
-    if fault is not None:
-        return Decline((fault,), "use fewer columns, at most 512 in all of a CTA's tensor memory")
+    last = int(moved.columns.max())
+    if last >= TMEM_COLUMNS:
+        raise LayoutError(
+            f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to "
+            f"{TMEM_COLUMNS - 1}",
+            hint="use fewer columns, at most 512 in all of a CTA's tensor memory",
+        )
     for form in sorted(TCGEN05_SHAPES.values(), key=lambda f: f.columns, reverse=True):
         steps = _steps(form, moved)
         if steps is not None:
             num, slabs = max(s.num for s in steps), len({s.row for s in steps})
             return Plan(form.name, num, slabs, steps, loads, moved.packed, moved.moved_registers, moved.moved_columns)
-    return _no_shape(moved, local, tmem)
-
-
-def _bounds_fault(moved: Words, tmem: Region) -> str | None:
-    last = int(moved.columns.max())
-    if last < TMEM_COLUMNS:
-        return None
-    return f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to {TMEM_COLUMNS - 1}"
-
-
-def _no_shape(moved: Words, local: Region, tmem: Region) -> Decline:
-    lanes = lane_fault(moved, tmem)
     shapes = ", ".join(f".{name}" for name in TCGEN05_SHAPES)
-    return Decline(
-        (lanes or f"the registers of {local.buffer.name} match none of the shapes {shapes}",),
-        f"give {local.buffer.name} the layout tj.tcgen05.atom_layout(shape, num, dtype) or "
+    raise LayoutError(
+        lane_fault(moved, tmem) or f"the registers of {local.buffer.name} match none of the shapes {shapes}",
+        hint=f"give {local.buffer.name} the layout tj.tcgen05.atom_layout(shape, num, dtype) or "
         f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} a data path with the same rows",
     )
 
@@ -256,7 +247,7 @@ VARIANT = Variant(
     name="tcgen05_ldst",
     operations=("copy_async",),
     priority=10,
-    operands=(KINDS, between("tmem", "local")),
+    operands=(between("tmem", "local"),),
     when=(
         *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", on_warpgroup), Condition("width", _width),
         needs(LD, "tensor memory"),

@@ -14,7 +14,6 @@ from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Region, TileOp, Vector
-from .. import variant
 from ..builder import Builder
 from ..moves.partition import PartitionCopy
 from ..moves.vectors import fill_value
@@ -22,6 +21,7 @@ from ..plans import VectorPlan
 from ..schedule.placement import Placement, element_offset, need_own_registers, need_thread_axes, owned, place
 from ..schedule.views import Digit, DigitSchedule, View
 from ..schedule.windows import Edges
+from ..variant import COPY_CONDITIONS, DispatchContext, Variant, among, local_side
 from . import elementwise
 
 #: name of the whole local tile in the schedules of an `OwnerCopy`
@@ -46,7 +46,7 @@ class OwnerCopy(VectorPlan):
     def of(op: TileOp, threads: int) -> OwnerCopy:
         """Plan a copy that visits every register of the tile; raise LayoutError if the scope can't own the tile."""
         scope = op.scope
-        registers, memory, loads = variant.local_side(op)
+        registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
         every = DigitSchedule.of_same_shape({_TILE: tile})
@@ -164,7 +164,7 @@ def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int
 Plan = PartitionCopy | OwnerCopy | elementwise.ElementwisePlan
 
 
-def plan(op: TileOp, context: variant.DispatchContext) -> Plan:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     threads, regions = context.count(op.scope), op.tiles
     local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
@@ -173,21 +173,19 @@ def plan(op: TileOp, context: variant.DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return PartitionCopy.of(
-        DigitSchedule.of_same_shape(placements), threads, variant.lead_of(regions["src"]), vectorized=False
-    )
+    return PartitionCopy.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     plan.emit(op, b)
 
 
-VARIANT: variant.Variant[Plan] = variant.Variant(
+VARIANT: Variant[Plan] = Variant(
     name="fallback",
     operations=("copy",),
     priority=0,
-    operands=(variant.KINDS, variant.among("global", "shared", "local")),
-    when=variant.COPY_CONDITIONS,
+    operands=(among("global", "shared", "local"),),
+    when=COPY_CONDITIONS,
     honours=("fill",),
     plan=plan,
     emit=emit,

@@ -1,19 +1,41 @@
-"""copy between global and shared memory, through registers.
+"""copy and copy_async between global and shared memory, distributed over the scope's threads.
 
-accepts: one side global, the other shared; equal dtypes and shapes; regions that `need_slice` accepts, of any
-    size, also past a global tensor's edges; any scope.
-emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with one load and one
-    store. A partial last iteration is predicated; ragged ends of rows take narrower accesses.
-source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
+gmem_smem: copy, through registers.
+  accepts: one side global, the other shared; equal dtypes and shapes; regions that `need_slice` accepts, of any size,
+    also past a global tensor's edges; any scope.
+  emits: the widest provably aligned vectors: a loop with one load and one store. A partial last iteration is
+    predicated; ragged ends of rows take narrower accesses.
+
+ldgsts: copy_async from global to shared memory by cp.async, bypassing registers. The caller commits and waits.
+  accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
+    provably aligned; swizzles that keep them together; regions past the tensor's edges; elements outside read as 0.
+  emits: the widest copies, with a predicate in a partial last iteration; at a tensor's edge with a predicate or the
+    number of bytes that are inside. Copies of 16 bytes bypass the L1 cache (`.cg`), narrower ones don't (`.ca`).
+
+source: tilejit/lower/README.md, "Copies" and "Asynchronous copies"; Apache TVM, TIRx `vec_auto`; PTX ISA, "Data
+    Movement and Conversion Instructions: cp.async".
 """
 
 from __future__ import annotations
 
-from ...ir.nodes import TileOp
-from ..moves.partition import PartitionCopy
+from ...dataclass import dataclass
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import TRUE, Instruction, TileOp, Vector
+from ...isa.cp_async import COPIES, CP_ASYNC, Copy
+from ...wording import counted
+from ..builder import Builder
+from ..moves.masked import MaskedVector
+from ..moves.partition import Partition, PartitionCopy, each_vector
+from ..moves.vectors import pieces
 from ..schedule.placement import need_slice, place
 from ..schedule.views import DigitSchedule
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between, lead_of
+from ..variant import COPY_CONDITIONS, FILLS_ONE, DispatchContext, Variant, between, fills_zero, from_to, needs
+
+#: bytes of one copy, narrowest first
+_SIZES = sorted({form.size for form in COPIES.forms()})
+_SIZES_LISTED = f"{', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}"
 
 Plan = PartitionCopy
 
@@ -27,16 +49,89 @@ def slices(op: TileOp) -> DigitSchedule:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    return Plan.of(slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True)
+    return Plan.of(slices(op), context.count(op.scope))
 
+
+@dataclass(frozen=True, slots=True)
+class AsyncPlan(Partition):
+    """A partition in which each whole vector is one cp.async."""
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """The mnemonic and its count per thread, without the narrower copies of partial vectors."""
+        return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
+
+
+def plan_async(op: TileOp, context: DispatchContext) -> AsyncPlan:
+    partition = AsyncPlan.of(slices(op), context.count(op.scope))
+    _need_wide(partition)
+    return partition
+
+
+def _need_wide(partition: AsyncPlan) -> None:
+    size = partition.vector_bits // 8
+    if size < _SIZES[0]:
+        raise LayoutError(
+            f"cp.async moves {_SIZES_LISTED} bytes; at most {size} {'is' if size == 1 else 'are'} contiguous and "
+            f"aligned here: {partition.limit}",
+            hint="remove the stated cause, or use copy, which moves any number of bytes",
+        )
+    bytes_each = size // partition.vector_width
+    last = pieces(partition.tail)[-1][1] * bytes_each
+    if last < _SIZES[0]:
+        raise LayoutError(
+            f"rows end with a piece of {counted(last, 'byte')}; cp.async moves {_SIZES_LISTED}",
+            hint=f"make rows a multiple of {_SIZES[0]} bytes, or use copy, which moves any number of bytes",
+        )
+
+
+def emit_async(plan: AsyncPlan, op: TileOp, b: Builder) -> None:
+    # unrolled so that offsets are constant; predicating copies at edges is as fast as a branch, and takes half the code
+    for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
+        _emit_vector(b, vectors["dst"].place, vectors["src"])
+
+
+def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
+    bytes_each = to.buffer.dtype.bytes
+    size = source.width * bytes_each
+    cond = source.inside(build.const(source.start, int32))
+    if source.mask.whole and cond == TRUE:
+        b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, source.place), span=b.span))
+        return
+    if source.mask.whole:
+        # the instruction takes a predicate; a size that depends on the predicate would have to be computed
+        row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
+        b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
+        return
+    # an aligned vector starts at a multiple of its width, so it can't cross the tensor's beginning
+    count = build.mul(source.mask.count_ahead(source.coordinate, source.start, source.width), bytes_each)
+    row = COPIES.row(Copy(size, "zfill"))
+    b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))
+
+
+_TO_TARGET = 'compile for target="sm_80" or newer; copy works on all targets, and waits itself'
 
 VARIANT = Variant(
     name="gmem_smem",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, between("global", "shared")),
+    operands=(between("global", "shared"),),
     when=COPY_CONDITIONS,
     honours=("fill",),
     plan=plan,
     emit=Plan.emit,
+)
+ASYNC = Variant(
+    name="ldgsts",
+    operations=("copy_async",),
+    priority=20,
+    operands=(from_to("global", "shared"),),
+    when=(
+        *COPY_CONDITIONS, FILLS_ONE, needs(COPIES, hint=_TO_TARGET),
+        fills_zero("fills with 0 outside the tensor; got fill={value} (copy takes any value)"),
+    ),
+    honours=("fill",),
+    starts=(CP_ASYNC,),
+    plan=plan_async,
+    emit=emit_async,
 )

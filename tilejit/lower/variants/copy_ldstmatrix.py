@@ -28,7 +28,7 @@ from ..plans import Facts, JointAccess, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.iterations import Iterations
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
-from ..variant import COPY_CONDITIONS, KINDS, WHOLE_WARPS, Condition, Decline, DispatchContext, Variant, between, needs
+from ..variant import COPY_CONDITIONS, WHOLE_WARPS, Condition, DispatchContext, Variant, between, needs
 
 #: first target that ignores addresses of lanes beyond an instruction's last row; on earlier targets they must be valid
 _IGNORES_ADDRESSES = 80
@@ -149,13 +149,13 @@ def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
     return _family(op.region("dst").buffer.space == "local")
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     try:
         copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
         # usually `reg` is used instead, so no error shows the hint; the reason, which `explain` shows, includes it
-        return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
+        raise LayoutError(f"{error.message} ({error.hint})" if error.hint else error.message, hint=error.hint) from None
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)
 
@@ -184,7 +184,7 @@ VARIANT = Variant(
     name="ldstmatrix",
     operations=("copy",),
     priority=20,
-    operands=(KINDS, between("local", "shared")),
+    operands=(between("local", "shared"),),
     when=(*COPY_CONDITIONS, WHOLE_WARPS, Condition("16-bit elements", _width), needs(_instruction)),
     # neither side is a global tensor, so no element is outside and filled
     honours=("fill",),

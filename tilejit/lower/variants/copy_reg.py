@@ -14,23 +14,22 @@ source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 from __future__ import annotations
 
 from ...dataclass import dataclass, replace
-from ...ir.nodes import Expr, Region, TileOp
+from ...ir.nodes import Expr, TileOp
 from ..builder import Builder
 from ..moves.gathered import Index
 from ..moves.masked import IndexCondition
-from ..moves.vectors import OwnedVectors, fill_value, register_copy
-from ..plans import Facts, VectorPlan
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
+from ..moves.vectors import OwnedPlan, OwnedVectors, fill_value, register_copy
+from ..plans import Facts
+from ..variant import COPY_CONDITIONS, DispatchContext, Variant, between
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(VectorPlan):
+class Plan(OwnedPlan):
     """In iteration r a thread moves its vector r, in register order, or in memory order if that makes vectors wider.
 
     condition: the mask as a condition on elements' indices; None without a mask, or if it is read from registers.
     """
 
-    owned: OwnedVectors
     loads: bool
     condition: IndexCondition | None = None
 
@@ -39,10 +38,6 @@ class Plan(VectorPlan):
         """The names of the destination and the source, then of the mask and the index, if any."""
         first = ("registers", "memory") if self.loads else ("memory", "registers")
         return (*first, *(name for name in self.owned.vectors.operands if name not in first))
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        return tuple(self.owned.vectors[side].placement.region for side in self.sides)
 
     @property
     def vector_bits(self) -> int:
@@ -55,14 +50,7 @@ class Plan(VectorPlan):
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 
     def facts(self) -> Facts:
-        return replace(VectorPlan.facts(self), cuts=self.owned.cuts(self.condition))
-
-    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        return tuple(self.owned.step_of(side) for side in self.sides)
+        return replace(OwnedPlan.facts(self), cuts=self.owned.cuts(self.condition))
 
     def is_active(self, thread: Expr, iteration: Expr) -> Expr:
         return self.owned.is_mover(thread, self.loads)
@@ -100,7 +88,7 @@ VARIANT = Variant(
     name="reg",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, between("local", "shared", "global")),
+    operands=(between("local", "shared", "global"),),
     when=COPY_CONDITIONS,
     honours=("fill", "mask", "index"),
     plan=plan,

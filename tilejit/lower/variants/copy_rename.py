@@ -14,14 +14,15 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...dtypes import DType, int32
+from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, TileOp, Vector
 from ...layout.transfer import renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
-from ..plans import Array, Facts, Moves, Plan
-from ..variant import Decline, DispatchContext, Variant
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
+from ..plans import Array, Moves, Plan
+from ..variant import DispatchContext, Variant
 
 #: consecutive registers: (first in the destination, first in the source, count)
 Run = tuple[int, int, int]
@@ -41,9 +42,6 @@ class RenamedRegisters(Plan):
         """The number of renamed runs; ptxas emits no instruction for them."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
-    def facts(self) -> Facts:
-        return Facts("-", len(self.runs))
-
     def moves(self) -> Moves:
         """Return the runs of every thread that holds elements of the destination, including padding in the runs."""
         holders = np.delete(np.arange(self.threads), list(self.idle))
@@ -57,15 +55,13 @@ class RenamedRegisters(Plan):
         return np.array([(source, to, width) for to, source, width in self.runs])
 
 
-def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
+def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters:
     threads = context.count(op.scope)
     dst, src = (held(op.region(name), op.scope, threads) for name in ("dst", "src"))
     pairs = renaming(src, dst)
     if isinstance(pairs, str):
-        return Decline((pairs,))
-    fault = partial_write_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
-    if fault:
-        return Decline((fault,))
+        raise LayoutError(pairs)
+    need_whole_registers(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
     holds = np.zeros(threads, bool)
     holds[dst.thread] = True
     return RenamedRegisters(op.region("dst").dtype, tuple(_runs(pairs)), threads, tuple((~holds).nonzero()[0].tolist()))

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...dtypes import DType, int32
+from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Region, Store, TileOp, Vector
 from ...isa import Row
@@ -27,9 +28,9 @@ from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ...wording import counted
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
-from ..plans import Array, Facts, Passes, Plan
-from ..variant import WHOLE_WARPS, Decline, DispatchContext, Variant
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
+from ..plans import Array, Passes, Plan
+from ..variant import WHOLE_WARPS, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
 
@@ -71,9 +72,6 @@ class Shuffled(Plan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return ((self.shuffle.mnemonic, self.swap.shuffles * self.words),)
 
-    def facts(self) -> Facts:
-        return Facts("-", self.swap.shuffles * self.words)
-
     def moves(self) -> Passes:
         swap, thread = self.swap, np.arange(self.threads)
         lane, warp = thread % WARP, thread // WARP * WARP
@@ -101,28 +99,26 @@ def _number(lane: Array, masks: Sequence[int]) -> Array:
     return np.asarray(sum(((lane & mask) // mask << bit for bit, mask in enumerate(masks)), start=lane * 0))
 
 
-def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Shuffled:
     threads, dst, src = context.count(op.scope), op.region("dst"), op.region("src")
     # padding is moved too if both sides have it at the same indices, which a reshape would change
     padded = _is_whole(dst) and _is_whole(src) and (dst.buffer.laid_out, dst.shape) == (src.buffer.laid_out, src.shape)
     to, what = (held(region, op.scope, threads, padded=padded) for region in (dst, src))
     swap = LaneSwap.of(what, to, max(1, _WORD_BITS // dst.dtype.bits))
     if isinstance(swap, str):
-        return Decline((swap,))
+        raise LayoutError(swap)
     uneven = [r.buffer.name for r in (dst, src) if r.buffer.tile_layout.storage().span() * r.dtype.bits % _WORD_BITS]
     if uneven:
-        return Decline((f"a thread's part of {uneven[0]} isn't a whole number of 32-bit words",))
+        raise LayoutError(f"a thread's part of {uneven[0]} isn't a whole number of 32-bit words")
     if not swap.shuffles:
-        return Decline(("no value changes lanes",))
+        raise LayoutError("no value changes lanes")
     shuffled = Shuffled(dst.dtype, swap, threads)
-    fault = partial_write_fault(dst, to, shuffled.registers, op.scope, threads)
-    if fault:
-        return Decline((fault,))
+    need_whole_registers(dst, to, shuffled.registers, op.scope, threads)
     shared = copy_through_shared.cost(op, context)
     if shared < shuffled.cost:
         shuffles, selects = (n * shuffled.words for n in (swap.shuffles, swap.selects))
         counts = f"{counted(shuffles, 'shuffle')} and {counted(selects, 'select')}"
-        return Decline((f"{counts} cost {shuffled.cost} quarter cycles per warp; shared memory costs {shared}",))
+        raise LayoutError(f"{counts} cost {shuffled.cost} quarter cycles per warp; shared memory costs {shared}")
     return shuffled
 
 

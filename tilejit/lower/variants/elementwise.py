@@ -34,14 +34,13 @@ from ...ops.broadcast import broadcasts
 from ...ops.copies import CAST, FILL, INDICES
 from ...ops.elementwise import ELEMENTWISE, result_type
 from ...target import Target
-from .. import variant
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import OwnedVectors, VectorRegisters
-from ..plans import VectorPlan
+from ..moves.vectors import OwnedPlan, OwnedVectors, VectorRegisters
 from ..rematerialized import value_of
 from ..schedule.placement import need_all_threads, place
 from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need_same_threads
+from ..variant import TYPES, Condition, DispatchContext, Variant, tiles_in
 
 
 def placed_tiles(op: TileOp) -> dict[str, Operand]:
@@ -65,14 +64,13 @@ def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementwisePlan(VectorPlan):
+class ElementwisePlan(OwnedPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
     packed: name of the instruction that computes a vector of two elements; None if they are computed one by one.
     """
 
     operation: str
-    owned: OwnedVectors
     packed: str | None = None
 
     @property
@@ -87,20 +85,13 @@ class ElementwisePlan(VectorPlan):
     def tiles(self) -> tuple[View, ...]:
         return self.owned.vectors.views
 
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        return tuple(tile.placement.region for tile in self.tiles)
-
-    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(tile.name, thread, iteration) for tile in self.tiles)
-
     def emit(self, op: TileOp, b: Builder) -> None:
         inputs = inputs_of(op, b)
         for starts in self.owned.starts(b):
             _emit_rounds(self, op, b, inputs, starts)
 
 
-def _in_registers(op: TileOp, context: variant.DispatchContext) -> ElementwisePlan:
+def _in_registers(op: TileOp, context: DispatchContext) -> ElementwisePlan:
     return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
 
 
@@ -115,10 +106,10 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Operand], threads: int) -> Elemen
     for name in tiles:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
-    return ElementwisePlan(1, owned.vectors.count, threads, "", op.name, owned)
+    return ElementwisePlan(1, owned.vectors.count, threads, "", owned, op.name)
 
 
-def _paired(plan: ElementwisePlan, op: TileOp, context: variant.DispatchContext) -> ElementwisePlan:
+def _paired(plan: ElementwisePlan, op: TileOp, context: DispatchContext) -> ElementwisePlan:
     """Return a plan for pairs if the registers, the operation and the target allow it, else `plan`."""
     if plan.owned.elements.run_length(plan.owned.elements.operands) % 2:
         return plan
@@ -209,8 +200,8 @@ def _overlaps(plan: ElementwisePlan) -> bool:
     return any(view.located(iteration) != dst.located(iteration) for view in sharing)
 
 
-def _in_memory(op: TileOp, context: variant.DispatchContext) -> Partition:
-    return Partition.of(schedule(placed_tiles(op)), context.count(op.scope), "dst", vectorized=True, broadcasts=True)
+def _in_memory(op: TileOp, context: DispatchContext) -> Partition:
+    return Partition.of(schedule(placed_tiles(op)), context.count(op.scope), broadcasts=True)
 
 
 def _emit_in_memory(plan: Partition, op: TileOp, b: Builder) -> None:
@@ -241,23 +232,15 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 
 
 @dataclass(frozen=True, slots=True)
-class Indices(VectorPlan):
+class Indices(OwnedPlan):
     """In iteration r each thread writes its register r."""
 
-    owned: OwnedVectors
     #: the dimension whose indices are written, not counting those of extent 1; None if its own extent is 1
     dim: int | None
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return (("indices.int32", self.rounds),)
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        return tuple(view.placement.region for view in self.owned.vectors.views)
-
-    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return (self.owned.place("dst", thread, iteration),)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         dst = op.region("dst").buffer
@@ -275,7 +258,7 @@ class Indices(VectorPlan):
         return threads_share.then(vectors)["dst"].coordinate(self.dim, values, int32)
 
 
-def _indices(op: TileOp, context: variant.DispatchContext) -> Indices:
+def _indices(op: TileOp, context: DispatchContext) -> Indices:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
     # digits aren't joined, because an index needs the digits of its dimension
@@ -287,7 +270,7 @@ def _indices(op: TileOp, context: variant.DispatchContext) -> Indices:
     return Indices(1, owned.vectors.count, threads, "", owned, dim)
 
 
-def _broadcasts(op: TileOp, context: variant.DispatchContext) -> str | None:
+def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
     dst, *inputs = op.tiles.values()
     for tile in inputs:
         if not broadcasts(tile.shape, dst.shape):
@@ -297,32 +280,32 @@ def _broadcasts(op: TileOp, context: variant.DispatchContext) -> str | None:
 
 #: tile operations that compute each element independently
 _OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
-_WHEN = (variant.SCOPE, variant.TYPES, variant.Condition("broadcast", _broadcasts))
+_WHEN = (TYPES, Condition("broadcast", _broadcasts))
 
-REGISTERS = variant.Variant(
+REGISTERS = Variant(
     name="reg",
     operations=_OPERATIONS,
     priority=10,
-    operands=(variant.KINDS, variant.tiles_in("local", does="works on local tiles", remedy=" (load it first)")),
+    operands=(tiles_in("local", does="works on local tiles", remedy=" (load it first)"),),
     when=_WHEN,
     plan=_in_registers,
     emit=ElementwisePlan.emit,
 )
-MEMORY = variant.Variant(
+MEMORY = Variant(
     name="smem",
     operations=_OPERATIONS,
     priority=10,
-    operands=(variant.KINDS, variant.tiles_in("shared", "global", does="works on shared and global memory")),
+    operands=(tiles_in("shared", "global", does="works on shared and global memory"),),
     when=_WHEN,
     plan=_in_memory,
     emit=_emit_in_memory,
 )
-INDEX = variant.Variant(
+INDEX = Variant(
     name="reg",
     operations=(INDICES.name,),
     priority=10,
-    operands=(variant.KINDS, variant.tiles_in("local", does="works on local tiles")),
-    when=(variant.SCOPE, variant.TYPES),
+    operands=(tiles_in("local", does="works on local tiles"),),
+    when=(TYPES,),
     plan=_indices,
     emit=Indices.emit,
 )

@@ -21,15 +21,15 @@ from ...dtypes import int32
 from ...errors import DispatchError, LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
 from ..builder import Builder
-from ..plans import Facts, SharedFactor, WarpgroupProducts
 from ..plans import Plan as PlanBase
+from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.fragments import FragmentRun, runs, warpgroup_registers
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..variant import (
-    KINDS,
+    KNOWN_STARTS,
     RULE_CONDITIONS,
     SHAPES,
     Condition,
@@ -108,9 +108,6 @@ class Plan(PlanBase):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return ((self.form.product.opcode, self.form.m * self.form.n * self.form.k),)
 
-    def facts(self) -> Facts:
-        return Facts("-", self.form.m * self.form.n * self.form.k)
-
     def schedule(self) -> np.ndarray:
         """Return one row per product: (m, n, k, start of A, start of B), with m, n and k counted in products.
 
@@ -155,14 +152,6 @@ def _places(op: TileOp, context: DispatchContext) -> str | None:
             found = "registers" if region.buffer.space == "local" else f"{region.buffer.space} memory"
             wrong.append(f"{name} is in {found}; needs {wanted}")
     return "; ".join(wrong) or None
-
-
-def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    for region in (op.region("acc"), op.region("a")):
-        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
-            what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: loop with tj.static_range, whose index is known at compile time"
-    return None
 
 
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:
@@ -269,10 +258,10 @@ VARIANT = Variant(
     name="wgmma",
     operations=("gemm_async",),
     priority=10,
-    operands=(KINDS, Condition("places", _places, _TO_PLACES)),
+    operands=(Condition("places", _places, _TO_PLACES),),
     when=(
         *RULE_CONDITIONS, Condition("warpgroup", on_warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
-        Condition("starts", _starts), needs(WGMMA.target, hint=_TO_TARGET),
+        KNOWN_STARTS, needs(WGMMA.target, hint=_TO_TARGET),
     ),
     honours=("accumulate",),
     plan=plan,

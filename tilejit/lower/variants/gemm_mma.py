@@ -22,23 +22,22 @@ from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate, number
-from ...ir.nodes import FALSE, TRUE, Buffer, Const, Expr, Instruction, Region, Store, TileOp, Var, Vector
+from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Instruction, Region, Store, TileOp, Var, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...isa.opaque import XOR
 from ..builder import Builder
-from ..plans import Facts, Products
 from ..plans import Plan as PlanBase
+from ..plans import Products
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Digit, DigitSchedule
 from ..variant import (
-    KINDS,
+    KNOWN_STARTS,
     RULE_CONDITIONS,
     SHAPES,
     WHOLE_WARPS,
     Condition,
-    Decline,
     DispatchContext,
     Variant,
     needs,
@@ -114,9 +113,6 @@ class Plan(PlanBase):
             for first, last in depth.elements(step, half)
         )
         return every if set(every) != {Within.ALL} else ()
-
-    def facts(self) -> Facts:
-        return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
         """Return the registers of an instruction's results, two columns of two rows; None if the tile lacks one."""
@@ -195,14 +191,6 @@ def _operands(op: TileOp) -> tuple[Region, Region, Region]:
     return op.region("acc"), op.region("a"), op.region("b")
 
 
-def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    for region in _operands(op):
-        if not all(isinstance(start, Const) for start in region.starts):
-            what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: loop with tj.static_range, whose index is known at compile time"
-    return None
-
-
 def _products(op: TileOp) -> Family[Mma]:
     acc, a, b = (r.dtype for r in _operands(op))
     return products(a, b, acc)
@@ -236,7 +224,7 @@ def _separate(op: TileOp, context: DispatchContext) -> str | None:
     return f"{acc.name} shares its registers with {shared[0]}" if shared else None
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     threads, regions = context.count(op.scope), op.tiles
     available, placements = _available(op, context), {}
     for name, region in regions.items():
@@ -244,13 +232,13 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
             pack = available[0].acc_pack if name == "acc" else available[0].pack
             placements[name] = fragment(region, name, op.scope, threads, pack)
         except LayoutError as error:
-            return Decline((error.message,), nearest(regions, (name,), op.scope, threads))
+            raise LayoutError(error.message, hint=nearest(regions, (name,), op.scope, threads)) from None
     depth = _laid_out(regions["a"])[1]
     form = next(f for f in available if depth % f.k == 0 or (depth == 1 and f is available[-1]))
     try:
         return Plan(form, threads, share(placements, form))
     except LayoutError as error:
-        return Decline((error.message,), nearest(regions, tuple(regions), op.scope, threads))
+        raise LayoutError(error.message, hint=nearest(regions, tuple(regions), op.scope, threads)) from None
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
@@ -263,7 +251,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     # k is the outer loop, so that consecutive products have different accumulators if there are several
     if plan.whole_steps:
         with b.loop("k", plan.whole_steps, unrolled=True) as at_k:
-            left_now, right_now = _Factor.of(plan, "a", left, at_k), _Factor.of(plan, "b", right, at_k)
+            left_now, right_now = _factor(plan, "a", left, at_k), _factor(plan, "b", right, at_k)
             _multiply(plan, sums, left_now, right_now, b)
     for step in range(plan.whole_steps, k):
         _multiply(plan, sums, _masked(plan, "a", left, step, op, b), _masked(plan, "b", right, step, op, b), b)
@@ -273,10 +261,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
     m, n, _ = plan.tiles
     if plan.form.a.is_float and plan.form.a.bits == 8:
-        left, right = left.made_opaque("a", m, b), right.made_opaque("b", n, b)
+        left, right = _opaque(left, "a", m, b), _opaque(right, "b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left.at(at_m), *right.at(at_n)), span=b.span))
+        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left(at_m), *right(at_n)), span=b.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,41 +313,39 @@ class _Sums:
                 yield in_scratch, None if at is None else Vector(self.acc, at)
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    """The registers of A or B in one step along k. at: returns those of the tile with a given index."""
+#: the registers of A or B in one step along k: a function of the index of a tile
+_Factor = Callable[[Expr], tuple[Vector, ...]]
 
-    at: Callable[[Expr], tuple[Vector, ...]]
 
-    @staticmethod
-    def of(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
-        words = plan.a_words if name == "a" else plan.b_words
-        return _Factor(lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step)))
+def _factor(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
+    words = plan.a_words if name == "a" else plan.b_words
+    return lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step))
 
-    @staticmethod
-    def in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-        """Return scratch registers, tile after tile, with `words` registers of `pack` elements each."""
 
-        def at(tile: Expr) -> tuple[Vector, ...]:
-            first = build.mul(tile, words * pack)
-            return tuple(Vector(registers, build.add(first, word * pack), pack) for word in range(words))
+def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
+    """Return scratch registers, tile after tile, with `words` registers of `pack` elements each."""
 
-        return _Factor(at)
+    def at(tile: Expr) -> tuple[Vector, ...]:
+        first = build.mul(tile, words * pack)
+        return tuple(Vector(registers, build.add(first, word * pack), pack) for word in range(words))
 
-    def made_opaque(self, name: str, tiles: int, b: Builder) -> _Factor:
-        """Return a copy in registers whose values are opaque to ptxas.
+    return at
 
-        For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
-        converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
-        """
-        first, *others = self.at(build.const(0, int32))
-        pack, words = first.width, 1 + len(others)
-        copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
-        made, zero = _Factor.in_scratch(copies, words, pack), b.opaque_zero()
-        with b.loop(name, tiles, unrolled=True) as tile:
-            for copy, word in zip(made.at(tile), self.at(tile), strict=True):
-                b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
-        return made
+
+def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
+    """Return a copy in registers whose values are opaque to ptxas.
+
+    For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
+    converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+    """
+    first, *others = factor(build.const(0, int32))
+    pack, words = first.width, 1 + len(others)
+    copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
+    made, zero = _in_scratch(copies, words, pack), b.opaque_zero()
+    with b.loop(name, tiles, unrolled=True) as tile:
+        for copy, word in zip(made(tile), factor(tile), strict=True):
+            b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
+    return made
 
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
@@ -367,11 +353,11 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
-    made = _Factor.in_scratch(masked, rows * halves, pack)
+    made = _in_scratch(masked, rows * halves, pack)
     inside = [_inside(plan, step, half, op, b) for half in range(halves)]
-    taken = _Factor.of(plan, name, source, build.const(step, int32))
+    taken = _factor(plan, name, source, build.const(step, int32))
     with b.loop(name, tiles, unrolled=True) as tile:
-        for word, (to, registers) in enumerate(zip(made.at(tile), taken.at(tile), strict=True)):
+        for word, (to, registers) in enumerate(zip(made(tile), taken(tile), strict=True)):
             _move_inside(to, registers, inside[word // rows], b)
     return made
 
@@ -421,7 +407,6 @@ VARIANT = Variant(
     operations=("gemm",),
     priority=10,
     operands=(
-        KINDS,
         tiles_in("local", does="multiplies local tiles", remedy=" (load it first, with layout=tj.mma.layout_a/b)"),
     ),
     when=(
@@ -430,7 +415,7 @@ VARIANT = Variant(
         needs(_products),
         Condition("sizes", _sizes),
         Condition("registers", _separate),
-        Condition("starts", _starts),
+        KNOWN_STARTS,
     ),
     plan=plan,
     emit=emit,

@@ -48,6 +48,7 @@ import numpy as np
 
 from ...dataclass import dataclass, replace
 from ...dtypes import int32
+from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Instruction, Load, Store, TileOp, Var, Vector
@@ -61,7 +62,6 @@ from ...remember import remembered_pair
 from ...scopes import SCOPES, WARP
 from ...target import WARP as LANES
 from ...target import Target
-from .. import variant
 from ..builder import Builder
 from ..moves.combining import Combining, Partial
 from ..moves.cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
@@ -70,6 +70,7 @@ from ..plans import Facts, Reductions
 from ..plans import Plan as PlanBase
 from ..schedule.registers import each_start
 from ..schedule.shares import ResultShares
+from ..variant import RULE_CONDITIONS, Condition, DispatchContext, Variant, tiles_in
 
 Array = np.ndarray
 
@@ -213,7 +214,7 @@ class Reducing(PlanBase):
 
 
 @remembered_pair
-def _planned(op: TileOp, context: variant.DispatchContext) -> Reducing:
+def _planned(op: TileOp, context: DispatchContext) -> Reducing:
     """Plan a reduction of local tiles, or raise LayoutError. Cached because each variant requests the plan."""
     reduction = op.record.reduction
     assert reduction is not None, f"{op.name} is not a reduction"
@@ -247,43 +248,42 @@ def _redux(combining: Combining, target: Target) -> str:
     return REDUX.row(form).name if has_one and REDUX.row(form).missing(target) is None else ""
 
 
-def _in_registers(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
+def _in_registers(op: TileOp, context: DispatchContext) -> Reducing:
     plan = _planned(op, context)
     if plan.shares.sharers > 1:
-        return variant.Decline((f"{plan.shares.sharers} threads share a result",))
+        raise LayoutError(f"{plan.shares.sharers} threads share a result")
     return plan
 
 
-def _by_shuffles(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
+def _by_shuffles(op: TileOp, context: DispatchContext) -> Reducing:
     plan = _planned(op, context)
     if plan.shares.sharers == 1:
-        return variant.Decline(("no two threads share a result",))
+        raise LayoutError("no two threads share a result")
     if plan.shares.members:
-        return variant.Decline(
-            (f"shuffles don't reach the {plan.shares.partials} partials of a result: {plan.shares.apart}",)
-        )
+        partials = plan.shares.partials
+        raise LayoutError(f"shuffles don't reach the {partials} partials of a result: {plan.shares.apart}")
     return plan
 
 
-def _through_shared(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
+def _through_shared(op: TileOp, context: DispatchContext) -> Reducing:
     plan = _planned(op, context)
     if not plan.shares.members:
-        return variant.Decline(("no result has partials that must go through shared memory",))
+        raise LayoutError("no result has partials that must go through shared memory")
     return plan
 
 
-def _by_votes(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
+def _by_votes(op: TileOp, context: DispatchContext) -> Reducing:
     plan, scope = _planned(op, context), SCOPES[op.scope]
     if plan.shares.sharers == 1:
-        return variant.Decline(("no two threads share a result",))
+        raise LayoutError("no two threads share a result")
     if plan.shares.groups > 1:
-        return variant.Decline((f"{plan.shares.groups} groups of threads have different results",))
+        raise LayoutError(f"{plan.shares.groups} groups of threads have different results")
     if scope is not WARP and plan.shares.results.count > 1:
-        return variant.Decline((f"{plan.shares.results.count} results would need a barrier each",))
+        raise LayoutError(f"{plan.shares.results.count} results would need a barrier each")
     return replace(plan, vote=VOTES[op.name, scope].name)
 
 
-def _voters(op: TileOp, context: variant.DispatchContext) -> str | None:
+def _voters(op: TileOp, context: DispatchContext) -> str | None:
     threads = context.count(op.scope)
     return None if threads % LANES == 0 else f"whole warps vote; the {op.scope} has {threads} threads"
 
@@ -291,16 +291,15 @@ def _voters(op: TileOp, context: variant.DispatchContext) -> str | None:
 _REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
 _TESTS = tuple(op.name for op in REDUCTION_OPERATIONS if op.reduction is not None and op.reduction.tests)
 _OPERANDS = (
-    variant.KINDS,
-    variant.tiles_in("local", does="reduces local tiles to local ones", remedy=" (load it first, store it afterwards)"),
+    tiles_in("local", does="reduces local tiles to local ones", remedy=" (load it first, store it afterwards)"),
 )
 
-REGISTERS = variant.Variant(
+REGISTERS = Variant(
     name="registers",
     operations=_REDUCTIONS,
     priority=30,
     operands=_OPERANDS,
-    when=variant.RULE_CONDITIONS,
+    when=RULE_CONDITIONS,
     plan=_in_registers,
     emit=Reducing.emit,
 )
@@ -310,15 +309,15 @@ VOTE = replace(
     REGISTERS,
     name="vote",
     operations=_TESTS,
-    when=(*variant.RULE_CONDITIONS, variant.Condition("voters", _voters)),
+    when=(*RULE_CONDITIONS, Condition("voters", _voters)),
     plan=_by_votes,
 )
-IN_ORDER = variant.Variant(
+IN_ORDER = Variant(
     name="in_order",
     operations=(fold.REDUCE.name,),
     priority=10,
     operands=_OPERANDS,
-    when=variant.RULE_CONDITIONS,
+    when=RULE_CONDITIONS,
     plan=plan_fold,
     emit=Folding.emit,
     # the destinations and sources of further values

@@ -1,7 +1,8 @@
-"""Proxy fences between ordinary accesses (by the generic proxy) and those by the async proxy: TMA, bulk copies, wgmma.
+"""Fences between accesses to memory: those of different proxies, and those of warpgroups that share tensor memory.
 
-Only a fence in the thread that made an ordinary access orders it before a later access by the async proxy. Memory is
-*dirty*, until the next fence, after
+Ordinary accesses are by the generic proxy; TMA, bulk copies and wgmma use the async proxy. Only a fence in the thread
+that made an ordinary access orders it before a later access by the async proxy. Memory is *dirty*, until the next
+fence, after
 
     an ordinary write      if the kernel also accesses the memory by the async proxy
     an ordinary read       if the kernel writes the memory by the async proxy
@@ -11,6 +12,17 @@ Only a fence in the thread that made an ordinary access orders it before a later
 While memory is dirty, all active threads execute a fence before they publish their accesses (at a barrier, an arrival
 or a release), and before an access of dirty memory by the async proxy. So a barrier orders accesses of both proxies. No
 fence is needed after the wait for an access by the async proxy, or between two such accesses.
+
+Tensor memory that one warpgroup hands over to another by a barrier, a ring or a flag needs other fences:
+
+    tcgen05.fence::before_thread_sync       directly before an arrival or a release (and its implicit synchronization)
+    tcgen05.fence::after_thread_sync        directly after a wait or an acquire
+
+They are inserted only where threads that access tensor memory may execute them, and only in CTAs of several warpgroups,
+because the warps of one warpgroup access different lanes. A barrier of a smaller scope than the CTA gets both fences:
+one of its threads may arrive or wait on behalf of the others. Code generation adds the fences of the CTA's barrier.
+
+source: PTX ISA, "tcgen05.fence".
 """
 
 from __future__ import annotations
@@ -23,6 +35,7 @@ from ...errors import DispatchError
 from ...ir import walk
 from ...ir.analyses.flow import Analysis, solve
 from ...ir.analyses.overlap import are_apart
+from ...ir.analyses.thread_values import ThreadValues, comers
 from ...ir.nodes import (
     Arrive,
     Atomic,
@@ -44,15 +57,19 @@ from ...ir.nodes import (
     TileOp,
     Var,
     Vector,
+    WaitPhase,
 )
 from ...ir.params import PointerParam, TensorMapParam
 from ...isa import ROWS, Direction, Kind, Row
 from ...isa.barriers import BAR_ARRIVE_NUMBERED, SYNCHRONIZING
 from ...isa.cp_async import CP_ASYNC
 from ...isa.fences import FENCE, PROXY_ASYNC_OF
+from ...isa.tcgen05 import FENCE_AFTER, FENCE_BEFORE, LD, ST
 from ...isa.tma import MULTICAST_LOADS
 from ...ops.copies import MULTICAST
+from ...scopes import CTA
 from ...source import Span
+from ...target import WARPGROUP
 
 #: (memory space, name of the root buffer or of the argument)
 _Memory = tuple[str, str]
@@ -62,10 +79,17 @@ _State = frozenset[_Memory]
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
 #: names of the barrier and fence instructions, which publish accesses
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
+#: names of the instructions that access tensor memory, and of those that are barriers
+_TENSOR_ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
+_BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 
 
 def with_fences(kernel: Kernel) -> Kernel:
-    """Insert proxy fences into a kernel at lane level."""
+    """Insert fences into a kernel at lane level: of proxies, and where threads hand over tensor memory."""
+    return _with_tensor_fences(_with_proxy_fences(kernel))
+
+
+def _with_proxy_fences(kernel: Kernel) -> Kernel:
     accesses = _Accesses.of(kernel)
     if not accesses.touched:
         return kernel
@@ -261,3 +285,39 @@ class _Dirty(Analysis[_State]):
     def _after_fence(self, stmt: Stmt, state: _State) -> _State:
         spaces = [space for space, _ in self._accesses.fenced(stmt, state)]
         return frozenset([memory for memory in state if memory[0] not in spaces]) if spaces else state
+
+
+def _with_tensor_fences(kernel: Kernel) -> Kernel:
+    if kernel.threads <= WARPGROUP or not any(i.name in _TENSOR_ACCESSES for i in walk.each(kernel.body, Instruction)):
+        return kernel
+    reaching = comers(kernel.body, ThreadValues.of_conditions(kernel))
+    every = list(zip(walk.statements(kernel.body), reaching, strict=True))
+    if all(isinstance(stmt, Sync) or not (_hands_over(stmt) or _takes_over(stmt)) for stmt, _ in every):
+        return kernel
+    accessing = 0
+    for stmt, coming in every:
+        if isinstance(stmt, Instruction) and stmt.name in _TENSOR_ACCESSES:
+            accessing |= coming
+    fenced: dict[int, tuple[Stmt, ...]] = {}
+    for number, (stmt, coming) in enumerate(every):
+        before = (Instruction(FENCE_BEFORE.name, (), (), stmt.span),) if _hands_over(stmt) else ()
+        after = (Instruction(FENCE_AFTER.name, (), (), stmt.span),) if _takes_over(stmt) else ()
+        if coming & accessing and (before or after):
+            fenced[number] = (*before, stmt, *after)
+    return replace(kernel, body=walk.edited(kernel.body, fenced))
+
+
+def _hands_over(stmt: Stmt) -> bool:
+    """True if `stmt`, other than the CTA's barrier, lets other threads rely on this thread's earlier accesses."""
+    return isinstance(stmt, Arrive) or _is_partial_barrier(stmt) or releases(stmt)
+
+
+def _takes_over(stmt: Stmt) -> bool:
+    """True if `stmt`, other than the CTA's barrier, lets this thread rely on other threads' earlier accesses."""
+    if isinstance(stmt, Instruction):
+        return stmt.name in _BARRIERS
+    return isinstance(stmt, WaitPhase) or _is_partial_barrier(stmt) or acquires(stmt)
+
+
+def _is_partial_barrier(stmt: Stmt) -> bool:
+    return isinstance(stmt, Sync) and stmt.scope != CTA.name

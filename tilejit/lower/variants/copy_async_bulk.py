@@ -1,0 +1,162 @@
+"""copy_async of a contiguous run of bytes between global and shared memory by one thread, without a tensor map.
+
+accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
+    known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
+emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; a commit follows a store.
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...dataclass import dataclass
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
+from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
+from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
+from ..builder import Builder
+from ..moves.boxes import barrier_of
+from ..plans import Facts, JointAccess, Moves, Plan
+from ..schedule.iterations import launch_values
+from ..schedule.placement import Placement, edges, need_slice, place
+from ..variant import (
+    COPY_CONDITIONS,
+    FILLS_ONE,
+    LOAD_HAS_BARRIER,
+    Condition,
+    DispatchContext,
+    Variant,
+    between,
+    needs,
+)
+
+#: required alignment of addresses and sizes, in bytes
+_UNIT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RunCopy(Plan):
+    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
+
+    dst: Placement
+    src: Placement
+    count: int
+    loads: bool
+    threads: int
+
+    @property
+    def bytes(self) -> int:
+        return self.count * self.dst.buffer.dtype.bytes
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
+
+    def facts(self) -> Facts:
+        return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
+
+    def moves(self) -> Moves:
+        """Return pieces of 16 bytes, all moved by thread 0. Run-time starts are as near to 0 as possible."""
+        chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
+        steps = np.arange(0, self.count, chunk)
+        names = launch_values((self.dst.region, self.src.region))
+        sides = [int(evaluate(side.start, names)) + steps for side in (self.dst, self.src)]
+        accesses = (JointAccess(0, sides[0], chunk, chunk), JointAccess(1, sides[1], chunk, chunk))
+        none, width = np.zeros(len(steps), np.int64), np.full(len(steps), chunk)
+        return Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
+
+    def schedule(self) -> np.ndarray:
+        """Return one row per piece of 16 bytes: (first element in the destination, first element in the source)."""
+        return self.moves().places
+
+
+def _store_has_none(op: TileOp, context: DispatchContext) -> str | None:
+    is_given = op.region("dst").buffer.space == "global" and "barrier" in op.options
+    return "completes on tj.bulk.wait; needs no barrier" if is_given else None
+
+
+def _is_inside(op: TileOp, context: DispatchContext) -> str | None:
+    tensor = next(side for side in op.tiles.values() if side.buffer.space == "global")
+    outside = edges(tensor)
+    if not outside:
+        return None
+    return f"the region may exceed the bounds of dimension {outside[0]} of {tensor.buffer.name}, and isn't masked"
+
+
+def plan(op: TileOp, context: DispatchContext) -> RunCopy:
+    dst, src = (place(op.region(name), op.scope) for name in ("dst", "src"))
+    order = [_order(side) for side in (dst, src)]
+    if dst.shape != src.shape or order[0] != order[1]:
+        raise LayoutError(f"the dimensions of {dst.buffer.name} and {src.buffer.name} have different orders in memory")
+    made = RunCopy(dst, src, order[0][1], dst.buffer.space == "shared", context.threads)
+    if made.bytes % _UNIT_BYTES:
+        raise LayoutError(f"moves {made.bytes} bytes; needs a multiple of {_UNIT_BYTES}")
+    return made
+
+
+def _order(side: Placement) -> tuple[tuple[int, ...], int]:
+    """Return the dimensions, slowest first, and the element count; raise LayoutError if not contiguous and aligned."""
+    buffer, size = side.buffer, side.buffer.dtype.bytes
+    if side.swizzle is not None or side.replicas or side.region.gathered is not None:
+        raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")
+    need_slice(side)
+    steps = [(d, step) for d, each in enumerate(side.dims) for step in each]
+    unknown = next((step for _, step in steps if not isinstance(step.stride, int)), None)
+    if unknown is not None:
+        raise LayoutError(f"a stride of {buffer.name} is known only at launch; needs contiguous bytes")
+    ordered = sorted(steps, key=lambda item: -_stride(item[1].stride))
+    count = 1
+    for _, step in reversed(ordered):
+        if step.stride != count:
+            raise LayoutError(
+                f"elements of {buffer.name} are {_stride(step.stride) * size} bytes apart after {count * size} "
+                "contiguous bytes; all must be contiguous"
+            )
+        count *= step.extent
+    for offset in side.offsets:
+        if offset.multiple * size % _UNIT_BYTES:
+            step_bytes = offset.multiple * size
+            raise LayoutError(f"{offset.what} is a multiple of {step_bytes} bytes; needs a multiple of {_UNIT_BYTES}")
+    if buffer.align % _UNIT_BYTES:
+        raise LayoutError(f"the base of {buffer.name} is aligned to {buffer.align} bytes; needs {_UNIT_BYTES}")
+    return tuple([d for d, _ in ordered]), count
+
+
+def _stride(stride: object) -> int:
+    assert isinstance(stride, int)
+    return stride
+
+
+def emit(plan: RunCopy, op: TileOp, b: Builder) -> None:
+    dst, src = (Vector(p.buffer, b.let("start", p.start), plan.count) for p in (plan.dst, plan.src))
+    size: Const = build.const(plan.bytes, int32)
+    barrier = barrier_of(op) if plan.loads else None
+    if barrier is not None:
+        b.append(Expect(barrier, size, op.scope, b.span))
+    with b.when(b.leads(op.scope, plan.threads)):
+        if barrier is not None:
+            b.append(Instruction(BULK_LOAD.name, (), (dst, src, size, barrier), b.span))
+        else:
+            b.append(Instruction(BULK_STORE.name, (), (dst, src, size), b.span))
+            b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
+
+
+VARIANT = Variant(
+    name="bulk",
+    operations=("copy_async",),
+    priority=50,
+    operands=(between("global", "shared"),),
+    when=(
+        *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), LOAD_HAS_BARRIER,
+        Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait with tj.bulk.wait(0)"),
+        Condition("inside", _is_inside),
+    ),
+    # a copy inside the tensor has nothing to fill
+    honours=("fill", "barrier"),
+    starts=(BULK_STORES,),
+    plan=plan,
+    emit=emit,
+)
