@@ -11,8 +11,7 @@ import tilejit as tj
 from tests.types.stub import STUB, stub
 from tilejit.frontend import annotations, attributes, barriers
 from tilejit.frontend.intrinsics import HANDLERS
-from tilejit.frontend.vocabulary import intrinsics
-from tilejit.frontend.words import words
+from tilejit.frontend.words import intrinsics, words
 from tilejit.ops.elementwise import ELEMENTWISE
 from tilejit.ops.reduce import REDUCTIONS
 

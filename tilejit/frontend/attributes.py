@@ -15,14 +15,16 @@ from ..layout import TileLayout
 from ..ops.tile import CALLS
 from ..scopes import CTA, SCOPES
 from ..wording import guessed
-from . import barriers, foreign, vocabulary
+from . import barriers, foreign
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
+from .foreign_words import NOT_YET
 from .names import captured
 from .regions import strides_of
 from .scalars import fold, operate
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
+from .words import Namespace, ScopeNamespace
 
 _MISSING = object()
 
@@ -94,14 +96,14 @@ def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
 
 
 def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
-    if module.__name__ == __package__.partition(".")[0] and node.attr in vocabulary.NOT_YET:
-        word = vocabulary.NOT_YET[node.attr]
+    if module.__name__ == __package__.partition(".")[0] and node.attr in NOT_YET:
+        word = NOT_YET[node.attr]
         what = f"{module.__name__}.{node.attr}, {word.meaning}, is not available in this version"
         return ctx.type_error(node, what, word.instead)
     names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
     hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
     members = [getattr(module, name, None) for name in names]
-    namespaces = [member for member in members if isinstance(member, vocabulary.ScopeNamespace)]
+    namespaces = [member for member in members if isinstance(member, ScopeNamespace)]
     scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace.operations)
     if scopes:
         hint = f"call it on the scope that executes it: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
@@ -124,7 +126,7 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     if name == "layout" and not isinstance(base.buffer.layout, Strided) and base.is_whole:
         return Constant(fixed_layout(ctx, ctx.span(node), base))
     if name == "scope" and base.is_local:
-        return Constant(vocabulary.ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
+        return Constant(ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
     if name == "T":
         return mem.permute(ctx, node, base, tuple(reversed(range(len(base.dims)))))
     if name == "registers":
@@ -163,12 +165,12 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     value = base.value
     if isinstance(value, ModuleType):
         return _of_module(ctx, node, value)
-    if isinstance(value, vocabulary.ScopeNamespace):
+    if isinstance(value, ScopeNamespace):
         if node.attr in value.operations:
             return ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)
-    if isinstance(value, vocabulary.Namespace):
+    if isinstance(value, Namespace):
         if node.attr in value.members:
             return Constant(getattr(value, node.attr))
         names = tuple(value.members)

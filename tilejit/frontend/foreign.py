@@ -10,9 +10,9 @@ from typing import Any
 from ..dtypes import DTYPES, DType
 from ..wording import shown
 from .context import Context
-from .foreign_words import AXES, HOST, foreign_word, foreign_word_in
+from .foreign_words import AXES, HOST, NOT_YET, foreign_word, foreign_word_in
 from .language import Intrinsic
-from .vocabulary import NOT_YET, intrinsics
+from .words import intrinsics
 
 #: packages whose functions can't be decorated with @tj.function
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))

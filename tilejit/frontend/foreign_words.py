@@ -1,4 +1,7 @@
-"""Names from other languages and libraries, and their equivalents in tilejit; a test compiles every equivalent."""
+"""Names that tilejit lacks, and what to write instead: those of other libraries, and those of later versions.
+
+A test compiles every equivalent.
+"""
 
 from __future__ import annotations
 
@@ -85,3 +88,37 @@ def foreign_word_in(written: str) -> ForeignWord | None:
     if word is None or parts[-1] not in AXES:
         return word
     return replace(word, instead=word.instead.replace("(axis)", f"({AXES[parts[-1]]})"))
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A name that is not implemented yet, and a substitute for it."""
+
+    meaning: str
+    instead: str = "dir(tilejit) lists the available names"
+
+
+_ONE_STREAM = "leave it out: launches on one stream run in order"
+_OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch creates the tensor maps of its arrays"
+_OWN_NUMBERS = "pass an array of random numbers"
+_REDUCE = "tj.reduce(x, axis, combine) gives the result over a whole axis"
+
+#: names that are not implemented yet; they have a specific error, and `dir(tilejit)` doesn't list them
+NOT_YET = {
+    "grid_trigger": NotYet("which lets the next kernel start", _ONE_STREAM),
+    "grid_wait": NotYet("which waits for the previous kernel", _ONE_STREAM),
+    "TensorMap": NotYet("a tensor map that the caller creates", _OWN_MAPS),
+    "tensor_map": NotYet("a tensor map that a kernel uses", _OWN_MAPS),
+    "associative_scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
+    "scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
+    "cumsum": NotYet("the cumulative sum of a tile"),
+    "cumprod": NotYet("the cumulative product of a tile"),
+    "sort": NotYet("the sorted elements of a tile"),
+    "argsort": NotYet("the indices that sort a tile"),
+    "top_k": NotYet("the largest elements and their indices"),
+    "topk": NotYet("the largest elements and their indices"),
+    "gather": NotYet("the elements of a tile at a tile of indices"),
+    "rand": NotYet("uniform random numbers", _OWN_NUMBERS),
+    "randn": NotYet("normal random numbers", _OWN_NUMBERS),
+    "randint": NotYet("random integers", _OWN_NUMBERS),
+}

@@ -16,12 +16,11 @@ from .context import ELECTED, Context
 from .scalars import condition
 from .singles import as_scalar
 from .values import Memory, Scalar, Value, describe
-from .vocabulary import ScopeNamespace
-from .words import SHUFFLES, VOTES
+from .words import SHUFFLES, VOTES, ScopeNamespace
 
 
 def _shuffle(name: str) -> Handler:
-    mode, by = SHUFFLES[name]
+    mode, by, _ = SHUFFLES[name]
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         value = _scalar(ctx, arguments["x"], name)
@@ -36,8 +35,8 @@ def _shuffle(name: str) -> Handler:
 
 
 def _vote(name: str) -> Handler:
-    row = VOTE[VOTES[name]]
-    dtype = uint32 if VOTES[name] == "ballot" else bool_
+    kind, _ = VOTES[name]
+    row, dtype = VOTE[kind], uint32 if kind == "ballot" else bool_
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         argument = arguments["condition"]

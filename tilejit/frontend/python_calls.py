@@ -21,7 +21,7 @@ from .scalars import fold, operate, truth
 from .singles import as_scalar
 from .tuple_calls import ON_TUPLES, computed, positional_values
 from .values import Constant, Items, Memory, Scalar, Value, describe
-from .vocabulary import LAYOUTS
+from .words import LAYOUTS
 
 #: functions that Python evaluates on compile-time values
 _PURE: tuple[Any, ...] = (
