@@ -17,8 +17,8 @@ import pytest
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE, notebooks, program, prose
-from tilejit.frontend.language import Intrinsic
 from tilejit.frontend.foreign_words import NOT_YET
+from tilejit.frontend.language import Intrinsic
 from tilejit.frontend.words import LAYOUTS, Namespace, ScopeNamespace, intrinsics
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.scopes import SCOPES

@@ -1,13 +1,15 @@
 """The types of values in kernels, for type checkers and to annotate the parameters of kernels and helpers.
 
 Kernels are translated and never executed, so these classes have no instances. They declare the kind of a value and its
-members; shapes and element types are checked when the kernel is compiled.
+members, which the translator and its messages read here; shapes and element types are checked when the kernel is
+compiled.
 """
 
 # mypy: disable-error-code="empty-body, misc, no-overload-impl, override"
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
@@ -388,3 +390,9 @@ class Ring:
 
     def __getitem__(self, index: int, /) -> RingStep:
         """Return step i, which uses stage `i % stages`."""
+
+
+@cache
+def members(*kinds: str) -> tuple[str, ...]:
+    """Return the members of kinds of values, which are named as the classes above, in alphabetical order."""
+    return tuple(sorted({name for kind in kinds for name in dir(globals()[kind]) if not name.startswith("_")}))

@@ -8,12 +8,12 @@ from ..dtypes import DType
 from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
-from . import regions
+from . import memory as mem
 from .carried import is_literal
 from .context import Context
 from .joins import can_take
-from .operators import binary
-from .products import accumulated
+from .operators import accumulated, binary
+from .regions import unloaded
 from .scalars import convert
 from .singles import as_scalar
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope, weak_type
@@ -44,11 +44,11 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
 def augmented(ctx: Context, node: ast.AugAssign) -> bool:
     """Translate `target += value` and the other augmented assignments; always return True."""
     if isinstance(node.target, ast.Subscript):
-        memory = regions.unloaded(ctx, node.target)
+        memory = unloaded(ctx, node.target)
         _check_place(ctx, node.target, memory, node)
         assert isinstance(memory, Memory)
-        old: Value = regions.load_element(ctx, node.target, memory)
-        regions.store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
+        old: Value = mem.load_element(ctx, node.target, memory)
+        mem.store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
         return True
     if not isinstance(node.target, ast.Name):
         raise ctx.syntax_error(node.target, "this can't be assigned to in a kernel", "assign to names and elements")
@@ -80,10 +80,10 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
         _unpack(ctx, target, value)
         return
     if isinstance(target, ast.Subscript):
-        memory = regions.unloaded(ctx, target)
+        memory = unloaded(ctx, target)
         _check_place(ctx, target, memory, value)
         assert isinstance(memory, Memory)
-        regions.store_element(ctx, target, memory, value)
+        mem.store_element(ctx, target, memory, value)
         return
     if isinstance(target, ast.Attribute):
         raise ctx.syntax_error(target, "an attribute can't be assigned in a kernel", "keep the value in a variable")
@@ -145,7 +145,7 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value 
     if memory.dims:
         raise ctx.type_error(
             node, f"only single elements can be assigned; this is {describe(memory)}",
-            f"write {_instead(ast.unparse(node), memory, value)}" if memory.writable else regions.REBIND,
+            f"write {_instead(ast.unparse(node), memory, value)}" if memory.writable else mem.REBIND,
         )
 
 

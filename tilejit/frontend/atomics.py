@@ -19,8 +19,8 @@ from ..wording import counted
 from . import tiles
 from .arguments import Arguments, Handler, optional
 from .context import Context
+from .memory import load_element, store_element
 from .operands import memory_operand, placed
-from .regions import load_element, store_element
 from .scalars import condition, held
 from .singles import as_scalar, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope

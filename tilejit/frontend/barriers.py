@@ -20,6 +20,7 @@ from ..isa.mbarrier import MOST_IN_A_PHASE
 from ..layout import TileLayout
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
+from .annotations import members
 from .arguments import Arguments, bind, optional
 from .clusters import ring_multicast
 from .context import Context
@@ -37,14 +38,6 @@ from .values import (
     Value,
     describe,
 )
-
-# the attributes of each kind of value; `annotations` declares them for type checkers
-OF_BARRIER = ("expect", "test", "wait")
-OF_STEP = ("acquire", "empty", "full", "stage", "wait")
-_CALLED_OF_STEP = ("acquire", "wait")
-OF_NAMED = ("arrive", "sync")
-OF_RING: tuple[str, ...] = ()
-_NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
 
 #: the kinds of values whose attributes `attribute` looks up
 WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
@@ -207,10 +200,10 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
 
     raises: KernelTypeError for a missing attribute, or for `stage`, `full` or `empty` of an outdated step.
     """
-    names = _NAMES[type(base)]
+    names = members(type(base).__name__)
     if node.attr not in names:
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))
-    if not isinstance(base, RingStep) or node.attr in _CALLED_OF_STEP:
+    if not isinstance(base, RingStep) or node.attr in METHODS:
         return Method(base, node.attr)
     step = _current(ctx, node, base)
     if node.attr == "stage":
@@ -237,8 +230,8 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
             return f"call it on the scope that arrives: tj.warp.{node.attr}({step})"
         if node.attr in ("arrive", "producer", "consumer"):
             return _ROLES.format(step=step)
-        if node.attr in OF_STEP:
-            return f"a step has it: {step}.{node.attr}{'()' * (node.attr in _CALLED_OF_STEP)}"
+        if node.attr in members("RingStep"):
+            return f"a step has it: {step}.{node.attr}{'()' * (node.attr in METHODS)}"
     return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has attributes"
 
 

@@ -8,11 +8,11 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from ..dtypes import DTYPES, DType
-from ..wording import shown
+from ..wording import guessed, shown
 from .context import Context
 from .foreign_words import AXES, HOST, NOT_YET, foreign_word, foreign_word_in
 from .language import Intrinsic
-from .words import intrinsics
+from .words import ScopeNamespace, intrinsics
 
 #: packages whose functions can't be decorated with @tj.function
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
@@ -60,6 +60,23 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
         node, f"{shown(value)} has no attribute {node.attr} that a kernel can use",
         "compute it outside and capture the number, or pass it as a tj.constexpr",
     )
+
+
+def not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
+    """Return the KernelTypeError for a name that a module lacks."""
+    if module.__name__ == __package__.partition(".")[0] and node.attr in NOT_YET:
+        word = NOT_YET[node.attr]
+        what = f"{module.__name__}.{node.attr}, {word.meaning}, is not available in this version"
+        return ctx.type_error(node, what, word.instead)
+    names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
+    hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
+    members = [getattr(module, name, None) for name in names]
+    namespaces = [member for member in members if isinstance(member, ScopeNamespace)]
+    scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace.operations)
+    if scopes:
+        hint = f"call it on the scope that executes it: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
+        return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
+    return ctx.type_error(node, f"{module.__name__} has no {node.attr}", instead(node.attr) or hint)
 
 
 def hint_for_name(ctx: Context, node: ast.Name) -> str | None:

@@ -14,7 +14,7 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS, entry_registers
-from . import barriers, clusters, operands, reductions, shapes, tiles
+from . import barriers, clusters, operands, reductions, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS, ORDERED
@@ -131,8 +131,8 @@ HANDLERS: dict[str, Handler] = {
     **ATOMIC_CALLS,
     **LANE_CALLS,
     "assume_in_bounds": operands.assume_in_bounds,
-    "cat": shapes.cat,
-    "split": shapes.split,
+    "cat": reductions.cat,
+    "split": reductions.split,
     "reduce": reductions.reduce,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,

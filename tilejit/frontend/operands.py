@@ -14,6 +14,7 @@ from . import clusters, regions
 from .arguments import Arguments, optional
 from .combine import read_combine
 from .context import Context
+from .memory import require_writable
 from .values import Memory, Rows, Value, describe
 
 Attributes = tuple[tuple[str, AttributeValue], ...]
@@ -48,7 +49,7 @@ def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict
     value = regions.unloaded(ctx, node)
     memory = value.memory if isinstance(value, Rows) else as_memory(ctx, node, value, what)
     if is_written:
-        regions.require_writable(ctx, node, memory)
+        require_writable(ctx, node, memory)
     if not isinstance(value, Rows):
         return {"place": memory.region(ctx.span(node))}
     return {"place": value.region(ctx.span(node)), INDEX.name: value.operand(ctx.span(node))}
@@ -56,7 +57,7 @@ def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict
 
 def destination(ctx: Context, node: ast.expr) -> Region:
     memory = as_memory(ctx, node, regions.unloaded(ctx, node), "the destination")
-    regions.require_writable(ctx, node, memory)
+    require_writable(ctx, node, memory)
     return memory.region(ctx.span(node))
 
 

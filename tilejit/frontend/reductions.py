@@ -1,11 +1,15 @@
-"""Reductions of local tiles: `tj.sum(x, axis)` and others, and `tj.reduce(x, axis, combine)`."""
+"""Calls that take whole tiles: reductions such as `tj.sum(x, axis)`, `tj.reduce`, `tj.cat` and `tj.split`."""
 
 from __future__ import annotations
 
 import ast
 
+from ..dataclass import replace
 from ..dtypes import DType
-from ..ir.nodes import TileOp
+from ..errors import KernelTypeError
+from ..ir.nodes import Const, TileOp
+from ..ops.copies import COPY
+from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import TileOperation
 from ..ops.reduction import Reduction
@@ -13,8 +17,8 @@ from . import tiles
 from .arguments import Arguments, optional
 from .combine import read_combine
 from .context import Context
-from .memory import axes_of, element_type
-from .shapes import with_shape
+from .memory import axes_of, axis_of, element_type
+from .methods import with_shape
 from .values import Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
@@ -99,3 +103,56 @@ def _reduce(
 def _with_units(ctx: Context, node: ast.AST, tile: Memory, axes: tuple[int, ...], rank: int) -> Memory:
     kept = iter(tile.shape)
     return with_shape(ctx, node, tile, tuple(1 if d in axes else next(kept) for d in range(rank)))
+
+
+def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.cat(a, b, axis)`."""
+    parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
+    rank = len(parts[0].shape)
+    axis = axis_of(ctx, arguments["axis"], rank)
+    others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
+    if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
+        raise ctx.type_error(
+            node, f"can't concatenate tiles of shapes {parts[0].shape} and {parts[1].shape} along axis {axis}",
+            "their other extents must be equal",
+        )
+    scope = tiles.common_scope(ctx, node, "cat", parts)
+    try:
+        dtype = ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
+    except KernelTypeError as error:
+        raise ctx.type_error(node, error.message, error.hint) from None
+    parts = [part if part.dtype == dtype else tiles.cast(ctx, node, part, dtype) for part in parts]
+    extent = sum(part.shape[axis] for part in parts)
+    shape = (*parts[0].shape[:axis], extent, *parts[0].shape[axis + 1 :])
+    span = ctx.span(node)
+    result = ctx.tile("cat", scope, shape, dtype, span)
+    start = 0
+    for part in parts:
+        place = _part(result, axis, start, part.shape[axis])
+        ctx.emit(TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
+        start += part.shape[axis]
+    return result
+
+
+def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.split(x, parts, axis)`."""
+    tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
+    count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
+    axis = axis_of(ctx, arguments["axis"], len(tile.shape))
+    extent = tile.shape[axis]
+    if count < 1 or extent % count:
+        raise ctx.type_error(
+            arguments["parts"], f"axis {axis} of extent {extent} doesn't split into {count} equal parts",
+            "give a number that divides it, or slice: x[:, a:b]",
+        )
+    width = extent // count
+    return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
+
+
+def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
+    dim = tile.dims[axis]
+    before = tile.starts[dim]
+    assert isinstance(before, Const), "a tile that is a value starts at a constant"
+    at = Const(int(before.value) + start, tile.buffer.index_dtype)
+    starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
+    return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))

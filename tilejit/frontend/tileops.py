@@ -11,6 +11,7 @@ from ..ops.tile import CALLS
 from . import barriers, regions, tiles
 from .arguments import bind, is_none
 from .context import Context
+from .memory import require_writable
 from .operands import as_memory, attributes, destination
 from .scalars import as_type, condition, convert
 from .shorthands import SHORTHANDS
@@ -60,7 +61,7 @@ def _operands(
             continue
         memory = as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:
-            regions.require_writable(ctx, argument, memory)
+            require_writable(ctx, argument, memory)
         operands[rule.name] = memory.region(ctx.span(argument))
         tile_type = memory.dtype if kind is TILE else tile_type
     return operands
