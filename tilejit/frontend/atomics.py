@@ -6,23 +6,23 @@ import ast
 from collections.abc import Mapping
 
 from ..dataclass import replace
-from ..dtypes import DTYPES, DType, bool_, int64
+from ..dtypes import DTYPES, DType, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import Atomic, Buffer, Element, Expr, Instruction, Region, TileOp, Var
 from ..ir.values import MEMORY_SCOPES
 from ..isa.atomics import OPERATIONS, has_type
 from ..isa.fences import FENCE
 from ..ops.atomic import ATOMIC, OPERATION, ORDER
-from ..ops.copies import FILL, INDEX
+from ..ops.copies import INDEX
 from ..scopes import THREAD
 from ..wording import counted
+from . import memory as mem
 from . import tiles
 from .arguments import Arguments, Handler, optional
 from .context import Context
-from .memory import load_element, store_element
-from .operands import memory_operand, placed
-from .scalars import condition, held
+from .scalars import held
 from .singles import as_scalar, scalar_of
+from .tileops import mask_argument, mask_region, memory_operand, placed
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
 
@@ -41,7 +41,7 @@ def _atomic(name: str) -> Handler:
         _need_type(ctx, arguments["place"], name, region.dtype)
         order = f"{_order(ctx, node, arguments.get('order'))}.{memory_scope(ctx, node, arguments)}"
         values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
-        mask = _mask(ctx, arguments.get("mask"))
+        mask = mask_argument(ctx, arguments.get("mask"))
         if not region.shape and INDEX.name not in place and mask is None:
             return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
         return _of_region(ctx, node, name, place, values, mask, order)
@@ -88,12 +88,8 @@ def _of_region(
     operands = {**place, "place": replace(region, in_bounds=True), "before": before.region(span)}
     for operand, value in zip(("value", "desired"), values, strict=False):
         operands[operand] = value.region(span) if isinstance(value, Memory) else value
-    if isinstance(mask, Memory):
-        operands["mask"] = mask.region(span)
-    elif mask is not None:
-        filled = ctx.tile("mask", scope, (), bool_, span)
-        ctx.emit(TileOp(FILL.name, scope, (filled.region(span), mask), (), span))
-        operands["mask"] = filled.region(span)
+    if mask is not None:
+        operands["mask"] = mask_region(ctx, mask, scope, span)
     attrs = ((OPERATION.name, ATOMICS[name]), (ORDER.name, order))
     tiles.emit_sound(ctx, node, TileOp(ATOMIC.name, scope, ATOMIC.ordered(operands), attrs, span))
     return before
@@ -115,16 +111,6 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
     return tiles.elementwise(ctx, node, *(("neg", [tile]) if tile.dtype.is_float else ("sub", [Constant(0), tile])))
 
 
-def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
-    """Return the `mask=` argument as a tile or a scalar; None if it is missing, None or True."""
-    value = optional(ctx, argument)
-    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
-        return None
-    if isinstance(value, Memory):
-        return tiles.local_tile(ctx, argument, "mask=", value)
-    return condition(ctx, argument, value)
-
-
 def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     op = ATOMICS[name]
     if has_type(op, dtype):
@@ -144,23 +130,20 @@ def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
     return str(order)
 
 
-ATOMIC_CALLS: dict[str, Handler] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}
-
-
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     scope = memory_scope(ctx, node, arguments)
-    return load_element(ctx, node, shared_place(ctx, arguments["place"]), f"acquire.{scope}")
+    return mem.load_element(ctx, node, shared_place(ctx, arguments["place"]), f"acquire.{scope}")
 
 
 def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     scope = memory_scope(ctx, node, arguments)
     value = ctx.evaluate(arguments["value"])
-    store_element(ctx, node, shared_place(ctx, arguments["place"]), value, f"release.{scope}")
+    mem.store_element(ctx, node, shared_place(ctx, arguments["place"]), value, f"release.{scope}")
     return Constant(None)
 
 
 def _load_volatile(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return load_element(ctx, node, shared_place(ctx, arguments["place"]), "volatile")
+    return mem.load_element(ctx, node, shared_place(ctx, arguments["place"]), "volatile")
 
 
 def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -201,6 +184,7 @@ def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]
 
 
 ORDERED: dict[str, Handler] = {
+    **{f"atomic.{name}": _atomic(name) for name in ATOMICS},
     "load_acquire": _load_acquire,
     "store_release": _store_release,
     "load_volatile": _load_volatile,

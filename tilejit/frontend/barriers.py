@@ -1,4 +1,4 @@
-"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals and waits.
+"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals, waits, multicast.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
 wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers, not
@@ -8,21 +8,38 @@ parities, because code that tracks parity by hand is easily off by one phase, an
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..dtypes import DTYPES, barrier, bool_, int32, int64
-from ..errors import ResourceError
+from ..errors import KernelTypeError, ResourceError
+from ..ir import walk
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Arrive, Assert, Buffer, Const, Element, Expect, Expr, Instruction, Region, Var, WaitPhase
+from ..ir.clusters import ctas_along
+from ..ir.nodes import (
+    Alloc,
+    Arrive,
+    Assert,
+    Buffer,
+    Const,
+    Element,
+    Expect,
+    Expr,
+    Instruction,
+    Kernel,
+    Region,
+    TileOp,
+    Var,
+    WaitPhase,
+)
 from ..isa import Row
 from ..isa.barriers import BAR_ARRIVE_NUMBERED, BAR_SYNC_NUMBERED, OF_WARPGROUPS, USERS
 from ..isa.mbarrier import MOST_IN_A_PHASE
 from ..layout import TileLayout
+from ..ops.copies import MULTICAST
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .annotations import members
 from .arguments import Arguments, bind, optional
-from .clusters import ring_multicast
 from .context import Context
 from .index_types import as_index
 from .values import (
@@ -59,7 +76,8 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     stages = _count(ctx, arguments, "stages", "the number of stages")
     producers = _count(ctx, arguments, "producers", "the number of producers")
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
-    axis, ctas = ring_multicast(ctx, arguments)
+    axis = cluster_axis(ctx, arguments, "multicast")
+    ctas = ctas_along(ctx.cluster, axis)
     name = ctx.hint or "ring"
     return Ring(
         _allocated(ctx, node, f"{name}.full", stages, producers, "commit", axis),
@@ -382,6 +400,81 @@ def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Ba
     return Constant(None)
 
 
-CALLS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
+ARRIVALS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
     "arrive": _arrive, "commit": _commit, "release": _release,
 }
+
+
+def cluster_axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
+    """Return the axis of the cluster that an argument names; None if the argument is missing or None."""
+    argument = arguments.get(name)
+    value = optional(ctx, argument)
+    if value is None or argument is None:
+        return None
+    axis = ctx.integer(value, argument, "the axis")
+    if axis not in (0, 1, 2):
+        raise ctx.type_error(argument, f"a cluster has no axis {axis}", "write 0, 1 or 2: a cluster has three axes")
+    return axis
+
+
+def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
+    """Return `axis`, or None if the cluster has only one CTA along it.
+
+    raises: KernelTypeError unless the operand `barrier` is a `full` barrier of a ring with the same axis.
+    """
+    place = operands.get("barrier")
+    if not isinstance(place, Region):
+        raise ctx.type_error(
+            argument, "multicast= needs barrier=: each CTA waits at its own barrier for the parts that other CTAs copy",
+            f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
+        )
+    name = place.buffer.name
+    ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
+    if ring.call == "release":
+        raise ctx.type_error(
+            argument, f"a copy reports to a step, not to {name}, where producers wait for free stages",
+            f"write barrier={name.rpartition('.')[0]}[i]",
+        )
+    if ring.along != axis:
+        what = f"multicast={ring.along}" if ring.along is not None else "no multicast="
+        ring_name = name.rpartition(".")[0] if ring.call else name
+        raise ctx.type_error(
+            argument, f"multicast={axis}, but {ring_name} has {what}: a stage must be free in all CTAs of the copy",
+            f"write {ring_name} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
+        )
+    return axis if ctas_along(ctx.cluster, axis) > 1 else None
+
+
+def check_steps(kernel: Kernel) -> None:
+    """Raise KernelTypeError if no multicast copy precedes a commit in its block and over two CTAs release the step.
+
+    A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
+    CTA's second release of a stage may reach another CTA before the first release by a third one.
+    """
+    if kernel.cluster is None:
+        return
+    rings = {
+        alloc.buffer.name: ctas_along(kernel.cluster, alloc.along) for alloc in walk.each(kernel.body, Alloc)
+        if alloc.call == "commit" and ctas_along(kernel.cluster, alloc.along) > 2
+    }
+    if rings:
+        _check_block(kernel.body, rings)
+
+
+def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
+    """Check a block and its nested blocks for `check_steps`. rings: `full` barrier -> number of releasing CTAs."""
+    copied: set[str] = set()
+    for stmt in body:
+        for block in walk.blocks(stmt):
+            _check_block(block, rings)
+        if isinstance(stmt, TileOp) and stmt.attr(MULTICAST.name) is not None:
+            copied.add(stmt.region("barrier").buffer.name)
+        elif isinstance(stmt, Arrive) and stmt.place.buffer.name in copied:
+            copied.remove(stmt.place.buffer.name)
+        elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
+            name = stmt.place.buffer.name
+            raise KernelTypeError(
+                f"a step of {name.rpartition('.')[0]} is committed without a multicast= copy before it in this block; "
+                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in step", span=stmt.span,
+                hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
+            )

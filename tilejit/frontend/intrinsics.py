@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ast
+import math
 
 from ..dtypes import int32
 from ..ir.arithmetic import build
+from ..ir.clusters import ctas_along, rank_name
 from ..ir.nodes import Declare, Instruction, Let, Special, Sync
 from ..isa import ASYNC_CALLS, Row
-from ..isa.barriers import BARRIERS
+from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.registers import LEAST, MOST, SET_REGISTERS, STEP
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
-from ..scopes import GRID
+from ..scopes import CTA, GRID
 from ..target import TENSOR_MEMORY_TARGETS, entry_registers
-from . import barriers, clusters, operands, reductions, tiles
+from . import barriers, reductions, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
-from .atomics import ATOMIC_CALLS, ORDERED
+from .atomics import ORDERED
 from .context import Context
 from .enclosures import Construct
 from .lanes import LANE_CALLS
@@ -118,19 +120,48 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
+def _cluster_rank(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    axis = barriers.cluster_axis(ctx, arguments, "axis")
+    if ctx.cluster is None or _ctas(ctx, axis) == 1:
+        return Scalar(build.const(0, int32))
+    return Scalar(Special(rank_name(ctx.cluster, axis), ctx.span(node)))
+
+
+def _cluster_size(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return Constant(_ctas(ctx, barriers.cluster_axis(ctx, arguments, "axis")))
+
+
+def _cluster_id(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    name = "cta_id" if ctx.cluster is None else "cluster_id"
+    return Scalar(Special(f"{name}.{barriers.cluster_axis(ctx, arguments, 'axis') or 0}", ctx.span(node)))
+
+
+def _ctas(ctx: Context, axis: int | None) -> int:
+    """Return the number of CTAs in a cluster along an axis, or in total."""
+    return math.prod(ctx.cluster or ()) if axis is None else ctas_along(ctx.cluster, axis)
+
+
+def _cluster_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    span = ctx.span(node)
+    ctx.emit(Sync(CTA.name, span) if _ctas(ctx, None) == 1 else Instruction(CLUSTER_SYNC.name, (), (), span))
+    return Constant(None)
+
+
 #: name -> handler; the other names are elementwise functions, reductions and `static_range` (see `calls`)
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
-    **clusters.CALLS,
+    "cluster.rank": _cluster_rank,
+    "cluster.size": _cluster_size,
+    "cluster.id": _cluster_id,
+    "cluster_sync": _cluster_sync,
     "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
-    **ATOMIC_CALLS,
     **LANE_CALLS,
-    "assume_in_bounds": operands.assume_in_bounds,
+    "assume_in_bounds": tileops.assume_in_bounds,
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,

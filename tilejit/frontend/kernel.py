@@ -17,7 +17,8 @@ from ..isa.warp import ELECT
 from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
-from . import buffer_choices, clusters
+from . import buffer_choices
+from .barriers import check_steps
 from .coalescing import coalesced
 from .context import ELECTED, Context, Frame
 from .drafts import sealed
@@ -64,7 +65,7 @@ def build(
             "copies, loads and stores",
         )
     collectives.check(kernel)
-    clusters.check_steps(kernel)
+    check_steps(kernel)
     return kernel
 
 

@@ -161,12 +161,15 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
 
 
 def inputs(
-    ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
+    ctx: Context, node: ast.AST, name: str, values: Sequence[Value], to: DType | None = None
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
     """Return an operation's inputs as operands, and their types.
 
-    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0.
+    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0. Without a tile, literals
+    take the type `to` of the destination, if any, unless their default type has a higher `RANK`.
     """
+    if to is not None and not any(isinstance(v, Memory) for v in values):
+        values = [Scalar(as_type(ctx, node, v, to)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
     conditions = ELEMENTWISE[name].conditions
     for value in values:
         if not isinstance(value, (Memory, Scalar)) and not is_number(value):
