@@ -7,17 +7,21 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dtypes import DType
+from ..ops.elementwise import ELEMENTWISE
+from ..ops.tile import TILE_OPERATIONS
+from . import tiles
+from .arguments import bind
 from .context import Context
 from .for_loops import static_range
 from .foreign import not_callable
 from .inline import closure_of, inline
-from .intrinsics import call_intrinsic
-from .language import Function, Intrinsic
+from .intrinsics import HANDLERS
+from .language import Intrinsic
 from .methods import METHODS
 from .python_calls import BUILTINS, python_call, runs_in_python
+from .reductions import reduced
 from .tileops import call_operation
-from .tiles import convert_to
-from .values import Closure, Constant, Method, ScopedOperation, Value, describe
+from .values import Constant, Method, ScopedOperation, Value, describe
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
@@ -27,8 +31,9 @@ def call(ctx: Context, node: ast.Call) -> Value:
         return call_operation(ctx, node, callee)
     if isinstance(callee, Method):
         return METHODS[callee.name](ctx, node, callee.receiver)
-    if isinstance(callee, Closure):
-        return inline(ctx, node, callee)
+    closure = closure_of(ctx, callee)
+    if closure is not None:
+        return inline(ctx, node, closure)
     if isinstance(callee, Constant):
         return _call_constant(ctx, node, callee.value)
     raise ctx.type_error(node, f"{describe(callee)} can't be called", "index memory with [ ]; call a @tj.function")
@@ -43,14 +48,25 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
     if isinstance(callee, Intrinsic) and callee.name == "static_range":
         return static_range(ctx, node)
     if isinstance(callee, Intrinsic):
-        return call_intrinsic(ctx, node, callee)
-    if isinstance(callee, Function):
-        return inline(ctx, node, closure_of(ctx, callee))
+        return _call_word(ctx, node, callee)
     if isinstance(callee, DType):
-        return convert_to(ctx, node, callee)
+        return tiles.convert_to(ctx, node, callee)
     handler = BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
     if handler is not None:
         return handler(ctx, node)
     if runs_in_python(callee):
         return python_call(ctx, node, callee)
     raise not_callable(ctx, node, callee)
+
+
+def _call_word(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
+    arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
+    handler = HANDLERS.get(callee.name)
+    if handler is not None:
+        return handler(ctx, node, arguments)
+    name = callee.name.replace(".", "_")
+    if name in ELEMENTWISE:
+        return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[p]) for p in callee.names])
+    record = TILE_OPERATIONS[callee.name]
+    assert record.reduction is not None, f"tj.{callee.name} has no handler"
+    return reduced(ctx, node, arguments, record, record.reduction)

@@ -5,39 +5,27 @@ from __future__ import annotations
 import ast
 import math
 
-from ..dtypes import int32
+from ..dtypes import DType, bool_, int32, int64, uint32
 from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import flagged
 from ..ir.clusters import ctas_along, rank_name
-from ..ir.nodes import Declare, Instruction, Let, Special, Sync
+from ..ir.nodes import Declare, Expr, Instruction, Let, Special, Sync, Var
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.registers import LEAST, MOST, SET_REGISTERS, STEP
-from ..ops.elementwise import ELEMENTWISE
-from ..ops.tile import TILE_OPERATIONS
-from ..scopes import CTA, GRID
-from ..target import TENSOR_MEMORY_TARGETS, entry_registers
-from . import barriers, reductions, tileops, tiles
+from ..isa.warp import SHUFFLE, VOTE, Shuffle
+from ..scopes import CTA, GRID, SCOPES, THREAD
+from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
+from . import barriers, reductions, tileops
 from . import memory as mem
-from .arguments import Arguments, Handler, bind, optional
+from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
-from .context import Context
+from .context import ELECTED, Context
 from .enclosures import Construct
-from .lanes import LANE_CALLS
-from .language import Intrinsic
-from .values import Constant, Scalar, Value
-
-
-def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
-    handler = HANDLERS.get(callee.name)
-    if handler is not None:
-        return handler(ctx, node, arguments)
-    name = callee.name.replace(".", "_")
-    if name in ELEMENTWISE:
-        return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[p]) for p in callee.names])
-    record = TILE_OPERATIONS[callee.name]
-    assert record.reduction is not None, f"tj.{callee.name} has no handler"
-    return reductions.reduced(ctx, node, arguments, record, record.reduction)
+from .scalars import condition
+from .singles import as_scalar
+from .values import Constant, Memory, Scalar, Value, describe
+from .words import ScopeNamespace
 
 
 def _axis(name: str) -> Handler:
@@ -147,6 +135,81 @@ def _cluster_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
+def _shuffle(name: str, mode: str) -> Handler:
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+        value = _scalar(ctx, arguments["x"], name)
+        by, argument = next(given for given in arguments.items() if given[0] != "x")
+        row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
+        other = as_scalar(ctx, argument, ctx.evaluate(argument))
+        lane = ctx.scalar(other, argument, int32, f"{by}, an integer,")
+        if not lane.dtype.is_integer:
+            raise ctx.type_error(argument, f"{by} must be an integer; this is {describe(other)}", "use int(x)")
+        return _given(ctx, node, row.name, name, (value, build.cast(lane, int32)), value.dtype)
+
+    return handler
+
+
+def _vote(kind: str) -> Handler:
+    row, dtype = VOTE[kind], uint32 if kind == "ballot" else bool_
+
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+        argument = arguments["condition"]
+        return _given(ctx, node, row.name, f"vote_{kind}", (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
+
+    return handler
+
+
+def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.elect()`, which is true in one lane of each warp, elected at the kernel's entry.
+
+    All lanes are active there, so the call may be in any branch. On targets before sm_90, and in CTAs with a partial
+    warp, it is true in lane 0 instead.
+    """
+    if not ctx.target.has_barriers or ctx.threads % WARP:
+        return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
+    ctx.elects = True
+    return Scalar(ELECTED)
+
+
+def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    value = _scalar(ctx, arguments["x"], "uniform")
+    named = ctx.constant(ctx.evaluate(arguments["scope"]), arguments["scope"], "the scope")
+    scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
+    if scope is None or scope is THREAD:
+        scopes = ", ".join(f"tj.{name}" for name in SCOPES if name != THREAD.name)
+        raise ctx.type_error(arguments["scope"], f"{named!r} is not a scope of several threads", f"use one of {scopes}")
+    if not value.dtype.is_integer and value.dtype != bool_:
+        raise ctx.type_error(
+            arguments["x"], f"tj.uniform takes an integer or a bool_; this is {value.dtype}",
+            "apply it to a condition: tj.uniform(x > 0, tj.warp)",
+        )
+    span, of = ctx.span(node), value if isinstance(value, Var) else None
+    facts = (1, None) if of is None else (of.multiple_of, of.bounds)
+    data = value.dtype.is_integer and flagged(value, facts[1])
+    var = Var(ctx.unique("uniform"), value.dtype, *facts, span, scope.name, data)
+    ctx.emit(Let(var, value, span))
+    return Scalar(var)
+
+
+def _given(ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType) -> Scalar:
+    span = ctx.span(node)
+    var = Var(ctx.unique(name), dtype, span=span, data=dtype is int64)
+    ctx.emit(Instruction(instruction, (), inputs, span, var))
+    return Scalar(var)
+
+
+def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
+    value = as_scalar(ctx, node, ctx.evaluate(node))
+    if isinstance(value, Memory):
+        raise ctx.type_error(
+            node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take an element of x.registers"
+        )
+    return ctx.scalar(value, node)
+
+
+#: name -> the mode in the instruction table
+_SHUFFLES = {"shuffle": "idx", "shuffle_xor": "bfly", "shuffle_up": "up", "shuffle_down": "down"}
+
 #: name -> handler; the other names are elementwise functions, reductions and `static_range` (see `calls`)
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
@@ -160,7 +223,10 @@ HANDLERS: dict[str, Handler] = {
     "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
-    **LANE_CALLS,
+    **{name: _shuffle(name, mode) for name, mode in _SHUFFLES.items()},
+    **{f"vote_{kind}": _vote(kind) for kind in VOTE},
+    "elect": _elect,
+    "uniform": _uniform,
     "assume_in_bounds": tileops.assume_in_bounds,
     "cat": reductions.cat,
     "split": reductions.split,

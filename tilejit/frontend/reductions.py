@@ -1,25 +1,39 @@
-"""Calls that take whole tiles: reductions such as `tj.sum(x, axis)`, `tj.reduce`, `tj.cat` and `tj.split`."""
+"""Calls that take whole tiles: reductions such as `tj.sum(x, axis)`, `tj.reduce`, `tj.cat` and `tj.split`.
+
+The function of `tj.reduce` is translated once, with variables as arguments, and converted to expressions. The
+translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may be
+left early, as by a `return` in a branch. Each path gets a condition, and an assignment becomes a selection by the
+condition of its path.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from typing import NoReturn
 
-from ..dataclass import replace
-from ..dtypes import DType
+from ..dataclass import dataclass, field, replace
+from ..dtypes import DType, int64
 from ..errors import KernelTypeError
-from ..ir.nodes import Const, TileOp
+from ..ir import nodes as ir
+from ..ir.arithmetic import build
+from ..ir.combine import Combine
 from ..ops.copies import COPY
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import TileOperation
 from ..ops.reduction import Reduction
+from ..source import Span
+from ..wording import counted, with_article
+from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
-from .combine import read_combine
 from .context import Context
-from .memory import axes_of, axis_of, element_type
+from .drafts import sealed
+from .inline import closure_of, run
 from .methods import with_shape
-from .values import Items, Memory, Scalar, Value, describe, is_number, owner_scope
+from .scalars import convert
+from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
 def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
@@ -57,7 +71,7 @@ def _combined(
     results = [ctx.tile(REDUCE.name, scope, shape, dtype, span) for dtype in dtypes]
     operands = tuple([tile.region(span) for pair in zip(results, sources, strict=True) for tile in pair])
     attrs = (("axis", axes), (COMBINE.name, combine))
-    tiles.emit_sound(ctx, node, TileOp(REDUCE.name, scope, operands, attrs, span))
+    tiles.emit_sound(ctx, node, ir.TileOp(REDUCE.name, scope, operands, attrs, span))
     return results
 
 
@@ -81,12 +95,12 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]:
     value = optional(ctx, argument)
-    return tuple(range(rank)) if value is None or argument is None else axes_of(ctx, argument, value, rank)
+    return tuple(range(rank)) if value is None or argument is None else mem.axes_of(ctx, argument, value, rank)
 
 
 def _result_type(ctx: Context, arguments: Arguments, reduction: Reduction, dtype: DType) -> DType:
     value = optional(ctx, arguments.get("dtype"))
-    return reduction.result_type(dtype) if value is None else element_type(ctx, arguments["dtype"], value)
+    return reduction.result_type(dtype) if value is None else mem.element_type(ctx, arguments["dtype"], value)
 
 
 def _reduce(
@@ -95,7 +109,7 @@ def _reduce(
     scope, span = owner_scope(tile.buffer), ctx.span(node)
     shape = tuple(n for d, n in enumerate(tile.shape) if d not in axes)
     result = ctx.tile(record.name, scope, shape, dtype, span)
-    op = TileOp(record.name, scope, (result.region(span), tile.region(span)), (("axis", axes),), span)
+    op = ir.TileOp(record.name, scope, (result.region(span), tile.region(span)), (("axis", axes),), span)
     tiles.emit_sound(ctx, node, op)
     return result
 
@@ -109,7 +123,7 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.cat(a, b, axis)`."""
     parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
     rank = len(parts[0].shape)
-    axis = axis_of(ctx, arguments["axis"], rank)
+    axis = mem.axis_of(ctx, arguments["axis"], rank)
     others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
     if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
         raise ctx.type_error(
@@ -129,7 +143,7 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     start = 0
     for part in parts:
         place = _part(result, axis, start, part.shape[axis])
-        ctx.emit(TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
+        ctx.emit(ir.TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
         start += part.shape[axis]
     return result
 
@@ -138,7 +152,7 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.split(x, parts, axis)`."""
     tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
     count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
-    axis = axis_of(ctx, arguments["axis"], len(tile.shape))
+    axis = mem.axis_of(ctx, arguments["axis"], len(tile.shape))
     extent = tile.shape[axis]
     if count < 1 or extent % count:
         raise ctx.type_error(
@@ -152,7 +166,189 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
     dim = tile.dims[axis]
     before = tile.starts[dim]
-    assert isinstance(before, Const), "a tile that is a value starts at a constant"
-    at = Const(int(before.value) + start, tile.buffer.index_dtype)
+    assert isinstance(before, ir.Const), "a tile that is a value starts at a constant"
+    at = ir.Const(int(before.value) + start, tile.buffer.index_dtype)
     starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
     return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))
+
+
+_HINT = "it can only compute with its two arguments; do this before or after the reduction"
+
+
+def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
+    """Return the expressions that a function computes from two scalars or, if `is_tuple`, two tuples of types `dtypes`.
+
+    raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
+    """
+    closure = closure_of(ctx, value)
+    if closure is None:
+        raise ctx.type_error(
+            node, f"combine must be a @tj.function of two values; this is {describe(value)}",
+            "write @tj.function above a def with two parameters, and pass its name",
+        )
+    names = _parameters(ctx, node, closure)
+    sides = tuple(_variables(ctx, node, name, dtypes, is_tuple=is_tuple) for name in names)
+    env = {
+        name: Binding(_value(side, is_tuple=is_tuple), ctx.span(node)) for name, side in zip(names, sides, strict=True)
+    }
+    defaults = {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
+    allocated = len(ctx.allocations)
+    with ctx.into([]) as block:
+        result = run(ctx, node, closure, defaults | env)
+    reading = _Reading(ctx, closure.node.name, ctx.span(node), {v.name: v for side in sides for v in side})
+    if len(ctx.allocations) > allocated:
+        reading.refuse("an allocation", ctx.allocations[allocated].span)
+    reading.block(sealed(block), build.const(True, ir.TRUE.dtype))
+    results = _results(ctx, node, closure, result, dtypes, is_tuple=is_tuple)
+    lower, higher = sides
+    return Combine(lower, higher, tuple(reading.steps), tuple([reading.value(expr, None) for expr in results]))
+
+
+def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
+    a = closure.node.args
+    names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
+    if len(names) != 2:
+        raise ctx.type_error(
+            node, f"{closure.node.name} has {counted(len(names), 'parameter')} without a default; combine needs two",
+            "they are the values at the lower and at the higher index; for several tiles, each is a tuple",
+        )
+    return names[0], names[1]
+
+
+def _variables(
+    ctx: Context, node: ast.AST, name: str, dtypes: Sequence[DType], *, is_tuple: bool
+) -> tuple[ir.Var, ...]:
+    stems = [f"{name}.{k}" for k in range(len(dtypes))] if is_tuple else [name]
+    span = ctx.span(node)
+    pairs = zip(stems, dtypes, strict=True)
+    return tuple([ir.Var(ctx.unique(stem), dtype, span=span, data=dtype is int64) for stem, dtype in pairs])
+
+
+def _value(variables: Sequence[ir.Var], *, is_tuple: bool) -> Value:
+    return Items(tuple(map(Scalar, variables))) if is_tuple else Scalar(variables[0])
+
+
+def _results(
+    ctx: Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
+) -> list[ir.Expr]:
+    values = result.items if isinstance(result, Items) else (result,)
+    if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
+        returns = "nothing" if result == Constant(None) else describe(result)
+        wanted = f"a tuple of {counted(len(dtypes), 'value')}, one for each tile" if is_tuple else "one value"
+        raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
+    results = []
+    for value, dtype in zip(values, dtypes, strict=True):
+        if isinstance(value, Memory) or not (isinstance(value, Scalar) or is_number(value)):
+            raise ctx.type_error(
+                closure.node, f"{closure.node.name} returns {describe(value)}; it must return scalars", _CALLED
+            )
+        is_typed = isinstance(value, Scalar) and not value.weak
+        results.append(value.expr if isinstance(value, Scalar) and is_typed else convert(ctx, node, value, dtype).expr)
+    return results
+
+
+_CALLED = "its result is an argument of the next call"
+
+
+@dataclass(slots=True)
+class _Reading:
+    ctx: Context
+    name: str
+    #: the location of the argument `combine`
+    span: Span
+    #: the immutable variables, by name
+    known: dict[str, ir.Var]
+    #: the current values of the mutable variables, by name; None before the first assignment
+    changing: dict[str, ir.Expr | None] = field(default_factory=dict)
+    steps: list[ir.Let] = field(default_factory=list)
+
+    def refuse(self, what: str, span: Span | None) -> NoReturn:
+        raise KernelTypeError(
+            f"{self.name} combines two values; it can't contain {what}", span=span or self.span, hint=_HINT
+        )
+
+    def block(self, body: Sequence[ir.Stmt], holds: ir.Expr) -> ir.Expr:
+        """Convert statements that run if `holds` is true; return the condition under which the code after them runs."""
+        for stmt in body:
+            holds = self.statement(stmt, holds)
+        return holds
+
+    def statement(self, stmt: ir.Stmt, holds: ir.Expr) -> ir.Expr:
+        match stmt:
+            case ir.Let(var, value):
+                if var.uniform:
+                    self.refuse("tj.uniform", stmt.span)
+                if isinstance(value, ir.Load):
+                    self.refuse(f"a load of {value.place.buffer.root.name}", stmt.span)
+                self.steps.append(replace(stmt, value=self.value(value, stmt.span)))
+                self.known[var.name] = var
+            case ir.Declare(var, init):
+                self.changing[var.name] = None if init is None else self.value(init, stmt.span)
+            case ir.Assign(var, value):
+                self.assign(var, self.value(value, stmt.span), holds, stmt)
+            case ir.If():
+                return self.branch(stmt, holds)
+            case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
+                # every path leaves the loop in its first iteration, as in a helper with a `return` in a branch
+                pass
+            case ir.Break():
+                return ir.FALSE
+            case _:
+                self.refuse(_STATEMENT_NAMES.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
+        return holds
+
+    def branch(self, stmt: ir.If, holds: ir.Expr) -> ir.Expr:
+        cond = self.named("condition", self.value(stmt.cond, stmt.span), stmt.span)
+        yes = self.named("holds", build.logical_and(holds, cond), stmt.span)
+        no = self.named("holds", build.logical_and(holds, build.logical_not(cond)), stmt.span)
+        after = self.block(stmt.then, yes), self.block(stmt.orelse, no)
+        return holds if after == (yes, no) else self.named("holds", build.logical_or(*after), stmt.span)
+
+    def assign(self, var: ir.Var, value: ir.Expr, holds: ir.Expr, stmt: ir.Stmt) -> None:
+        if var.name not in self.changing:
+            self.refuse(f"an assignment to {var.name}, a variable of the kernel", stmt.span)
+        before = self.changing[var.name]
+        chosen = value if before is None else build.where(holds, value, before)
+        self.changing[var.name] = self.named(var.name, chosen, stmt.span)
+
+    def named(self, name: str, value: ir.Expr, span: Span | None) -> ir.Expr:
+        if isinstance(value, (ir.Const, ir.Var)):
+            return value
+        var = ir.Var(self.ctx.unique(name), value.dtype, span=span, data=value.dtype is int64)
+        self.steps.append(ir.Let(var, value, span))
+        self.known[var.name] = var
+        return var
+
+    def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
+        if isinstance(expr, ir.Load):
+            self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
+        if isinstance(expr, ir.Special):
+            self.refuse(f"{expr.name}, a special register", expr.span or span)
+        if isinstance(expr, ir.Var):
+            return self.variable(expr, span)
+        if isinstance(expr, ir.Op):
+            return replace(expr, args=tuple([self.value(arg, span) for arg in expr.args]))
+        return replace(expr, x=self.value(expr.x, span)) if isinstance(expr, ir.Cast) else expr
+
+    def variable(self, var: ir.Var, span: Span | None) -> ir.Expr:
+        if var.name in self.known:
+            return self.known[var.name]
+        value = self.changing.get(var.name)
+        if value is None:
+            self.refuse(f"{var.name}, a run-time value of the kernel", var.span if span is None else span)
+        return value
+
+
+_STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
+    ir.For: "a loop",
+    ir.Loop: "a loop",
+    ir.TileOp: "a tile operation",
+    ir.Print: "a print",
+    ir.Assert: "an assert",
+    ir.Sync: "a barrier",
+    ir.Arrive: "an arrival at a barrier",
+    ir.WaitPhase: "a wait at a barrier",
+    ir.Expect: "a barrier",
+    ir.Atomic: "an atomic operation",
+    ir.Instruction: "an operation such as a shuffle, a barrier or a fence",
+}

@@ -16,11 +16,12 @@ from ..source import Span
 from . import barriers, tiles
 from . import memory as mem
 from .arguments import Arguments, bind, is_none, optional
-from .combine import read_combine
 from .context import Context
+from .reductions import read_combine
 from .regions import unloaded
 from .scalars import condition, convert
 from .values import Constant, Memory, Rows, ScopedOperation, Value, describe
+
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """Return the buffer, region or element that an argument denotes; raise KernelTypeError for anything else."""

@@ -210,29 +210,30 @@ def _sync(scope: str, note: str = "") -> Intrinsic:
 
 
 _SYNCS = (*(_sync(str(scope)) for scope in BARRIERS), _sync("cluster"), _sync("grid", "; needs cooperative=True"))
-#: name -> the mode in the instruction table, the name of the second parameter, and the meaning
-SHUFFLES = {
-    "shuffle": ("idx", "lane", "in another lane of the warp"),
-    "shuffle_xor": ("bfly", "mask", "in the lane whose index is this lane's index XOR mask"),
-    "shuffle_up": ("up", "distance", "in the lane `distance` lower, or this lane's x if no such lane exists"),
-    "shuffle_down": ("down", "distance", "in the lane `distance` higher, or this lane's x if no such lane exists"),
+#: name of a shuffle -> its second parameter, and the meaning
+_SHUFFLES = {
+    "shuffle": (parameter("lane"), "in another lane of the warp"),
+    "shuffle_xor": (
+        CallParameter("mask", "int", "the bits to flip in the lane index"),
+        "in the lane whose index is this lane's index XOR mask",
+    ),
+    "shuffle_up": (parameter("distance"), "in the lane `distance` lower, or this lane's x if no such lane exists"),
+    "shuffle_down": (parameter("distance"), "in the lane `distance` higher, or this lane's x if no such lane exists"),
 }
-#: name -> the kind of vote in the instruction table, and the meaning
-VOTES = {
-    "vote_any": ("any", "Return True if the condition holds in any lane of the warp"),
-    "vote_all": ("all", "Return True if the condition holds in every lane of the warp"),
-    "vote_ballot": ("ballot", "Return a uint32 whose bit i is the condition of lane i"),
+_VOTES = {
+    "vote_any": "Return True if the condition holds in any lane of the warp",
+    "vote_all": "Return True if the condition holds in every lane of the warp",
+    "vote_ballot": "Return a uint32 whose bit i is the condition of lane i",
 }
 
 
 def _lanes() -> Iterator[Intrinsic]:
     value = CallParameter("x", "float", "this thread's value")
-    for name, (_, by, where) in SHUFFLES.items():
-        other = CallParameter(by, "int", "the bits to flip in the lane index") if by == "mask" else parameter(by)
-        meaning, example = f"Return the value of x {where}", f"{_THREAD}x = tj.{name}(A[i, 0], 1)"
-        yield Intrinsic(name, meaning, (value, other), "Scalar", example)
-    for name, (kind, meaning) in VOTES.items():
-        gives = "Scalar" if kind == "ballot" else "bool"
+    for name, (by, place) in _SHUFFLES.items():
+        meaning, example = f"Return the value of x {place}", f"{_THREAD}x = tj.{name}(A[i, 0], 1)"
+        yield Intrinsic(name, meaning, (value, by), "Scalar", example)
+    for name, meaning in _VOTES.items():
+        gives = "Scalar" if name == "vote_ballot" else "bool"
         yield _word(name, meaning, gives, f"{_THREAD}x = tj.{name}(A[i, 0] > 0)", "condition")
     yield Intrinsic(
         "uniform", "Return x, which must be equal in all threads of the scope; checked builds test that",
