@@ -12,7 +12,7 @@ from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
 from tilejit.frontend import NO_DEFAULT, KernelSource, ParameterKind, captures, parameters
-from tilejit.frontend.ir_params import with_overlaps
+from tilejit.frontend.kernel import with_overlaps
 from tilejit.ir.nodes import (
     Strided,
     Var,

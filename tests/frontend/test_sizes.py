@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support.programs import array, tile_ir
 from tilejit.errors import KernelTypeError
-from tilejit.frontend import sizes
+from tilejit.frontend import scalars, values
 
-BITS, ELEMENTS = sizes.MAX_BITS, sizes.MAX_ELEMENTS
+BITS, ELEMENTS = values.MAX_BITS, values.MAX_ELEMENTS
 
 TOO_LARGE = [
     "10 ** 10 ** 8 % 7", "(-3) ** 10**9", "pow(2, 5000)", "pow(base=2, exp=10**12)", "1 << 5000", "1 << 10**15",
@@ -106,7 +106,7 @@ def test_nothing_within_the_limits_is_refused_beforehand_and_nothing_large_is_co
     bits = result.bit_length() if isinstance(result, int) else 0
     count = _leaves(result) if not isinstance(result, int) else 0
     try:
-        sizes.check_call(function, arguments, {})
+        scalars.check_call(function, arguments, {})
     except KernelTypeError:
         assert bits > BITS or count > ELEMENTS or (function is math.prod and 0 in arguments[0])
     else:

@@ -1,7 +1,6 @@
 """Translation of kernel source to tile IR. The translator, `kernel.build`, is imported only to compile a kernel."""
 
-from .captures import captures, changes, functions, token
-from .parameters import NO_DEFAULT, Parameter, ParameterKind, parameters
+from .inputs import NO_DEFAULT, Parameter, ParameterKind, captures, changes, functions, parameters, token
 from .source import KernelSource
 
 __all__ = [

@@ -48,15 +48,13 @@ def bind(
     value: the name of the `tj` function that the hint suggests if an argument is missing; empty for none.
     raises: KernelTypeError if the arguments don't match the parameters, KernelSyntaxError for * and **.
     """
-    for argument in node.args:
-        if type(argument) is ast.Starred:
-            raise _starred(ctx, argument)
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            raise _starred(ctx, keyword)
+    for argument in (*node.args, *node.keywords):
+        if isinstance(argument, ast.Starred) or isinstance(argument, ast.keyword) and argument.arg is None:
+            raise ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
     if len(node.args) > len(parameters):
+        most = f"at most {counted(len(parameters), 'argument')}" if parameters else "no arguments"
         raise ctx.type_error(
-            node, f"{what} takes {_count(parameters)}; got {len(node.args)}",
+            node, f"{what} takes {most}; got {len(node.args)}",
             f"its parameters: {', '.join(parameters)}" if parameters else f"write {what}()",
         )
     expressions = dict(zip(parameters, node.args, strict=False))
@@ -84,10 +82,6 @@ def bind(
     return expressions
 
 
-def _starred(ctx: Context, argument: ast.AST) -> Exception:
-    return ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
-
-
 def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
     """Return the values of the positional arguments; reject `*` and, unless `has_keywords`, keyword arguments."""
     for argument in node.args:
@@ -107,10 +101,6 @@ def with_one_shape(node: ast.Call) -> ast.Call:
     shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])
     shape.end_lineno, shape.end_col_offset = node.args[-1].end_lineno, node.args[-1].end_col_offset
     return ast.copy_location(ast.Call(node.func, [shape], node.keywords), node)
-
-
-def _count(parameters: tuple[str, ...]) -> str:
-    return f"at most {counted(len(parameters), 'argument')}" if parameters else "no arguments"
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:

@@ -9,20 +9,19 @@ from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
 from . import memory as mem
-from .carried import is_literal
 from .context import Context
-from .joins import can_take
+from .kinds import converts_to
 from .operators import accumulated, binary
 from .regions import unloaded
-from .scalars import convert
-from .singles import as_scalar
-from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope, weak_type
+from .scalars import as_scalar, convert
+from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
     """Translate `target = value`; always return True, because control continues."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
-    value = ctx.evaluate_for(name, node.value)
+    with ctx.hinted(name):
+        value = ctx.evaluate(node.value)
     for target in node.targets:
         assign_to(ctx, target, value)
     return True
@@ -33,7 +32,8 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
     if node.value is None:
         raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
     name = node.target.id if isinstance(node.target, ast.Name) else None
-    value = ctx.evaluate_for(name, node.value)
+    with ctx.hinted(name):
+        value = ctx.evaluate(node.value)
     annotation = ctx.evaluate(node.annotation)
     if isinstance(annotation, Constant) and isinstance(annotation.value, DType) and not isinstance(value, Memory):
         value = convert(ctx, node, value, annotation.value)
@@ -44,9 +44,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
 def augmented(ctx: Context, node: ast.AugAssign) -> bool:
     """Translate `target += value` and the other augmented assignments; always return True."""
     if isinstance(node.target, ast.Subscript):
-        memory = unloaded(ctx, node.target)
-        _check_place(ctx, node.target, memory, node)
-        assert isinstance(memory, Memory)
+        memory = _place(ctx, node.target, node)
         old: Value = mem.load_element(ctx, node.target, memory)
         mem.store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
         return True
@@ -80,10 +78,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
         _unpack(ctx, target, value)
         return
     if isinstance(target, ast.Subscript):
-        memory = unloaded(ctx, target)
-        _check_place(ctx, target, memory, value)
-        assert isinstance(memory, Memory)
-        mem.store_element(ctx, target, memory, value)
+        mem.store_element(ctx, target, _place(ctx, target, value), value)
         return
     if isinstance(target, ast.Attribute):
         raise ctx.syntax_error(target, "an attribute can't be assigned in a kernel", "keep the value in a variable")
@@ -101,11 +96,7 @@ def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
     if isinstance(value, Scalar) and not value.weak:
         carried.assigned.add(value.dtype)
     dtype = carried.dtype
-    if dtype is None or (is_literal(value) and not can_take(value, dtype)):
-        return value
-    if dtype.kind == "bool" and weak_type(value).kind != "bool":
-        return value
-    return convert(ctx, target, value, dtype)
+    return value if dtype is None or not converts_to(value, dtype) else convert(ctx, target, value, dtype)
 
 
 def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
@@ -135,7 +126,9 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         assign_to(ctx, inner, item)
 
 
-def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value | ast.AugAssign) -> None:
+def _place(ctx: Context, node: ast.Subscript, value: Value | ast.AugAssign) -> Memory:
+    """Return the element to which `value` is assigned."""
+    memory = unloaded(ctx, node)
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
@@ -147,6 +140,7 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value 
             node, f"only single elements can be assigned; this is {describe(memory)}",
             f"write {_instead(ast.unparse(node), memory, value)}" if memory.writable else mem.REBIND,
         )
+    return memory
 
 
 def _instead(place: str, memory: Memory, value: Value | ast.AugAssign) -> str:

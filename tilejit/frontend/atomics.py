@@ -20,8 +20,7 @@ from . import memory as mem
 from . import tiles
 from .arguments import Arguments, Handler, optional
 from .context import Context
-from .scalars import held
-from .singles import as_scalar, scalar_of
+from .scalars import as_scalar, held, scalar_of
 from .tileops import mask_argument, mask_region, memory_operand, placed
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS

@@ -16,8 +16,8 @@ from ..scopes import CTA, SCOPES
 from ..wording import guessed
 from . import barriers, foreign, methods
 from .annotations import members
+from .buffers import fixed_layout
 from .context import Context
-from .fixing import fixed_layout
 from .names import captured
 from .operators import binary
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope

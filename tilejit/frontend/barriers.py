@@ -40,8 +40,8 @@ from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .annotations import members
 from .arguments import Arguments, bind, optional
+from .buffers import as_index
 from .context import Context
-from .index_types import as_index
 from .values import (
     Barrier,
     Constant,

@@ -1,24 +1,184 @@
-"""Names that hold different buffers on different paths: they can be read until one of the buffers is written.
+"""Names that hold different buffers or regions on different paths.
 
-Local tiles are copied into a slot (see `slots`) on each path. A copy is equivalent to Python's reference until the
-original is written, so a later read of the copy is an error. The same rule applies to regions of shared or global
-memory, which become a buffer phi (see `places`).
+Local tiles are copied into a slot (see `slots`) on each path. Regions of one buffer differ only in their starts, which
+are kept in variables. Regions of several buffers of one memory space and dtype are represented by a *buffer phi*, a
+placeholder buffer that can only be read. A variable with the name of the phi holds the index of the actual buffer in
+`Context.alternatives`; `selected` replaces a read by a branch per buffer. The buffers have one shape and layout, or are
+tensors whose extents and strides are kept in variables.
+
+A copy or a phi is equivalent to Python's reference until one of the buffers is written, so a later read is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, field, replace
+from ..dtypes import int32, int64
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
-from ..ir.nodes import Assign, Buffer, Const, Declare, For, Jump, Kernel, Let, Loop, Simple, Stmt, TileOp, Var
+from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import is_data
+from ..ir.nodes import (
+    Alloc,
+    Assign,
+    Buffer,
+    BufferView,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Jump,
+    Kernel,
+    Let,
+    Loop,
+    Simple,
+    Stmt,
+    Strided,
+    TileOp,
+    Var,
+)
+from ..ir.walk import Block
 from ..ops.copies import CAST
 from ..source import Span
+from .values import Memory, describe
+
+if TYPE_CHECKING:
+    from .context import Context
 
 ONE_BUFFER = "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range"
 REMEDY = f"{ONE_BUFFER}, or another name"
+
+#: the memory spaces that buffers of phis may be in; local tiles are copied to slots instead
+_SPACES = ("global", "shared")
+
+#: the name of a buffer, and the location of its allocation
+Source = tuple[str, Span | None]
+
+
+class PlacePart(Enum):
+    """The parts of a region that may vary."""
+
+    START = "start"
+    EXTENT = "extent"
+    STRIDE = "stride"
+    BUFFER = "buffer"
+
+
+#: a part, and the dimension that it belongs to, which is 0 for the buffer
+Varying = tuple[PlacePart, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceKind:
+    """Regions that are equal to `like` except in the parts listed in `varying`."""
+
+    like: Memory
+    varying: tuple[Varying, ...]
+    in_bounds: bool
+    #: True if the start of any region may be data
+    data: bool
+    sources: tuple[Source, ...] = field(compare=False, repr=False)
+
+    @property
+    def is_phi(self) -> bool:
+        return (PlacePart.BUFFER, 0) in self.varying
+
+    def moving(self) -> PlaceKind:
+        """Return the kind with `varying` extended by every part of `like` that isn't constant."""
+        parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
+        changing = {part for part in parts[:-1] if not isinstance(part_of(self.like, *part), Const)}
+        return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
+
+
+def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
+    """Return descriptions of two regions if a name can't hold both; None if it can."""
+    if a.constant_indices or b.constant_indices:
+        return describe(a), describe(b)
+    if a.buffer == b.buffer:
+        return None if a.extents == b.extents else (describe(a), describe(b))
+    if a.buffer.space != b.buffer.space or a.buffer.space not in _SPACES:
+        return describe(a), describe(b)
+    if a.dtype != b.dtype:
+        return str(a.dtype), str(b.dtype)
+    if _taken(a) != _taken(b):
+        return describe(a), describe(b)
+    one, other = a.buffer, b.buffer
+    if isinstance(one.layout, Strided) and isinstance(other.layout, Strided):
+        return None
+    if one.shape != other.shape or not one.is_laid_out_as(other):
+        return _laid_out(one), _laid_out(other)
+    return None
+
+
+def _taken(memory: Memory) -> tuple[int | Expr | str | None, ...]:
+    pairs = zip(memory.extents, memory.buffer.shape, strict=True)
+    return tuple("all" if isinstance(extent, Var) and extent == whole else extent for extent, whole in pairs)
+
+
+def _laid_out(buffer: Buffer) -> str:
+    return f"in a buffer of shape {buffer.shape} and layout {buffer.layout}"
+
+
+def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: bool) -> PlaceKind:
+    """Return the kind of regions between which `difference` is None. is_phi: True if they may be in several buffers."""
+    like = places[0]
+    varying = [part for part in _parts(like, is_phi) if len({part_of(place, *part) for place in places}) > 1]
+    in_bounds = all(place.in_bounds for place in places)
+    data = any(is_data(start) for place in places for start in place.starts)
+    parts = (*varying, (PlacePart.BUFFER, 0)) if is_phi else tuple(varying)
+    return PlaceKind(like, parts, in_bounds, data, tuple(sources))
+
+
+def _parts(like: Memory, is_phi: bool) -> list[Varying]:
+    dims = range(len(like.starts))
+    parts = [(PlacePart.START, d) for d in dims]
+    if is_phi:
+        parts += [(PlacePart.EXTENT, d) for d in dims]
+    if is_phi and isinstance(like.buffer.layout, Strided):
+        parts += [(PlacePart.STRIDE, d) for d in dims]
+    return parts
+
+
+def part_of(place: Memory, part: PlacePart, dim: int) -> Expr:
+    """Return the value of a part other than the buffer."""
+    if part is PlacePart.START:
+        return place.starts[dim]
+    if part is PlacePart.EXTENT:
+        value = place.buffer.shape[dim]
+    else:
+        assert part is PlacePart.STRIDE and isinstance(place.buffer.layout, Strided)
+        value = place.buffer.layout.strides[dim]
+    return build.const(value, int64) if isinstance(value, int) else value
+
+
+def with_parts(kind: PlaceKind, name: str, held: Sequence[Var], span: Span) -> Memory:
+    """Return the region whose varying parts are `held` in variables. name: the name of the phi, if any."""
+    like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
+    layout = like.buffer.layout
+    strides = list(layout.strides) if isinstance(layout, Strided) else []
+    for (part, dim), var in zip(kind.varying, held, strict=True):
+        if part is PlacePart.START:
+            starts[dim] = var
+        if part is PlacePart.EXTENT:
+            shape[dim] = var
+        if part is PlacePart.STRIDE:
+            strides[dim] = var
+    buffer = like.buffer
+    if kind.is_phi:
+        if isinstance(layout, Strided):
+            layout = replace(layout, strides=tuple(strides))
+        buffer = Buffer(name, buffer.space, buffer.dtype, tuple(shape), layout, buffer.align, None, span)
+    extents = tuple(
+        whole if isinstance(extent, Var) and extent == before else extent
+        for extent, before, whole in zip(like.extents, like.buffer.shape, shape, strict=True)
+    )
+    writable = like.writable and not kind.is_phi
+    return Memory(buffer, tuple(starts), extents, writable, kind.in_bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +186,7 @@ class BufferChoice:
     """A slot into which buffers are copied, or a phi."""
 
     name: str
-    #: the name of each buffer, and the location of its allocation
-    sources: tuple[tuple[str, Span | None], ...]
+    sources: tuple[Source, ...]
     is_phi: bool = False
 
     def __str__(self) -> str:
@@ -35,101 +194,187 @@ class BufferChoice:
         return f"{self.name} is {' on one path, '.join(listed)} on {'another' if len(listed) > 1 else 'one path only'}"
 
 
-#: (slot, buffer): the slot holds a copy of the buffer, or is a phi that may refer to the buffer
-_Pair = tuple[str, str]
+#: (slot, buffer, None): the slot holds a copy of the buffer, or is a phi that may refer to the buffer.
+#: (slot, buffer, line): the line wrote the buffer after the slot was assigned
+_Held = tuple[str, str, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    holds: frozenset[_Pair] = frozenset()
-    #: (slot, buffer, line): the line wrote the buffer after the slot was assigned
-    stale: frozenset[tuple[str, str, int]] = frozenset()
-
-
-def check(
-    kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
-    alternatives: Sequence[Buffer],
-) -> None:
+def check(ctx: Context, kernel: Kernel) -> None:
     """Raise KernelTypeError for a read of a slot or phi that was assigned before one of its buffers was last written.
 
     Copies into other slots aren't errors, but a read of the other slot is one.
-
-    buffer_choices: the slots and phis, by buffer name. alternatives: the buffers that phis refer to by index.
-    allocated_in: the locations of the loops around each allocation, by buffer name.
     """
-    if not buffer_choices:
+    if not ctx.buffer_choices:
         return
-    states = solve(_Copies(buffer_choices, allocated_in, alternatives), kernel.body, _Choices())
+    copies = _Copies(ctx.buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values()))
+    states = solve(copies, kernel.body, frozenset[_Held]())
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is None or not state.stale or _target(stmt, buffer_choices) is not None:
+        stale = {(slot, buffer, line) for slot, buffer, line in state or () if line is not None}
+        if not stale or copies.target(stmt) is not None:
             continue
         for place in walk.reads(stmt):
-            stale = sorted(entry for entry in state.stale if entry[0] == place.buffer.root.name)
-            if not stale:
-                continue
-            slot, buffer, line = stale[0]
-            choice = buffer_choices[slot]
-            raise KernelTypeError(
-                f"{choice}, and line {line} writes {buffer} before {choice.name} is read here: a name that differs "
-                "between paths can be read only until one of its buffers is written",
-                span=place.span or stmt.span, hint=REMEDY,
-            )
-
-
-def _target(stmt: Stmt, buffer_choices: Mapping[str, BufferChoice]) -> str | None:
-    """Return the name of the slot into which the statement copies a tile; None for any other statement."""
-    if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
-        return None
-    name = stmt.region("dst").buffer.root.name
-    return name if name in buffer_choices else None
+            for slot, buffer, line in sorted(entry for entry in stale if entry[0] == place.buffer.root.name):
+                choice = ctx.buffer_choices[slot]
+                raise KernelTypeError(
+                    f"{choice}, and line {line} writes {buffer} before {choice.name} is read here: a name that differs "
+                    "between paths can be read only until one of its buffers is written",
+                    span=place.span or stmt.span, hint=REMEDY,
+                )
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies(Analysis[_Choices]):
+class _Copies(Analysis[frozenset[_Held]]):
+    """The analysis of the buffers that slots hold; a state has the entries of all slots."""
+
     buffer_choices: Mapping[str, BufferChoice]
     allocated_in: Mapping[str, tuple[Span, ...]]
     alternatives: Sequence[Buffer]
 
-    def join(self, first: _Choices, second: _Choices) -> _Choices:
-        return _Choices(first.holds | second.holds, first.stale | second.stale)
+    def target(self, stmt: Stmt) -> str | None:
+        """Return the name of the slot into which the statement copies a tile; None for any other statement."""
+        if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
+            return None
+        name = stmt.region("dst").buffer.root.name
+        return name if name in self.buffer_choices else None
 
-    def step(self, stmt: Simple | Jump, state: _Choices) -> _Choices:
-        slot = _target(stmt, self.buffer_choices)
+    def join(self, first: frozenset[_Held], second: frozenset[_Held]) -> frozenset[_Held]:
+        return first | second
+
+    def step(self, stmt: Simple | Jump, state: frozenset[_Held]) -> frozenset[_Held]:
+        slot = self.target(stmt)
         if slot is not None:
             assert isinstance(stmt, TileOp)
             source = stmt.region("src").buffer.root.name
             return _given(state, slot, source, is_new=source in self.allocated_in)
-        match stmt:
-            case Declare(var, Const() as number) | Assign(var, Const() as number) if self.is_phi(var):
+        match _copied(stmt):
+            case var, Const() as number if self.is_phi(var.name):
                 return _given(state, var.name, self.alternatives[int(number.value)].root.name, is_new=True)
-            case Declare(var, Var() as other) | Assign(var, Var() as other) | Let(var, Var() as other):
+            case var, Var() as other:
                 return _given(state, var.name, other.name, is_new=False)
         written = {place.buffer.root.name for place in walk.writes(stmt)}
         line = stmt.span.line if stmt.span is not None else 0
-        stale = {(s, buffer, line) for s, buffer in state.holds if buffer in written}
-        return _Choices(state.holds, state.stale | stale) if stale else state
+        return state | {(slot, buffer, line) for slot, buffer, last in state if last is None and buffer in written}
 
-    def is_phi(self, var: Var) -> bool:
-        return var.name in self.buffer_choices and self.buffer_choices[var.name].is_phi
+    def is_phi(self, name: str) -> bool:
+        return name in self.buffer_choices and self.buffer_choices[name].is_phi
 
-    def is_copy(self, slot: str) -> bool:
-        return slot in self.buffer_choices and not self.buffer_choices[slot].is_phi
-
-    def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
+    def repeat(self, loop: For | Loop, head: frozenset[_Held], ends: frozenset[_Held]) -> frozenset[_Held]:
         # each iteration allocates a new buffer, whose writes leave copies of the old one valid; phis aren't copies
-        holds = {
-            (slot, buffer) for slot, buffer in ends.holds
-            if not self.is_copy(slot) or loop.span not in self.allocated_in.get(buffer, ())
-        }
-        return _Choices(frozenset(holds), ends.stale)
+        return frozenset([
+            (slot, buffer, line) for slot, buffer, line in ends
+            if line is not None or slot not in self.buffer_choices or self.is_phi(slot)
+            or loop.span not in self.allocated_in.get(buffer, ())
+        ])
 
 
-def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
+def _given(state: frozenset[_Held], slot: str, source: str, *, is_new: bool) -> frozenset[_Held]:
     """Return the state after an assignment to a slot or variable. is_new: True if `source` is itself a buffer."""
-    holds = {pair for pair in state.holds if pair[0] != slot}
-    stale = {entry for entry in state.stale if entry[0] != slot}
-    if is_new:
-        holds.add((slot, source))
-    holds |= {(slot, buffer) for s, buffer in state.holds if s == source}
-    stale |= {(slot, buffer, line) for s, buffer, line in state.stale if s == source}
-    return _Choices(frozenset(holds), frozenset(stale))
+    kept = [entry for entry in state if entry[0] != slot]
+    copied = [(slot, buffer, line) for name, buffer, line in state if name == source]
+    return frozenset([*kept, *copied, *([(slot, source, None)] if is_new else [])])
+
+
+def _copied(stmt: Stmt) -> tuple[Var, Expr | None] | None:
+    """Return the variable that a statement sets, and its new value; None for any other statement."""
+    match stmt:
+        case Declare(var, value) | Assign(var, value) | Let(var, value):
+            return var, value
+    return None
+
+
+def selected(ctx: Context, body: Block) -> Block:
+    """Return the statements of a kernel, with phis resolved. body: begins with the allocations and views."""
+    phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
+    if not phis:
+        return body
+    selection = _Selection(ctx, _possible(body, phis, tuple(ctx.alternatives.values())))
+    body = walk.rewrite(body, selection.rewritten)
+    first = next((k for k, stmt in enumerate(body) if not isinstance(stmt, (Alloc, BufferView))), len(body))
+    return (*body[:first], *selection.views, *body[first:])
+
+
+def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
+    """Return the indices in `alternatives` of the buffers that each phi can be, in ascending order."""
+    possible: dict[str, set[int]] = {name: set() for name in phis}
+    # variable -> the variables that are copied to it, which may hold the index of a buffer
+    sources: dict[str, set[str]] = {}
+    for stmt in walk.statements(body):
+        match _copied(stmt):
+            case var, Const() as number if var.name in possible:
+                possible[var.name].add(int(number.value))
+            case var, Var() as source:
+                sources.setdefault(var.name, set()).add(source.name)
+    for name in possible:
+        waiting, reached = [name], {name}
+        while waiting:
+            onward = sources.get(waiting.pop(), set()) - reached
+            reached |= onward
+            waiting.extend(onward)
+        # the set of another phi may already be extended, but only with indices that also reach this phi
+        possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
+    return {name: sorted(numbers) for name, numbers in possible.items()}
+
+
+@dataclass(slots=True)
+class _Selection:
+    ctx: Context
+    possible: Mapping[str, list[int]]
+    #: the views that replace views of phis
+    views: list[BufferView] = field(default_factory=list)
+    replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
+
+    def rewritten(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        """Replace a statement that reads a phi by one branch per possible buffer; drop views of phis."""
+        if isinstance(stmt, BufferView):
+            return () if stmt.buffer.root.name in self.possible else (stmt,)
+        phi = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
+        if phi is None:
+            return (stmt,)
+        if isinstance(stmt, Let):
+            return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
+        assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
+        # an operation may read several phis; `walk.rewrite` also rewrites the branches, which resolves the next phi
+        return self._branches(phi, stmt)
+
+    def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+        *numbers, last = self.possible[phi.name]
+        chain = self._of(phi, last, stmt)
+        for number in reversed(numbers):
+            cond = build.op("equal", Var(phi.name, int32), build.const(number, int32))
+            chain = (If(cond, self._of(phi, number, stmt), chain, phi.span),)
+        return chain
+
+    def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+
+        def buffer(old: Buffer) -> Buffer:
+            return self._instead(old, phi, number) if old.root.name == phi.name else old
+
+        if isinstance(stmt, TileOp):
+            return (walk.with_buffers(stmt, buffer),)
+        loaded = replace(stmt.var, name=self.ctx.unique(stmt.var.name))
+        return walk.with_buffers(replace(stmt, var=loaded), buffer), Assign(stmt.var, loaded, stmt.span)
+
+    def _instead(self, old: Buffer, phi: Buffer, number: int) -> Buffer:
+        alternative = list(self.ctx.alternatives.values())[number]
+        if old.base is None:
+            return alternative
+        key = old.name, number
+        if key not in self.replaced:
+            base = self._instead(old.base, phi, number)
+            extents = _pairs(phi, alternative)
+            shape = tuple(extents.get(e, e) for e in old.shape)
+            # layouts that are equal as functions may have different representations
+            layout = base.layout if old.layout == old.base.layout else old.layout
+            if isinstance(layout, Strided):
+                layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))
+            name = self.ctx.unique(f"{alternative.root.name}.view")
+            self.replaced[key] = replace(old, name=name, shape=shape, layout=layout, align=base.align, base=base)
+            self.views.append(BufferView(self.replaced[key], old.span))
+        return self.replaced[key]
+
+
+def _pairs(phi: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
+    pairs: dict[int | Var, int | Var] = dict(zip(phi.shape, alternative.shape, strict=True))
+    if isinstance(phi.layout, Strided) and isinstance(alternative.layout, Strided):
+        pairs |= dict(zip(phi.layout.strides, alternative.layout.strides, strict=True))
+    return {old: new for old, new in pairs.items() if isinstance(old, Var)}

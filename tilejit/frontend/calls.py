@@ -14,10 +14,10 @@ from .arguments import bind
 from .context import Context
 from .for_loops import static_range
 from .foreign import not_callable
-from .inline import closure_of, inline
 from .intrinsics import HANDLERS
 from .language import Intrinsic
 from .methods import METHODS
+from .names import closure_of, inline
 from .python_calls import BUILTINS, python_call, runs_in_python
 from .reductions import reduced
 from .tileops import call_operation

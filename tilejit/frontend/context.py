@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType, bool_, int64
@@ -15,7 +15,7 @@ from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir import walk
 from ..ir.arithmetic import build, facts
 from ..ir.clusters import Cluster
-from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Open, Stmt, TileOp, Var
+from ..ir.nodes import Alloc, Break, Buffer, BufferView, Const, Continue, Declare, Expr, Let, Open, Stmt, TileOp, Var
 from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
 from ..layout.grid import Projection
@@ -23,14 +23,14 @@ from ..scopes import THREAD
 from ..source import Span
 from ..target import Target
 from ..wording import shown
-from .buffer_choices import BufferChoice
-from .carried import Carried
-from .drafts import Draft, Late, Nest
-from .empties import is_idle
-from .enclosures import Enclosure
-from .kinds import Heads
+from .buffers import is_idle
+from .flow import Carried, Draft, Enclosure, Exit, Late, Nest
 from .source import KernelSource, local_names
-from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
+from .values import Binding, Constant, Memory, Scalar, Value, as_python, is_number, unsuitable, weak_type
+
+if TYPE_CHECKING:
+    from .buffer_choices import BufferChoice
+    from .kinds import Heads
 
 #: true in the elected lane of each warp; defined at the kernel's entry if `Context.elects`
 ELECTED = Var("warp.elected", bool_)
@@ -93,9 +93,6 @@ class Tentative:
 
     kept: bool = False
 
-    def keep(self) -> None:
-        self.kept = True
-
 
 @dataclass(slots=True)
 class Located:
@@ -108,13 +105,13 @@ class Located:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, TilejitError) and error.span is None:
-            error.span = self.ctx.span(self.node)
+        if isinstance(error, TilejitError):
+            self.ctx.locate(error, self.node)
 
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager of `into` and `nested`; a class is faster than a generator. deeper: the increment of `depth`."""
+    """Context manager that emits into `block`; a class is faster than a generator. deeper: the increment of `depth`."""
 
     ctx: Context
     block: Draft
@@ -168,7 +165,7 @@ class Context:
     block: Draft = field(default_factory=list)
     #: the number of run-time branches and loops around the current position
     depth: int = 0
-    #: the constructs around the current position that can be left early, innermost last (see `exits`)
+    #: the constructs around the current position that can be left early, innermost last (see `joins`)
     enclosures: list[Enclosure] = field(default_factory=list)
     calls: list[ast.FunctionDef] = field(default_factory=list)
     #: the variable that new memory is named after
@@ -185,11 +182,11 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: buffer name -> a buffer that a phi may be; phis hold its index in this dict (see `places`)
+    #: buffer name -> a buffer that a phi may be; phis hold its index in this dict (see `buffer_choices`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
-    #: the layouts chosen for open tiles whose layout the kernel reads, by buffer name (see `fixing`)
+    #: the layouts chosen for open tiles whose layout the kernel reads, by buffer name (see `buffers`)
     fixed: dict[str, Projection] = field(default_factory=dict)
 
     #: the kinds of loop-carried names, by the path to the loop (see `loops`)
@@ -219,16 +216,8 @@ class Context:
         try:
             return self.expressions[type(node)](self, node)
         except TilejitError as error:
-            self._locate(error, node)
+            self.locate(error, node)
             raise
-
-    def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
-        """Like `evaluate`; memory that the expression allocates is named after the variable `name`."""
-        outer, self.hint = self.hint, name
-        try:
-            return self.evaluate(node)
-        finally:
-            self.hint = outer
 
     def execute(self, body: list[ast.stmt]) -> bool:
         """Translate statements; return True if control reaches their end."""
@@ -237,14 +226,19 @@ class Context:
                 if not self.statements[type(node)](self, node):
                     return False
             except TilejitError as error:
-                self._locate(error, node)
+                self.locate(error, node)
                 raise
         return True
 
     def refuse(self, node: ast.AST) -> NoReturn:
-        raise self.syntax_error(node, *unsupported(node))
+        """Raise KernelSyntaxError for syntax that kernels don't support."""
+        name = type(node).__name__
+        other = f"this syntax ({name})", "use the Python that kernels support: see the README"
+        what, instead = _INSTEAD.get(name, other)
+        raise self.syntax_error(node, f"{what} can't be used in a kernel", instead)
 
-    def _locate(self, error: TilejitError, node: ast.AST) -> None:
+    def locate(self, error: TilejitError, node: ast.AST) -> None:
+        """Give an error without a location that of a node."""
         if error.span is None:
             error.span = self.span(node)
 
@@ -261,6 +255,26 @@ class Context:
         """Return a context manager that emits into a new block, which will be executed conditionally."""
         return EmitInto(self, [], deeper=1)
 
+    @contextmanager
+    def inside(self, enclosure: Enclosure) -> Iterator[Draft]:
+        """Translate the contents of an enclosure into a new block, which is conditional in a run-time loop."""
+        self.enclosures.append(enclosure)
+        try:
+            with EmitInto(self, [], deeper=int(enclosure.is_loop)) as block:
+                yield block
+        finally:
+            self.enclosures.pop()
+
+    def leave(self, enclosure: Enclosure, span: Span, jump: type[Break | Continue] | None = Break) -> None:
+        """Record an exit from an enclosure at the current position, with a placeholder for its statements."""
+        between = tuple(self.enclosures[self.enclosures.index(enclosure) + 1 :])
+        for inner in between:
+            if enclosure not in inner.passing:
+                self.journal.put(inner.passing, enclosure, Late())
+        late = Late()
+        self.emit(late)
+        self.journal.append(enclosure.exits, Exit(jump, dict(self.frame.env), late, self.depth, between, span))
+
     def allocate(self, statement: Alloc | BufferView) -> None:
         """Emit a buffer or a view at the kernel's entry, unless it has no elements."""
         if not is_idle(statement):
@@ -275,10 +289,10 @@ class Context:
     @contextmanager
     def trial(self) -> Iterator[Tentative]:
         """Translate speculatively into a new block; unless the trial is kept, discard it and undo journaled changes."""
-        reading, changes, block = Tentative(), len(self.journal.undo), Draft()
+        trial, changes, block = Tentative(), len(self.journal.undo), Draft()
         with self.into(block):
-            yield reading
-        if reading.kept:
+            yield trial
+        if trial.kept:
             self.block.extend(block)
         else:
             self.journal.back(changes)
@@ -350,7 +364,7 @@ class Context:
         if isinstance(value, Scalar):
             return value.expr
         if isinstance(value, Constant) and is_number(value):
-            return self.literal(value.value, dtype or default_type(value.value), node)
+            return self.literal(value.value, dtype or weak_type(value), node)
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
@@ -359,7 +373,7 @@ class Context:
         try:
             return fitting(number, dtype)
         except KernelTypeError as error:
-            self._locate(error, node)
+            self.locate(error, node)
             raise
 
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
@@ -437,10 +451,3 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "Match": ("match", "write if and elif"),
     "TypeAlias": ("a type alias", "define it at the top of the module"),
 }
-
-
-def unsupported(node: ast.AST) -> tuple[str, str]:
-    """Return the message and the hint for syntax that kernels don't support."""
-    name = type(node).__name__
-    what, instead = _INSTEAD.get(name, (f"this syntax ({name})", "use the Python that kernels support: see the README"))
-    return f"{what} can't be used in a kernel", instead

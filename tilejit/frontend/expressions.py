@@ -8,10 +8,10 @@ from typing import Any
 
 from ..ir.arithmetic import build
 from .attributes import attribute
-from .branches import choose, chosen
 from .calls import call
 from .context import Context
-from .drafts import Draft
+from .flow import Draft
+from .joins import chosen
 from .names import captured, lookup
 from .operators import binary, comparison, unary
 from .regions import loaded
@@ -83,9 +83,11 @@ def _conditional(ctx: Context, node: ast.IfExp) -> Value:
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if isinstance(cond, bool):
         return ctx.evaluate(node.body if cond else node.orelse)
-    return choose(
-        ctx, node, cond, lambda: ctx.evaluate(node.body), lambda: ctx.evaluate(node.orelse), ctx.hint or "chosen"
-    )
+    with ctx.nested() as yes:
+        then = ctx.evaluate(node.body)
+    with ctx.nested() as no:
+        orelse = ctx.evaluate(node.orelse)
+    return chosen(ctx, node, cond, (yes, then), (no, orelse), ctx.hint or "chosen")
 
 
 def _joined(ctx: Context, node: ast.JoinedStr) -> Value:

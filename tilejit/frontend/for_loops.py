@@ -6,21 +6,19 @@ import ast
 from collections.abc import Callable, Sequence
 from math import gcd
 
-from ..dtypes import DType, int32, promote, signed
+from ..dtypes import DType, int32, int64, promote, signed, uint64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
 from .barriers import ring_loop_hint
 from .context import Context, Located
-from .enclosures import Construct, Enclosure
-from .exits import run_block
+from .flow import Construct, Enclosure
+from .joins import run_block
 from .loops import run_loop
-from .mixed_signs import signed_stop
-from .singles import as_scalar
+from .scalars import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-_ITERABLE = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
 #: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
 _MAX_ITERATIONS = 16_384
@@ -37,13 +35,9 @@ def for_loop(ctx: Context, node: ast.For) -> bool:
         return _range_loop(ctx, node, _range(ctx, node.iter))
     value = ctx.evaluate(node.iter)
     if not isinstance(value, Items):
-        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
-    count = len(value.items)
-    if count > _MAX_UNROLLED:
-        raise ctx.type_error(
-            node.iter, f"a loop over a tuple unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
-            "loop over range(...)",
-        )
+        message = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
+        raise ctx.syntax_error(node.iter, message, how_to_loop(ctx, node.iter, value))
+    _check_count(ctx, node.iter, "a loop over a tuple", len(value.items))
     return _static_loop(ctx, node, value.items)
 
 
@@ -76,7 +70,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
         integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
         if not integral and not (isinstance(value, Scalar) and value.dtype.is_integer):
             raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
-    values[1] = signed_stop(ctx, node, values)
+    values[1] = _signed_stop(ctx, node, values)
     typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
     with Located(ctx, node):
         dtype = promote(*typed) if typed else int32
@@ -87,6 +81,23 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
     if (low is None or low <= 0) and (high is None or high >= 0):
         _need_step(ctx, node, step)
     return start, stop, step
+
+
+def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
+    """Return the stop of a range; a uint64 becomes an int64 if the start or the step is signed and neither is uint64.
+
+    Checked builds assert that it fits; unchecked builds clamp it.
+    """
+    start, stop, step = values
+    others = [v.dtype for v in (start, step) if isinstance(v, Scalar) and not v.weak]
+    if not isinstance(stop, Scalar) or stop.weak or stop.dtype != uint64:
+        return stop
+    if uint64 in others or "int" not in [dtype.kind for dtype in others]:
+        return stop
+    most = build.const(2**63 - 1, uint64)
+    message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
+    return Scalar(build.cast(build.minimum(stop.expr, most), int64))
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
@@ -108,7 +119,8 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     if not isinstance(node.target, ast.Name):
         raise ctx.syntax_error(node.target, "the variable of a range loop must be a name", "write for i in range(...)")
     span, name = ctx.span(node), node.target.id
-    start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in zip(_ENDS, limits, strict=True))
+    ends = zip(("start", "stop", "step"), limits, strict=True)
+    start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in ends)
     constants = [int(e.value) for e in limits if isinstance(e, Const)]
     if len(constants) == len(limits) and not range(*constants):
         return True
@@ -126,9 +138,6 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     unset = Unset(name, problem, "copy it to another name inside the loop")
     ctx.bind(name, Binding(unset, before.span if before else span))
     return reached
-
-
-_ENDS = ("start", "stop", "step")
 
 
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
@@ -167,13 +176,14 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
     limits = [ctx.integer(v, node, "an argument of tj.static_range", hint) for v in values]
     if limits[2] == 0:
         raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
-    count = -((limits[0] - limits[1]) // limits[2])
-    if count > _MAX_UNROLLED:
-        raise ctx.type_error(
-            node, f"tj.static_range unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
-            "loop over range(...)",
-        )
+    _check_count(ctx, node, "tj.static_range", -((limits[0] - limits[1]) // limits[2]))
     return Items(tuple([Constant(i) for i in range(*limits)]))
+
+
+def _check_count(ctx: Context, node: ast.AST, what: str, count: int) -> None:
+    if count > _MAX_UNROLLED:
+        message = f"{what} unrolls {count} iterations; the limit is {_MAX_UNROLLED}"
+        raise ctx.type_error(node, message, "loop over range(...)")
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:

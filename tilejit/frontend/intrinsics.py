@@ -21,9 +21,8 @@ from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
 from .context import ELECTED, Context
-from .enclosures import Construct
-from .scalars import condition
-from .singles import as_scalar
+from .flow import Construct
+from .scalars import as_scalar, condition
 from .values import Constant, Memory, Scalar, Value, describe
 from .words import ScopeNamespace
 

@@ -1,116 +1,158 @@
-"""Control-flow joins: the kind of a name that may have different values on the paths that join."""
+"""Constructs whose paths join: branches, and constructs that can be left early by `break`, `continue` and `return`.
+
+Each path ends with moves into slots (see `slots`). An exit is a placeholder until the whole enclosure has been
+translated and all its exits are known. Then its statements are filled in: the moves, a flag for the loops in between,
+and the `Break` itself.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import ast
+from collections.abc import Callable, Mapping, Sequence
 
-from ..dtypes import DType, promote
+from ..dtypes import bool_
 from ..ir.arithmetic import build
-from ..ir.nodes import Var
-from .carried import loop_type
+from ..ir.nodes import FALSE, TRUE, Assign, Break, Declare, Expr, If, Loop, Stmt, Var
+from ..source import Span
 from .context import Context
-from .kinds import ItemsKind, Kind, Same, ScalarKind
-from .memory_joins import conflict, merge_memory
-from .singles import is_single
-from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope, weak_type
+from .flow import Construct, Draft, Enclosure, Nest
+from .kinds import Kind, Same, ScalarKind, exit_kinds, merge, settled
+from .scalars import as_scalar
+from .slots import NameSlot, join, make_slot
+from .values import Binding, Conflict, Scalar, Unset, Value
 
 
-def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """Return the kind of a name where paths join; `Same(Unset)` if it has no value on a path or the values conflict."""
-    first = bindings[0]
-    for binding in bindings:
-        if isinstance(binding.value, Unset):
-            return Same(binding.value)
-    for binding in bindings[1:]:
-        if binding.value != first.value:
-            break
+def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span) -> bool:
+    """Translate both sides of a run-time branch; return True if control reaches the end of either side."""
+    before = dict(ctx.frame.env)
+    with ctx.nested() as yes:
+        reaches_yes = then()
+    after_yes = ctx.frame.env
+    ctx.rebind(before)
+    with ctx.nested() as no:
+        reaches_no = orelse()
+    if reaches_yes and reaches_no:
+        ctx.rebind(_joined(ctx, (yes, after_yes, span), (no, ctx.frame.env, span)))
+    elif reaches_yes:
+        ctx.rebind(after_yes)
+        cond, yes, no = build.op("logical_not", cond), no, yes
+    if reaches_yes == reaches_no:
+        _emit_if(ctx, cond, yes, no, span)
     else:
-        return Same(first.value)
-    bindings = _numbers(bindings)
-    values = [b.value for b in bindings]
-    if all(isinstance(v, Scalar) or is_number(v) for v in values):
-        return _merge_scalars(ctx, name, bindings)
-    if all(isinstance(v, Items) for v in values):
-        lengths = {len(v.items) for v in values if isinstance(v, Items)}
-        if len(lengths) == 1:
-            return _merge_items(ctx, name, bindings, lengths.pop())
-    if all(isinstance(v, Memory) for v in values):
-        return merge_memory(ctx, name, bindings)
-    other = next(b for b in bindings if b.value != first.value)
-    sides = (first, describe(first.value)), (other, describe(other.value))
-    tile = next((v for v in values if isinstance(v, Memory) and v.is_local and v.is_value), None)
-    number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
-    if tile is not None and number is not None:
-        full = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {_written(number)}, tj.{tile.dtype})"
-        return conflict(name, *sides, f"begin with a tile: {name} = {full}" if name.isidentifier() else f"write {full}")
-    return conflict(name, *sides)
+        # the code after the branch follows the side that reaches it
+        ctx.emit(Nest((yes,), lambda ends: If(cond, ends, (), span)))
+        ctx.block.extend(no)
+    return reaches_yes or reaches_no
 
 
-def _written(number: float) -> str:
-    name = repr(abs(number))
-    return repr(number) if math.isfinite(number) else repr(number).replace(name, f"tj.{name}")
+def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> None:
+    if yes or no:
+        ctx.emit(Nest((yes, no), lambda then, orelse: If(cond, then, orelse, span)))
 
 
-def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
-    """Return the bindings, with read-only rank-0 tiles replaced by scalars if any binding is a scalar or a number."""
-    if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
-        return bindings
-    return [
-        Binding(Scalar(Var("", b.value.dtype, data=True)), b.span)
-        if isinstance(b.value, Memory) and is_single(b.value) and not b.value.writable else b
-        for b in bindings
-    ]
+def _joined(
+    ctx: Context, yes: tuple[Draft, dict[str, Binding], Span], no: tuple[Draft, dict[str, Binding], Span]
+) -> dict[str, Binding]:
+    """Return the bindings after a branch. yes, no: the block, the final bindings and the location of each side."""
+    (_, a, span), (_, b, _) = yes, no
+    env, slots = {**a, **b}, dict[str, NameSlot]()
+    for name in [name for name in env if a.get(name) is not b.get(name)]:
+        given = [side[name] for side in (a, b) if name in side]
+        if len(given) == 2:
+            slots[name] = make_slot(ctx, name, settled(merge(ctx, name, given)), span)
+            env[name] = Binding(slots[name].value, given[0].span)
+        else:
+            problem = f"has a value on one path only: line {given[0].span.line} assigns it inside a branch"
+            env[name] = Binding(Unset(name, problem, "assign it before the branch, or on both sides"), span)
+    join(ctx, slots, (yes, no))
+    return env
 
 
-def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    typed = [b for b in bindings if isinstance(b.value, Scalar) and not b.value.weak]
-    literals = [b for b in bindings if b not in typed]
-    if not typed:
-        dtype = promote(*[weak_type(b.value) for b in bindings])
-        typed_once = any(isinstance(b.value, Scalar) for b in bindings)
-        for literal in literals:
-            ctx.takes_type(literal.value, dtype, matters=typed_once and not can_take(literal.value, dtype))
-        return ScalarKind(dtype, weak=True)
-    first = typed[0]
-    dtype = weak_type(first.value)
-    for other in typed[1:]:
-        if weak_type(other.value) != dtype:
-            # the loop will convert values that are assigned to the name to a common type, which isn't final yet
-            common = loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
-            if common is not None:
-                dtype = common
-                continue
-            return conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
-    for literal in literals:
-        ctx.takes_type(literal.value, dtype)
-        if not can_take(literal.value, dtype):
-            return conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
-    return ScalarKind.holding(dtype, [b.value for b in bindings])
+def chosen(
+    ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
+) -> Value:
+    """Return the value of one of two expressions, chosen by `cond`; raise KernelTypeError if the values conflict.
 
-
-def can_take(value: Value, dtype: DType) -> bool:
-    """True if a literal can take the type `dtype`.
-
-    A bool takes only bool_, and a float only float types. An integer takes float types, and also integer types
-    unless its value is known not to fit.
+    then, orelse: the statements of an expression, which run only if it is chosen, and its value.
     """
-    default = weak_type(value)
-    if default.kind == "bool" or dtype.kind == "bool":
-        return default.kind == dtype.kind
-    if default.is_float:
-        return dtype.is_float
-    if isinstance(value, Constant) and dtype.is_integer:
-        return bool(build.const(value.value, dtype).value == value.value)
+    span = ctx.span(node)
+    (yes, a), (no, b) = then, orelse
+    sides = Binding(a, span), Binding(b, span)
+    kind = settled(merge(ctx, "the value", sides))
+    if isinstance(kind, Same) and isinstance(kind.value, Conflict):
+        raise ctx.type_error(node, f"{kind.value.name} {kind.value.difference}", kind.value.remedy)
+    if isinstance(kind, ScalarKind) and not yes and not no:
+        scalars = [build.cast(ctx.scalar(as_scalar(ctx, node, v), node, kind.dtype), kind.dtype) for v in (a, b)]
+        return Scalar(build.op("where", cond, *scalars))
+    slot = make_slot(ctx, name, kind, span)
+    join(ctx, {name: slot}, [(block, {name: side}, span) for block, side in zip((yes, no), sides, strict=True)])
+    _emit_if(ctx, cond, yes, no, span)
+    return slot.value
+
+
+def close(
+    ctx: Context, enclosure: Enclosure, block: Draft, make: Callable[[tuple[Stmt, ...]], Stmt], names: Sequence[str],
+    before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, NameSlot] | None = None,
+) -> None:
+    """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
+
+    names: the names that it assigns. before: the bindings at its head. kinds: from `exit_kinds`.
+    kept: the slots of loop-carried names.
+    """
+    span = enclosure.span
+    slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, span) for name, kind in kinds.items()}
+    enclosure.is_loop = True
+    needs_flag = any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
+    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if needs_flag else None
+    join(ctx, slots, [(exit_.late.block, exit_.env, exit_.span) for exit_ in enclosure.exits])
+    for exit_ in enclosure.exits:
+        loops, ends = [e for e in exit_.between if e.is_loop], exit_.late.block
+        if loops and flag is not None:
+            ends.append(Assign(flag, TRUE, exit_.span))
+        if exit_.jump is not None:
+            ends.append(Break(exit_.span) if loops else exit_.jump(exit_.span))
+        for loop in loops:
+            onward = loop.passing[enclosure].block
+            if not onward and flag is not None:
+                onward.append(If(flag, (Break(loop.span),), (), loop.span))
+    if flag is not None:
+        ctx.emit(Declare(flag, FALSE, span))
+    ctx.emit(Nest((block,), make))
+    for late in enclosure.passing.values():
+        ctx.emit(late)
+    env = dict(before)
+    for name in names:
+        if name in slots:
+            env[name] = Binding(slots[name].typed, before[name].span if name in before else span)
+        elif name not in before:
+            problem = f"may have no value here: only the loop on line {span.line} assigns it"
+            env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
+    ctx.rebind(env)
+
+
+def run_block(
+    ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
+    body: Callable[[], bool],
+) -> bool:
+    """Translate a block that runs once: to straight-line code, or to a loop if it may be left early at run time.
+
+    step: see `Enclosure`. names: the names that it assigns. body: translates it; returns True if its end is reached.
+    returns: True if control can reach the statement after the block.
+    """
+    span = ctx.span(node)
+    before = dict(ctx.frame.env)
+    enclosure = Enclosure(construct, step, span, ctx.depth)
+    with ctx.inside(enclosure) as block:
+        reached = body()
+        if reached and enclosure.exits:
+            ctx.leave(enclosure, span)
+    if enclosure.is_straight:
+        if enclosure.exits:
+            # the only exit leads to the code that follows anyway
+            last = block.pop()
+            assert last is enclosure.exits[0].late
+        ctx.block.extend(block)
+        return reached or bool(enclosure.exits)
+    kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
+    close(ctx, enclosure, block, lambda statements: Loop(statements, span), names, before, kinds)
     return True
-
-
-def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: int) -> Kind:
-    kinds: list[Kind] = []
-    for k in range(length):
-        column = [Binding(b.value.items[k], b.span) for b in bindings if isinstance(b.value, Items)]
-        kind = merge(ctx, f"{name}[{k}]", column)
-        if isinstance(kind, Same) and isinstance(kind.value, Unset):
-            return kind
-        kinds.append(kind)
-    return ItemsKind(tuple(kinds))

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 
-from ..dataclass import replace
+from ..dataclass import dataclass, replace
+from ..dtypes import int64
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import collectives
+from ..ir.analyses.liveness import interference, is_move, touches
 from ..ir.clusters import Cluster
-from ..ir.nodes import Alloc, Atomic, Instruction, Kernel, Region, Stmt, TileOp, Var
-from ..ir.params import Param, PointerParam
-from ..ir.types import Signature
+from ..ir.nodes import Alloc, Atomic, Buffer, BufferView, Instruction, Kernel, Region, Stmt, Strided, TileOp, Var
+from ..ir.params import ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..ir.walk import Block
 from ..isa.warp import ELECT
+from ..layout import TileLayout
+from ..layout.axes import m
+from ..layout.iters import Iter
 from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
-from . import buffer_choices
 from .barriers import check_steps
-from .coalescing import coalesced
+from .buffer_choices import check, selected
+from .buffers import with_fixed
 from .context import ELECTED, Context, Frame
-from .drafts import sealed
 from .expressions import EXPRESSIONS
-from .fixing import with_fixed
-from .ir_params import kernel_params
-from .selections import selected
-from .source import KernelSource
+from .flow import sealed
+from .source import KernelSource, parameter_nodes
 from .statements import STATEMENTS
+from .values import Binding, Memory, Scalar, Value, from_python
+
+_LARGEST_EXTENT = 2**40
 
 
 def build(
@@ -43,21 +49,20 @@ def build(
         raise ResourceError(f"a CTA can't have {threads} threads", span=span, hint=f"use 1 to {MAX_THREADS} threads")
     if cluster is not None:
         _check_cluster(cluster, nonportable_cluster, span)
-    entry = kernel_params(source, signature)
-    frame = Frame(source, source.node, env=dict(entry.env))
-    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers, cluster, debug)
-    defined = [param.defines for param in entry.params]
-    for name in (*entry.env, *[each.name for each in defined if each is not None]):
+    params, env = _kernel_params(source, signature)
+    ctx = Context(
+        EXPRESSIONS, STATEMENTS, target, threads, Frame(source, source.node, env=env), cooperative, max_registers,
+        cluster, debug,
+    )
+    for name in (*env, *[param.defines.name for param in params if param.defines is not None]):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     entry_code = (Instruction(ELECT.name, (), (), span, ELECTED),) if ctx.elects else ()
     body = _without_unread(with_fixed((*ctx.allocations, *entry_code, *sealed(ctx.block)), ctx.fixed))
-    kernel = Kernel(
-        source.name, entry.params, threads, target.name, body, max_registers, cluster, debug, span, cooperative
-    )
-    buffer_choices.check(kernel, ctx.buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values()))
-    body = coalesced(selected(ctx, body), ctx.allocated_in)
-    kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
+    kernel = Kernel(source.name, params, threads, target.name, body, max_registers, cluster, debug, span, cooperative)
+    check(ctx, kernel)
+    body = _coalesced(selected(ctx, body), ctx.allocated_in)
+    kernel = replace(kernel, body=body, params=_with_writes(params, body))
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
@@ -67,6 +72,75 @@ def build(
     collectives.check(kernel)
     check_steps(kernel)
     return kernel
+
+
+def _kernel_params(source: KernelSource, signature: Signature) -> tuple[tuple[Param, ...], dict[str, Binding]]:
+    """Return the IR parameters for a signature, in order, and the bindings of the kernel's Python parameters."""
+    nodes = {arg.arg: arg for arg in parameter_nodes(source.node)}
+    params: list[Param] = []
+    env: dict[str, Binding] = {}
+    for name, argument in signature.arguments:
+        span = source.span(nodes[name])
+        value: Value
+        if isinstance(argument, ArrayType):
+            buffer = _buffer(name, argument)
+            params.extend(_array_params(name, argument, buffer))
+            value = Memory.whole(buffer)
+        elif isinstance(argument, ScalarType):
+            var = Var(name, argument.dtype, data=argument.dtype is int64)
+            params.append(ScalarParam(name, var))
+            value = Scalar(var)
+        else:
+            assert isinstance(argument, ConstexprType)
+            try:
+                value = from_python(argument.value)
+            except KernelTypeError as error:
+                error.span = span
+                raise
+        env[name] = Binding(value, span)
+    return tuple(params), env
+
+
+def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
+    """Return the kernel adapted to a signature that differs from its own only in which arrays overlap."""
+    types = dict(signature.arguments)
+    params = tuple([
+        replace(p, noalias=not p.noalias) if isinstance(p, PointerParam) and p.noalias != _is_apart(types[p.of]) else p
+        for p in kernel.params
+    ])
+    return kernel if params == kernel.params else replace(kernel, params=params)
+
+
+def _is_apart(argument: ArgumentType) -> bool:
+    return isinstance(argument, ArrayType) and not argument.overlaps
+
+
+def _buffer(name: str, array: ArrayType) -> Buffer:
+    itemsize = array.dtype.bytes
+    shape: tuple[int | Var, ...] = array.shape or tuple(
+        Var(
+            f"{name}.shape.{d}", int64,
+            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, _LARGEST_EXTENT),
+        )
+        for d in range(array.rank)
+    )
+    if array.shape is not None and array.strides is not None and all(e > 0 for e in array.shape):
+        iters = (Iter(e, s, m) for e, s in zip(array.shape, array.strides, strict=True))
+        return Buffer(name, "global", array.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), array.align)
+    strides: tuple[int | Var, ...] = array.strides or tuple(
+        1 if d == array.unit_dim else Var(f"{name}.stride.{d}", int64, max(1, array.align // itemsize))
+        for d in range(array.rank)
+    )
+    return Buffer(name, "global", array.dtype, shape, Strided(strides, array.align, array.extent_align), array.align)
+
+
+def _array_params(name: str, array: ArrayType, buffer: Buffer) -> list[Param]:
+    strides = buffer.layout.strides if isinstance(buffer.layout, Strided) else ()
+    return [
+        PointerParam(name, buffer, noalias=_is_apart(array)),
+        *[ExtentParam(name, extent, axis) for axis, extent in enumerate(buffer.shape) if isinstance(extent, Var)],
+        *[StrideParam(name, stride, axis) for axis, stride in enumerate(strides) if isinstance(stride, Var)],
+    ]
 
 
 def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span) -> None:
@@ -130,3 +204,100 @@ def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
     writing = [stmt for stmt in walk.statements(body) if type(stmt) in _WRITING]
     written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
     return tuple([replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params])
+
+
+def _coalesced(body: Block, kept: Collection[str]) -> Block:
+    """Return the statements with tiles that share a buffer, without the moves between them.
+
+    Tiles can share a buffer if a move connects them and their lifetimes don't overlap. Every expression creates a tile,
+    so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: the names of buffers not to merge.
+    """
+    moves = _moves(body, kept)
+    if not moves:
+        return body
+    names = dict.fromkeys(buffer.name for move in moves for buffer in _ends(move))
+    numbers = {name: number for number, name in enumerate(names)}
+    touched = touches(body, numbers)
+    needs = interference(body, numbers, touched)
+    unread = {id(move) for move in needs.unread}
+    if unread:
+        needs = interference(body, numbers, {key: what for key, what in touched.items() if key not in unread})
+    classes = _Classes(numbers, needs.apart)
+    for move in moves:
+        if id(move) not in unread:
+            classes.join(*_ends(move))
+    return _shared(body, classes, unread)
+
+
+def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
+    """Return the moves between tiles of one layout that may share a buffer, the innermost first."""
+    moves: list[TileOp] = []
+    for _, move in sorted(_moves_by_depth(body), key=lambda each: -each[0]):
+        dst, src = _ends(move)
+        if (dst.layout, dst.slots) == (src.layout, src.slots) and dst.name not in kept and src.name not in kept:
+            moves.append(move)
+    return moves
+
+
+def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
+    return move.tiles["dst"].buffer, move.tiles["src"].buffer
+
+
+def _moves_by_depth(block: Block, depth: int = 0) -> Iterator[tuple[int, TileOp]]:
+    for stmt in block:
+        if isinstance(stmt, TileOp) and is_move(stmt):
+            yield depth, stmt
+        elif type(stmt) in walk.COMPOUND_KINDS:
+            for inner in walk.blocks(stmt):
+                yield from _moves_by_depth(inner, depth + 1)
+
+
+@dataclass(slots=True)
+class _Classes:
+    """Disjoint sets of tiles, which are numbered; the tiles of a set share a buffer."""
+
+    numbers: dict[str, int]
+    #: as in `Interference`; the mask of a set is at the index of its least tile
+    apart: list[int]
+    members: list[int]
+    least: list[int]
+
+    def __init__(self, numbers: dict[str, int], apart: list[int]) -> None:
+        self.numbers, self.apart = numbers, list(apart)
+        self.members = [1 << n for n in range(len(apart))]
+        self.least = list(range(len(apart)))
+
+    def join(self, first: Buffer, second: Buffer) -> None:
+        a, b = sorted(self.least[self.numbers[buffer.name]] for buffer in (first, second))
+        if a == b or self.apart[a] & self.members[b] or self.apart[b] & self.members[a]:
+            return
+        self.apart[a] |= self.apart[b]
+        self.members[a] |= self.members[b]
+        self.least = [a if n == b else n for n in self.least]
+
+    def of(self, buffer: Buffer) -> int | None:
+        number = self.numbers.get(buffer.name)
+        return None if number is None else self.least[number]
+
+
+def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
+    """Return the statements with one buffer per set, without moves within a set and moves whose `id` is in `unread`."""
+    first: dict[int, Buffer] = {}
+    others: dict[str, Buffer] = {}
+    dropped: dict[int, tuple[Stmt, ...]] = {}
+    for at, alloc in walk.numbered(body, Alloc):
+        number = classes.of(alloc.buffer)
+        shared = alloc.buffer if number is None else first.setdefault(number, alloc.buffer)
+        if shared is not alloc.buffer:
+            others[alloc.buffer.name] = shared
+            dropped[at] = ()
+    for view in walk.each(body, BufferView):
+        base = view.buffer.base
+        if base is not None and base.name in others:
+            others[view.buffer.name] = replace(view.buffer, base=others[base.name])
+    for at, op in walk.numbered(body, TileOp):
+        if is_move(op):
+            dst, src = [others.get(buffer.name, buffer) for buffer in _ends(op)]
+            if id(op) in unread or dst.name == src.name:
+                dropped[at] = ()
+    return walk.rebuffered(body, others, dropped)

@@ -17,11 +17,10 @@ from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import counted, shown
 from .arguments import Arguments, optional
 from .buffer_choices import REMEDY
+from .buffers import is_empty
 from .context import Context, Located
-from .empties import is_empty
-from .enclosures import Construct
-from .scalars import held
-from .singles import as_scalar
+from .flow import Construct
+from .scalars import as_scalar, held
 from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scope
 
 #: the hint for a write to the result of an expression

@@ -12,8 +12,7 @@ from ..scopes import THREAD
 from .arguments import bind, optional
 from .barriers import ring_number_hint
 from .context import Context
-from .scalars import truth
-from .singles import as_scalar
+from .scalars import as_scalar, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scope
 
 #: characters that a C string in UTF-8 can't contain

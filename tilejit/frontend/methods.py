@@ -18,8 +18,8 @@ from ..wording import counted, shown
 from . import barriers, regions, tiles
 from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
+from .buffers import fixed_layout
 from .context import Context, Located
-from .fixing import fixed_layout
 from .scalars import convert
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 

@@ -1,4 +1,7 @@
-"""Lookup of names in the functions that are being translated, and among the values that they capture."""
+"""Names and functions: lookup in the functions that are being translated and among the values that they capture.
+
+Calls of `@tj.function`s and of nested functions are translated where they are called.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,24 @@ from typing import Any
 
 import numpy as np
 
+from ..dataclass import replace
 from ..dtypes import DType
 from ..layout import TileLayout
 from ..wording import array, guessed, is_array, with_article
+from .arguments import bind
 from .context import Context, Frame
+from .flow import Construct
 from .foreign import hint_for_name
+from .joins import run_block
 from .language import Function, LanguageName
-from .sizes import check_elements
-from .values import Constant, Items, Unset, Value, from_python
+from .source import parameter_nodes
+from .values import Binding, Closure, Constant, Items, Unset, Value, check_elements, from_python
+
+#: the name of a function's result; not a valid Python name
+RESULT = "<result>"
 
 #: types whose values are all usable; testing for them first is faster than testing for arrays and containers
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
-
-#: types whose values have a size limit
-_SIZED = (int, str)
 
 #: immutable containers; a change to any other container would go unnoticed between launches
 _FIXED = (tuple, frozenset, range, bytes, str, type)
@@ -69,23 +76,24 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     kind = type(value)
     if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)
-    if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
+    if kind in (int, str) or isinstance(value, (type, np.dtype)):
         return from_python(value)
-    if type(value) is tuple:
+    if kind is tuple:
         check_elements(len(value))
         return Items(tuple([captured(ctx, node, part, name, f"{item}[{k}]") for k, part in enumerate(value)]))
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
+    called = f"{name or ast.unparse(node)}{item}"
     if is_array(value):
         raise ctx.type_error(
             node,
-            f"{_called(node, name, item)} is an array, {with_article(array(value))}; a kernel can't capture arrays",
+            f"{called} is an array, {with_article(array(value))}; a kernel can't capture arrays",
             "pass it as an argument",
         )
     if isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
         raise ctx.type_error(
             node,
-            f"{_called(node, name, item)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
+            f"{called} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
             "layouts and tuples of these",
             "capture its values under separate names, or as a tuple" if isinstance(value, dict)
             else "make it a tuple",
@@ -93,5 +101,79 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     return Constant(value)
 
 
-def _called(node: ast.AST, name: str, item: str) -> str:
-    return f"{name or ast.unparse(node)}{item}"
+def closure_of(ctx: Context, value: Value) -> Closure | None:
+    """Return a nested function or a `@tj.function` as a `Closure`, with its default values; None for other values."""
+    if not isinstance(value, Constant) or not isinstance(value.value, Function):
+        return value if isinstance(value, Closure) else None
+    source = value.value.source
+    values = {name: captured(ctx, source.node, value, name) for name, value in source.defaults.items()}
+    return Closure(source.node, source, None, values)
+
+
+def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
+    """Return a nested function as a `Closure`; its defaults are evaluated at the definition, as in Python."""
+    a = node.args
+    if a.vararg is not None or a.kwarg is not None:
+        raise ctx.syntax_error(node, "*args and **kwargs can't be used in a kernel", "name the parameters")
+    values = [*a.defaults, *a.kw_defaults]
+    optional = parameter_nodes(node)[-len(values) :] if values else ()
+    defaults = {arg.arg: ctx.evaluate(value) for arg, value in zip(optional, values, strict=True) if value is not None}
+    return Closure(node, ctx.frame.source, ctx.frame, defaults)
+
+
+def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
+    return run(ctx, node, closure, _arguments(ctx, node, closure))
+
+
+def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
+    """Inline a call of `closure` with its parameters bound by `env`; raise KernelTypeError for recursion."""
+    if closure.node in ctx.calls:
+        raise ctx.type_error(
+            node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",
+            "write a loop",
+        )
+    frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame)
+    frame.env.update(env)
+    outer = ctx.frame
+    ctx.frame = frame
+    ctx.calls.append(closure.node)
+    try:
+        with ctx.hinted(None):
+            run_block(ctx, frame.node, Construct.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
+            return _result(ctx, frame)
+    finally:
+        ctx.frame = outer
+        ctx.calls.pop()
+
+
+def _arguments(ctx: Context, node: ast.Call, closure: Closure) -> dict[str, Binding]:
+    a = closure.node.args
+    if a.vararg is not None or a.kwarg is not None:
+        raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")
+    names = tuple([arg.arg for arg in parameter_nodes(closure.node)])
+    arguments = bind(ctx, node, closure.node.name, names, 0)
+    env: dict[str, Binding] = {}
+    for name in names:
+        argument = arguments.get(name)
+        if argument is None and name not in closure.defaults:
+            raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
+        value = closure.defaults[name] if argument is None else ctx.evaluate(argument)
+        env[name] = Binding(value, ctx.span(node if argument is None else argument))
+    return env
+
+
+def _body(ctx: Context, frame: Frame) -> bool:
+    reached = ctx.execute(frame.node.body)
+    if reached:
+        ctx.bind(RESULT, Binding(Constant(None), ctx.span(frame.node)))
+    return reached
+
+
+def _result(ctx: Context, frame: Frame) -> Value:
+    if RESULT not in frame.env:
+        return Constant(None)
+    value = frame.env[RESULT].value
+    if isinstance(value, Unset):
+        named = replace(value, name=value.name.replace(RESULT, f"the result of {frame.node.name}"))
+        raise ctx.type_error(frame.node, named.reason, "return one kind of value, on every path")
+    return value

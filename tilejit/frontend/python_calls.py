@@ -21,8 +21,7 @@ from .context import Context
 from .for_loops import how_to_loop
 from .foreign import instead
 from .operators import binary, operation, tile_order
-from .scalars import fold, truth
-from .singles import as_scalar
+from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .words import LAYOUTS
 

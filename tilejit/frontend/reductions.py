@@ -29,9 +29,9 @@ from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
 from .context import Context
-from .drafts import sealed
-from .inline import closure_of, run
+from .flow import sealed
 from .methods import with_shape
+from .names import closure_of, run
 from .scalars import convert
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 

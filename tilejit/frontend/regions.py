@@ -27,10 +27,11 @@ from ..ir.nodes import (
 )
 from ..layout import R, S, TileLayout
 from ..wording import counted
-from . import barriers, index_types, singles
+from . import barriers, buffers
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
+from .scalars import as_scalar, as_scalars, is_single
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
@@ -77,7 +78,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
     """Like `subscript`, but load an element of memory; a rank-0 tile in a tuple remains a tile."""
     value = subscript(ctx, node)
-    if not isinstance(value, Memory) or value.dims or singles.is_single(value):
+    if not isinstance(value, Memory) or value.dims or is_single(value):
         return value
     return load_element(ctx, node, value)
 
@@ -137,7 +138,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
     """Return the rows of memory that `given`, an integer or a local tile of integers, selects along `axis`."""
-    dim, value = memory.dims[axis], singles.as_scalar(ctx, node, given)
+    dim, value = memory.dims[axis], as_scalar(ctx, node, given)
     if memory.buffer.space not in ("global", "shared"):
         raise ctx.type_error(
             node, f".at takes global or shared memory; this is {describe(memory)}", "copy it to shared memory first"
@@ -215,21 +216,21 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
-    if node.lower is None or lower is None or not singles.is_single(lower):
+    if node.lower is None or lower is None or not is_single(lower):
         return lower, ctx.evaluate(node.upper)
-    with singles.as_scalars(ctx, (node.lower, node.upper)):
+    with as_scalars(ctx, (node.lower, node.upper)):
         return ctx.evaluate(node.lower), ctx.evaluate(node.upper)
 
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """Return an index, converted to the index type of the buffer."""
-    return index_types.as_index(ctx, node, _integer(ctx, node, value, buffer), buffer)
+    return buffers.as_index(ctx, node, _integer(ctx, node, value, buffer), buffer)
 
 
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """Return an index in its own type; a compile-time integer takes the index type of the buffer."""
     dtype = buffer.index_dtype
-    value = singles.as_scalar(ctx, node, value)
+    value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
@@ -274,7 +275,7 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts
             taken = _taken(ctx, part, zero, extent)
             start = zero
             if part.lower is not None:
-                start = index_types.as_start(ctx, part.node, part.lower, taken, memory.buffer)
+                start = buffers.as_start(ctx, part.node, part.lower, taken, memory.buffer)
             _check_slice(ctx, part, memory, dim, start, taken, extent)
         inside &= _is_inside(start, 1 if taken is None else taken, extent)
         extents[dim] = taken
@@ -450,7 +451,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
             # the start of an out-of-bounds tile must not wrap to one that is in bounds
             most = (1 << start.dtype.bits - 2) // max(extent, 1)
             if start.dtype is int32:
-                index_types.check_index_fits(ctx, node, coordinate, (-most, most), memory.buffer)
+                buffers.check_index_fits(ctx, node, coordinate, (-most, most), memory.buffer)
             elif None in bounds(start):
                 start = build.mul(build.minimum(build.maximum(coordinate, -most), most), extent)
         parts.append(_Slice(start, None, node, extent))

@@ -1,32 +1,45 @@
-"""Arithmetic on literals and run-time scalars: types, constant folding, truth values."""
+"""Arithmetic on literals and run-time scalars: types, constant folding, truth values.
+
+Each thread has a copy of a rank-0 tile, such as the result of a reduction over all axes. Such a tile becomes a scalar
+where one is needed (`if tj.max(x) > 0`), and where it joins a number from another path (`total = 0.0` before
+`total += tj.sum(x)`).
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dataclass import replace
-from ..dtypes import DType, bool_, promote
+from ..dtypes import DType, bool_, int32, int64, promote
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
-from ..ir.nodes import Cast, Const, Expr, Op
+from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Var
+from ..layout import TileLayout
 from ..ops.elementwise import ELEMENTWISE, common_type
 from ..ops.elementwise.division import DIVISIONS
+from ..source import Span
 from .barriers import ring_number_hint
+from .buffers import fixed_layout
 from .context import Context
-from .singles import as_scalar
-from .sizes import check_call
 from .values import (
+    Binding,
     Constant,
     Items,
     Memory,
     Scalar,
     Value,
     as_python,
+    check_bits,
+    check_elements,
     describe,
     from_python,
     how_to_load,
@@ -82,6 +95,115 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
     return ""
 
 
+def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Raise KernelTypeError if the estimated size of the result of a call exceeds a limit."""
+    check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
+    if check is not None:
+        check(*arguments, **keywords)
+
+
+def _elements(items: tuple[Any, ...]) -> int:
+    return sum(_elements(item) if type(item) is tuple else 1 for item in items)
+
+
+def _mul(a: Any, b: Any) -> None:
+    if isinstance(a, int) and isinstance(b, int):
+        return
+    for items, times in ((a, b), (b, a)):
+        if hasattr(items, "__len__") and isinstance(times, int) and times > 0:
+            count = _elements(items) if type(items) is tuple else len(items)
+            check_elements(count * times, type(items).__name__)
+
+
+def _pow(base: Any, exp: Any, mod: Any = None) -> None:
+    if mod is not None or not isinstance(exp, int) or isinstance(base, (float, complex)):
+        return
+    # other numbers, such as a Fraction, are assumed to grow by a bit per multiplication
+    bits = base.bit_length() - 1 if isinstance(base, int) else 1
+    if exp > 0 and bits > 0:
+        check_bits(bits * exp)
+    if exp < 0 and not isinstance(base, int):
+        check_bits(-exp)
+
+
+def _lshift(number: Any, by: Any) -> None:
+    if isinstance(number, int) and isinstance(by, int) and number:
+        check_bits(number.bit_length() + by)
+
+
+def _mod(text: Any, values: Any) -> None:
+    if not isinstance(text, (str, bytes)):
+        return
+    _check_widths(text if isinstance(text, str) else text.decode("latin-1"))
+    # the width may be one of the values: "%*d"
+    if "*" in str(text):
+        for value in values if isinstance(values, tuple) else (values,):
+            if isinstance(value, int):
+                check_elements(value, "str")
+
+
+def _format(_: Any, spec: Any = "") -> None:
+    if isinstance(spec, str):
+        _check_widths(spec)
+
+
+def _check_widths(spec: str) -> None:
+    """Check widths and precisions, which are the numbers in a format."""
+    for digits in re.findall(r"\d+", spec):
+        check_elements(int(digits) if len(digits) < 20 else 10 ** (min(len(digits), 4000) - 1), "str")
+
+
+def _round(number: Any, ndigits: Any = None) -> None:
+    if isinstance(number, int) and isinstance(ndigits, int) and ndigits < 0:
+        check_bits(-3 * ndigits)
+
+
+def _perm(n: Any, k: Any = None) -> None:
+    if isinstance(n, int) and isinstance(k, (int, type(None))) and n > 0:
+        # the product has this many factors of at least n / 2
+        factors = n // 2 if k is None else min(k, n // 2)
+        check_bits(factors * max(n.bit_length() - 2, 0))
+
+
+def _comb(n: Any, k: Any) -> None:
+    if isinstance(n, int) and isinstance(k, int) and 0 < k < n:
+        # the result is at least (n / chosen) ** chosen
+        chosen = min(k, n - k)
+        check_bits(chosen * max(n.bit_length() - 1 - chosen.bit_length(), 1))
+
+
+def _prod(items: Any, start: Any = 1) -> None:
+    factors = (*items, start) if isinstance(items, tuple) else ()
+    if not all(isinstance(factor, (int, float, complex)) for factor in factors):
+        raise TypeError("math.prod multiplies numbers")
+    check_bits(sum(factor.bit_length() - 1 for factor in factors if isinstance(factor, int) and factor))
+
+
+def _lcm(*numbers: Any) -> None:
+    least = 1
+    for number in numbers:
+        if not isinstance(number, int):
+            return
+        least = math.lcm(least, number)
+        check_bits(least.bit_length())
+
+
+_CHECKS: dict[Any, Callable[..., None]] = {
+    operator.mul: _mul,
+    operator.pow: _pow,
+    operator.lshift: _lshift,
+    operator.mod: _mod,
+    builtins.pow: _pow,
+    builtins.format: _format,
+    builtins.round: _round,
+    math.factorial: _perm,
+    math.perm: _perm,
+    math.comb: _comb,
+    math.prod: _prod,
+    math.lcm: _lcm,
+}
+
+
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """Return the result of an elementwise operation on scalars.
 
@@ -103,20 +225,12 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
     """Return the operands as expressions, with literals converted by `as_type`, and whether the result is weak."""
     leading = ELEMENTWISE[name].conditions
-    operands: list[Expr] = []
-    for value in values[:leading]:
-        operands.append(condition(ctx, node, value))
-    numbers = values[leading:]
+    conditions, numbers = [condition(ctx, node, value) for value in values[:leading]], values[leading:]
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
             raise _no_scalar(ctx, node, name, value)
     common, weak = common_operand_type(name, numbers)
-    for value in numbers:
-        if isinstance(value, Scalar) and not value.weak:
-            operands.append(value.expr)
-        else:
-            operands.append(as_type(ctx, node, value, common))
-    return operands, weak
+    return [*conditions, *[as_type(ctx, node, value, common) for value in numbers]], weak
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
@@ -124,10 +238,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
     raises: KernelTypeError, without a location, if the types have no common type.
     """
-    typed: list[DType] = []
-    for value in values:
-        if isinstance(value, Scalar) and not value.weak:
-            typed.append(value.expr.dtype)
+    typed = [value.expr.dtype for value in values if isinstance(value, Scalar) and not value.weak]
     if typed:
         return common_type(name, tuple(typed)), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
@@ -212,3 +323,49 @@ def _truncated(ctx: Context, node: ast.AST, number: float, dtype: DType) -> Cons
         raise ctx.type_error(
             node, f"{number!r} can't be converted to {dtype}", "give a finite number, or a float type"
         ) from None
+
+
+#: the node types of arithmetic on names and numbers
+_ARITHMETIC = (ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Name, ast.expr_context, ast.Constant)
+
+
+def is_single(value: Value) -> bool:
+    """True for a rank-0 tile, which can be used as a scalar."""
+    return isinstance(value, Memory) and not value.extents and value.is_local and value.is_whole
+
+
+def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
+    """Return a rank-0 tile as a scalar, and any other value unchanged."""
+    if not isinstance(value, Memory) or not is_single(value):
+        return value
+    return scalar_of(ctx, value, ctx.span(node))
+
+
+@contextmanager
+def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
+    """Context manager that binds names of rank-0 tiles in arithmetic to scalars, so that each tile is loaded once."""
+    parts = [part for expression in expressions for part in ast.walk(expression)]
+    names = {part.id: part for part in parts if isinstance(part, ast.Name)}
+    singles: dict[str, Binding] = {}
+    if all(isinstance(part, _ARITHMETIC) for part in parts):
+        bindings = {name: binding for name in names if (binding := ctx.frame.env.get(name)) is not None}
+        singles = {name: binding for name, binding in bindings.items() if is_single(binding.value)}
+    for name, binding in singles.items():
+        ctx.bind(name, Binding(as_scalar(ctx, names[name], binding.value), binding.span))
+    try:
+        yield
+    finally:
+        for name, binding in singles.items():
+            ctx.bind(name, binding)
+
+
+def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
+    """Load the value of a rank-0 tile."""
+    fixed_layout(ctx, span, single)
+    tile = single.buffer
+    layout = TileLayout.row_major((1,))
+    view = Buffer(ctx.unique(f"{tile.root.name}.view"), "local", tile.dtype, (1,), layout, tile.align, tile, span)
+    ctx.allocate(BufferView(view, span))
+    var = Var(ctx.unique(f"{tile.root.name}.value"), tile.dtype, span=span, data=tile.dtype is int64)
+    ctx.emit(Let(var, Load(Element(view, (build.const(0, int32),), span), "", span), span))
+    return Scalar(var)

@@ -1,8 +1,13 @@
-"""Slots: storage for the value of a name that differs between paths."""
+"""Joins of paths: slots, which store the value of a name that differs between paths.
+
+An assignment binds its name to an immutable value. Names with different values on different paths are kept in slots,
+which are written before a loop, at the end of a branch, at the end of a loop body, and before `break`, `continue` and
+`return`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
 from ..dataclass import dataclass
 from ..dtypes import DType, int32
@@ -12,91 +17,101 @@ from ..ir.names import names_in
 from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
-from .buffer_choices import BufferChoice
+from .buffer_choices import BufferChoice, PlaceKind, PlacePart, part_of, with_parts
 from .context import Context, fitting
+from .flow import Draft
 from .kinds import ItemsKind, Kind, Same, ScalarKind
-from .places import PlaceKind, PlacePart, Varying, part_of, with_parts
-from .singles import scalar_of
-from .values import Constant, Items, Memory, Scalar, Value, owner_scope
+from .scalars import scalar_of
+from .values import Binding, Constant, Items, Memory, Scalar, Value, owner_scope
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarSlot:
-    """A scalar variable. weak: True if only literals have been assigned to it so far."""
+class NameSlot:
+    """Storage for the values of one kind.
 
-    var: Var
-    weak: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TileSlot:
-    memory: Memory
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceSlot:
-    memory: Memory
-    #: the varying parts of the region, and the variables that hold them
-    held: tuple[tuple[Varying, Var], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsSlot:
-    items: tuple[Slot, ...]
-
-
-Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
-
-
-def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Return a new slot for values of a kind, initialized with `init` unless that is None.
-
-    `Same` needs no storage and is its own slot.
+    value: the stored value, in variables and tiles of the slot; for `Same`, which needs no storage, its value.
     """
+
+    kind: Kind
+    value: Value
+
+    @property
+    def typed(self) -> Value:
+        """The stored value, without weak scalars."""
+        return _typed(self.kind, self.value)
+
+
+def _typed(kind: Kind, value: Value) -> Value:
+    if isinstance(kind, ScalarKind) and isinstance(value, Scalar):
+        return Scalar(value.expr)
+    if isinstance(kind, ItemsKind) and isinstance(value, Items):
+        return Items(tuple(map(_typed, kind.items, value.items)))
+    return value
+
+
+def join(
+    ctx: Context, slots: Mapping[str, NameSlot], paths: Iterable[tuple[Draft, Mapping[str, Binding], Span]]
+) -> None:
+    """At the end of each path, assign the values that names have there to their slots.
+
+    paths: for each path, its block, the bindings at its end, and the location of its end.
+    """
+    for block, env, span in paths:
+        with ctx.into(block):
+            _move(ctx, [(slot, env[name].value) for name, slot in slots.items() if name in env], span)
+
+
+def make_slot(ctx: Context, name: str, kind: Kind, span: Span, init: Value | None = None) -> NameSlot:
+    """Return a new slot for values of a kind, initialized with `init` unless that is None."""
+    return NameSlot(kind, _storage(ctx, name, kind, init, span))
+
+
+def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Value:
     if isinstance(kind, Same):
-        return kind
+        return kind.value
     name = name.strip("<>")
     if isinstance(kind, ScalarKind):
-        value = None if init is None else _coerced(ctx, init, kind.dtype, span)
-        return ScalarSlot(ctx.declare(name, kind.dtype, value, span, data=kind.data), kind.weak)
+        first = None if init is None else _coerced(ctx, init, kind.dtype, span)
+        return Scalar(ctx.declare(name, kind.dtype, first, span, data=kind.data), kind.weak)
     if isinstance(kind, ItemsKind):
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
-        return ItemsSlot(tuple(make_slot(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
+        return Items(tuple([_storage(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs]))
     if isinstance(kind, PlaceKind):
-        return _place_slot(ctx, name, kind, init, span)
+        return _place(ctx, name, kind, init, span)
     with ctx.hinted(name):
-        slot = TileSlot(ctx.tile(name, kind.scope, kind.shape, kind.dtype, span))
+        tile = ctx.tile(name, kind.scope, kind.shape, kind.dtype, span)
     if isinstance(init, Memory):
-        _fill(ctx, slot.memory, init, span)
-    return slot
+        _fill(ctx, tile, init, span)
+    return tile
 
 
-def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> PlaceSlot:
-    held: dict[Varying, Var] = {}
+def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> Memory:
+    """Return the region whose varying parts are held in new variables."""
+    held: list[Var] = []
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:
         ctx.journal.put(ctx.buffer_choices, phi, BufferChoice(name.partition(".")[0], kind.sources, is_phi=True))
     for part, dim in kind.varying:
-        first = _held(ctx, init, (part, dim)) if isinstance(init, Memory) else None
+        first = _held(ctx, init, part, dim) if isinstance(init, Memory) else None
         if part is PlacePart.BUFFER:
             var = Var(phi, int32, span=span)
             ctx.emit(Declare(var, first, span))
         else:
-            dtype = part_of(kind.like, (part, dim)).dtype
+            dtype = part_of(kind.like, part, dim).dtype
             data = kind.data and part is PlacePart.START
             var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=data)
-        held[part, dim] = var
-    return PlaceSlot(with_parts(kind, phi, held, span), tuple(held.items()))
+        held.append(var)
+    return with_parts(kind, phi, held, span)
 
 
-def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
-    """Return the value that a slot stores for a part of a region; for a buffer, its index (see `places`)."""
-    if varying[0] is not PlacePart.BUFFER:
-        return part_of(place, varying)
+def _held(ctx: Context, place: Memory, part: PlacePart, dim: int) -> Expr:
+    """Return the value that a slot stores for a part of a region; for a buffer, its index (see `buffer_choices`)."""
+    if part is not PlacePart.BUFFER:
+        return part_of(place, part, dim)
     name = place.buffer.name
     if ctx.phi(place.buffer) is not None:
-        return Var(name, int32)
+        return Var(name, int32, span=place.buffer.span)
     if name not in ctx.alternatives:
         ctx.journal.put(ctx.alternatives, name, place.buffer)
     return build.const(list(ctx.alternatives).index(name), int32)
@@ -110,17 +125,6 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
             sources = (*before.sources, (source.name, source.span))
             ctx.journal.put(ctx.buffer_choices, name, BufferChoice(before.name, sources))
     ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
-
-
-def value_of(slot: Slot, *, typed: bool = False) -> Value:
-    """Return the value of a name that is kept in a slot. typed: True if the value must not be weak."""
-    if isinstance(slot, ScalarSlot):
-        return Scalar(slot.var, slot.weak and not typed)
-    if isinstance(slot, (TileSlot, PlaceSlot)):
-        return slot.memory
-    if isinstance(slot, ItemsSlot):
-        return Items(tuple(value_of(item, typed=typed) for item in slot.items))
-    return slot.value
 
 
 def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
@@ -137,22 +141,22 @@ def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
         raise
 
 
-def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
+def _move(ctx: Context, pairs: Iterable[tuple[NameSlot, Value]], span: Span) -> None:
     """Assign values to slots in parallel, as if every value were read before any slot changes."""
-    scalars: list[tuple[Var, Expr]] = []
+    scalars: list[tuple[Expr, Expr]] = []
     tiles: list[tuple[Memory, Memory]] = []
     for slot, value in pairs:
         _flatten(ctx, slot, value, scalars, tiles, span)
-    scalars = [(var, expr) for var, expr in scalars if expr != var]
+    variables = [(var, expr) for var, expr in scalars if isinstance(var, Var) and expr != var]
     tiles = [(dst, src) for dst, src in tiles if dst.buffer != src.buffer]
-    changed = {var.name for var, _ in scalars}
-    for k, (var, expr) in enumerate(scalars):
+    changed = {var.name for var, _ in variables}
+    for k, (var, expr) in enumerate(variables):
         if len(changed) > 1 and not (changed - {var.name}).isdisjoint(names_in(expr)):
             held = Var(ctx.unique(f"{var.name}.next"), expr.dtype, span=span)
             ctx.emit(Let(held, expr, span))
-            scalars[k] = (var, held)
+            variables[k] = (var, held)
     _move_tiles(ctx, tiles, span)
-    for var, expr in scalars:
+    for var, expr in variables:
         ctx.emit(Assign(var, expr, span))
 
 
@@ -168,18 +172,23 @@ def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) ->
 
 
 def _flatten(
-    ctx: Context, slot: Slot, value: Value, scalars: list[tuple[Var, Expr]], tiles: list[tuple[Memory, Memory]],
+    ctx: Context, slot: NameSlot, value: Value, scalars: list[tuple[Expr, Expr]], tiles: list[tuple[Memory, Memory]],
     span: Span,
 ) -> None:
-    if isinstance(slot, ScalarSlot):
-        scalars.append((slot.var, _coerced(ctx, value, slot.var.dtype, span)))
-    if isinstance(slot, TileSlot):
-        assert isinstance(value, Memory)
-        tiles.append((slot.memory, value))
-    if isinstance(slot, PlaceSlot):
-        assert isinstance(value, Memory)
-        scalars.extend((var, _held(ctx, value, varying)) for varying, var in slot.held)
-    if isinstance(slot, ItemsSlot):
-        assert isinstance(value, Items)
-        for inner, item in zip(slot.items, value.items, strict=True):
-            _flatten(ctx, inner, item, scalars, tiles, span)
+    """Append the variables and the tiles of a slot, each with its part of the value."""
+    kind, stored = slot.kind, slot.value
+    if isinstance(kind, Same):
+        return
+    if isinstance(kind, ScalarKind):
+        assert isinstance(stored, Scalar)
+        scalars.append((stored.expr, _coerced(ctx, value, kind.dtype, span)))
+    elif isinstance(kind, ItemsKind):
+        assert isinstance(stored, Items) and isinstance(value, Items)
+        for each in zip(map(NameSlot, kind.items, stored.items), value.items, strict=True):
+            _flatten(ctx, *each, scalars, tiles, span)
+    else:
+        assert isinstance(stored, Memory) and isinstance(value, Memory)
+        if isinstance(kind, PlaceKind):
+            scalars.extend((_held(ctx, stored, *part), _held(ctx, value, *part)) for part in kind.varying)
+        else:
+            tiles.append((stored, value))

@@ -6,7 +6,7 @@ import ast
 import linecache
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -29,11 +29,11 @@ class KernelSource:
     node: ast.FunctionDef = field(repr=False)
     #: the names that the function captures, as tuples (name, *attributes), without duplicates
     references: tuple[tuple[str, ...], ...] = field(repr=False)
-    #: True if the text is ASCII, so that columns in bytes are columns in characters
-    is_ascii: bool = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_ascii", self.text.isascii())
+    @cached_property
+    def is_ascii(self) -> bool:
+        """True if the text is ASCII, so that columns in bytes are columns in characters."""
+        return self.text.isascii()
 
     @property
     def name(self) -> str:
@@ -156,33 +156,27 @@ def _parse(text: str, file: str) -> ast.Module:
 
 @lru_cache(maxsize=256)
 def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    name, line = code.co_name, code.co_firstlineno
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == code.co_firstlineno:
-                return node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.name, _first_line(node)) == (name, line):
+            return node
     return None
 
 
-@lru_cache(maxsize=64)
-def _compiled(text: str, file: str, flags: int) -> CodeType:
-    # Python already showed the warnings when the file was imported
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        code: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
-    return code
-
-
-@lru_cache(maxsize=64)
-def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
-    """Compile the statement at a line as a separate module, as IPython compiles the statements of a cell.
+@lru_cache(maxsize=128)
+def _compiled(text: str, file: str, flags: int, line: int | None = None) -> CodeType:
+    """Compile a file, or only the statement at a line, as IPython compiles the statements of a cell.
 
     Since CPython 3.11, a call of an attribute, `a.b()`, compiles differently if the same module imports `a`.
     """
-    body = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
+    # Python already showed the warnings when the file was imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        code: CodeType = compile(ast.Module(body, []), file, "exec", flags=flags, dont_inherit=True)
+        tree: Any = text
+        if line is not None:
+            there = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
+            tree = ast.Module(there, [])
+        code: CodeType = compile(tree, file, "exec", flags=flags, dont_inherit=True)
     return code
 
 
@@ -194,9 +188,7 @@ def _first_line(node: ast.stmt) -> int:
 @lru_cache(maxsize=256)
 def _is_compiled_from(code: CodeType, text: str) -> bool:
     file, flags = code.co_filename, code.co_flags & _FUTURES
-    if _holds(code, _compiled(text, file, flags)):
-        return True
-    return _holds(code, _compiled_alone(text, file, flags, code.co_firstlineno))
+    return any(_holds(code, _compiled(text, file, flags, line)) for line in (None, code.co_firstlineno))
 
 
 def _holds(code: CodeType, module: CodeType) -> bool:
@@ -249,9 +241,14 @@ def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
 def local_names(node: ast.FunctionDef) -> frozenset[str]:
     """Return the names that a function binds, including its parameters, but not those that nested functions bind."""
     a = node.args
-    names = {arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
-    names.update(arg.arg for arg in (a.vararg, a.kwarg) if arg is not None)
+    names = [arg.arg for arg in (*parameter_nodes(node), a.vararg, a.kwarg) if arg is not None]
     return frozenset(names).union(*map(assigned_names, node.body))
+
+
+def parameter_nodes(node: ast.FunctionDef) -> tuple[ast.arg, ...]:
+    """Return the parameters of a function, in order, without *args and **kwargs."""
+    a = node.args
+    return (*a.posonlyargs, *a.args, *a.kwonlyargs)
 
 
 @lru_cache(maxsize=1024)

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.arithmetic import build
-from ..ir.nodes import Loop, Return
+from ..ir.nodes import Break, Continue, Loop, Return
 from .assignments import annotated, assign, augmented, named
-from .branches import branch
 from .context import Context
-from .enclosures import Construct, Enclosure, Way
-from .exits import innermost, leave
+from .flow import Construct, Enclosure, innermost
 from .for_loops import for_loop
-from .inline import RESULT, make_closure
+from .joins import branch
 from .loops import run_loop
 from .messages import assert_holds
+from .names import RESULT, make_closure
 from .scalars import truth
 from .source import assigned_names
 from .values import Binding, Constant
@@ -43,16 +42,15 @@ def _while(ctx: Context, node: ast.While) -> bool:
 
 
 def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
+    """Translate the test of a loop, which is left if the test fails; return False if it always fails."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
-    if isinstance(cond, bool):
-        if not cond:
-            leave(ctx, loop, Way.BREAK, ctx.span(node.test))
-        return cond
 
     def stop() -> bool:
-        leave(ctx, loop, Way.BREAK, ctx.span(node.test))
+        ctx.leave(loop, ctx.span(node.test))
         return False
 
+    if isinstance(cond, bool):
+        return cond or stop()
     return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
 
 
@@ -68,22 +66,18 @@ def _for(ctx: Context, node: ast.For) -> bool:
     return for_loop(ctx, node)
 
 
-def _break(ctx: Context, node: ast.Break) -> bool:
-    loop = innermost(ctx, Construct.LOOP, Construct.STATIC)
+def _break_or_continue(ctx: Context, node: ast.Break | ast.Continue) -> bool:
+    """Translate a jump in the innermost loop; `continue` in an unrolled loop leaves the iteration."""
+    unrolled = Construct.STATIC if isinstance(node, ast.Break) else Construct.ITERATION
+    loop = innermost(ctx.enclosures, Construct.LOOP, unrolled)
     assert loop is not None
-    leave(ctx, loop, Way.BREAK, ctx.span(node))
-    return False
-
-
-def _continue(ctx: Context, node: ast.Continue) -> bool:
-    loop = innermost(ctx, Construct.LOOP, Construct.ITERATION)
-    assert loop is not None
-    leave(ctx, loop, Way.BREAK if loop.construct is Construct.ITERATION else Way.CONTINUE, ctx.span(node))
+    goes_on = isinstance(node, ast.Continue) and loop.construct is Construct.LOOP
+    ctx.leave(loop, ctx.span(node), Continue if goes_on else Break)
     return False
 
 
 def _return(ctx: Context, node: ast.Return) -> bool:
-    function = innermost(ctx, Construct.FUNCTION)
+    function = innermost(ctx.enclosures, Construct.FUNCTION)
     if function is None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             raise ctx.syntax_error(node.value, "kernels return no value", "store the result to an array argument")
@@ -92,7 +86,7 @@ def _return(ctx: Context, node: ast.Return) -> bool:
     value = Constant(None) if node.value is None else ctx.evaluate(node.value)
     result = named(ctx, node, ctx.frame.node.name, value)
     ctx.bind(RESULT, Binding(result, ctx.span(node)))
-    leave(ctx, function, Way.BREAK, ctx.span(node))
+    ctx.leave(function, ctx.span(node))
     return False
 
 
@@ -121,8 +115,8 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], bool]] = {
     ast.If: _if,
     ast.While: _while,
     ast.For: _for,
-    ast.Break: _break,
-    ast.Continue: _continue,
+    ast.Break: _break_or_continue,
+    ast.Continue: _break_or_continue,
     ast.Return: _return,
     ast.Expr: _expression,
     ast.Assert: assert_holds,

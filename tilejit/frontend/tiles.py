@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 
 from ..dataclass import replace
-from ..dtypes import DType, bool_
+from ..dtypes import DType, bool_, mixes_signs, uint64
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Open, Region, TileOp
 from ..ir.verify.operations import is_known_sound, shape_and_type_faults
@@ -16,18 +16,16 @@ from ..ops.elementwise import ELEMENTWISE, common_type, result_type
 from ..ops.record import Fault
 from ..scopes import SCOPES, THREAD
 from .arguments import bind
+from .buffers import is_idle, remaining
 from .context import Context
-from .empties import is_idle, remaining
-from .mixed_signs import WITH_MIXED_SIGNS
-from .scalars import RANK, as_type, common_operand_type, convert, operate
-from .singles import is_single, scalar_of
-from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
+from .scalars import RANK, as_type, common_operand_type, convert, is_single, operate, scalar_of
+from .values import Constant, Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """Return the result of an elementwise operation: a new tile if an operand is a local tile, otherwise a scalar."""
-    if name in WITH_MIXED_SIGNS:
-        value = WITH_MIXED_SIGNS[name](ctx, node, name, values, apply, _converted)
+    if name in _WITH_MIXED_SIGNS:
+        value = _WITH_MIXED_SIGNS[name](ctx, node, name, values)
         if value is not None:
             return value
     for value in values:
@@ -38,6 +36,55 @@ def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Va
 
 def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value:
     return cast(ctx, node, value, dtype) if isinstance(value, Memory) else convert(ctx, node, value, dtype)
+
+
+#: comparison -> the equivalent one with swapped operands
+_EXCHANGED = {
+    "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
+    "equal": "equal", "not_equal": "not_equal",
+}
+#: comparisons that hold if the left side is negative and the right side unsigned
+_OF_NEGATIVE = ("less", "less_equal", "not_equal")
+
+
+def _mixed_types(values: Sequence[Value]) -> tuple[DType, DType] | None:
+    x, y = values
+    are_tiles = isinstance(x, Memory) and isinstance(y, Memory)
+    are_scalars = isinstance(x, Scalar) and isinstance(y, Scalar) and not x.weak and not y.weak
+    if not are_tiles and not are_scalars:
+        return None
+    types: tuple[DType, DType] = x.dtype, y.dtype  # type: ignore[union-attr]
+    return types if mixes_signs(types) else None
+
+
+def _compared(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value | None:
+    """Compare a signed integer with a uint64, first by sign, then as uint64; return None for other operands."""
+    types = _mixed_types(values)
+    if types is None or uint64 not in types:
+        return None
+    x, y = values
+    if types[0] is uint64:
+        x, y, name = y, x, _EXCHANGED[name]
+    compared = apply(ctx, node, name, (_converted(ctx, node, x, uint64), y))
+    if name in _OF_NEGATIVE:
+        return apply(ctx, node, "logical_or", (apply(ctx, node, "less", (x, Constant(0))), compared))
+    return apply(ctx, node, "logical_and", (apply(ctx, node, "greater_equal", (x, Constant(0))), compared))
+
+
+def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value | None:
+    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other operands."""
+    types = _mixed_types(values)
+    if types is None or types[1].bits <= types[0].bits:
+        return None
+    x, count = values
+    count = apply(ctx, node, "minimum", (count, Constant(types[0].bits)))
+    if types[1].kind == "int":
+        count = apply(ctx, node, "maximum", (count, Constant(-1)))
+    return apply(ctx, node, name, (x, _converted(ctx, node, count, types[0])))
+
+
+#: operation -> its translation for mixed signedness, which returns None if the operands don't need it
+_WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}
 
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:

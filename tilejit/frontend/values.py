@@ -1,4 +1,7 @@
-"""The values of names during translation: compile-time values, run-time scalars, memory, tuples, functions."""
+"""The values of names during translation: compile-time values, run-time scalars, memory, tuples, functions.
+
+Compile-time values have size limits.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,51 @@ import numpy as np
 
 from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
-from ..errors import KernelTypeError, shown_file
+from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
 from ..wording import counted, shown
-from .sizes import check_elements, check_value
 from .source import KernelSource
 
 if TYPE_CHECKING:
     from .context import Frame
+
+
+#: the maximum number of bits of an integer
+MAX_BITS = 4096
+#: the maximum length of a string, and the maximum number of elements of a tuple and of the tuples nested in it
+MAX_ELEMENTS = 65_536
+
+_SMALLER = "use smaller numbers, or compute the value outside the kernel and capture it"
+
+
+def check_elements(count: int, what: str = "tuple") -> None:
+    """Raise KernelTypeError if a string or a tuple has too many elements. what: the name of its type."""
+    if count > MAX_ELEMENTS:
+        raise KernelTypeError(
+            f"a {what} of {_approximate(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_SMALLER
+        )
+
+
+def check_value(value: Any) -> None:
+    """Raise KernelTypeError for an integer, a string or bytes above the size limits."""
+    if isinstance(value, int):
+        check_bits(value.bit_length())
+    elif isinstance(value, (str, bytes)):
+        check_elements(len(value), type(value).__name__)
+
+
+def check_bits(bits: int) -> None:
+    """Raise KernelTypeError if an integer has too many bits."""
+    if bits > MAX_BITS:
+        raise KernelTypeError(
+            f"an integer of {_approximate(bits)} bits at compile time; the limit is {MAX_BITS:,}", hint=_SMALLER
+        )
+
+
+def _approximate(count: int) -> str:
+    return f"{count:,}" if count.bit_length() <= 64 else f"about 2**{count.bit_length() - 1}"
 
 
 def _same(a: object, b: object) -> bool:
@@ -294,15 +332,6 @@ class Conflict(Unset):
     difference: str
     remedy: str
 
-    @staticmethod
-    def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
-        """Return the conflict of two bindings. first, second: a description of the value, and where it is assigned."""
-        (what_a, a), (what_b, b) = first, second
-        difference = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
-        problem = f"{difference}: paths that join must agree in dtype, shape and layout"
-        hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {shown_file(a.file)})"
-        return Conflict(name, problem, hint, difference, remedy)
-
 
 Value = (
     Constant | Scalar | Items | Memory | Rows | Barrier | NamedBarrier | Ring | RingStep | Closure | Method
@@ -318,16 +347,14 @@ class Binding:
     span: Span
 
 
-def default_type(number: bool | int | float) -> DType:
-    """Return the type of a literal in an operation without typed operands."""
-    if isinstance(number, bool):
-        return bool_
-    return int32 if isinstance(number, int) else float32
-
-
 def weak_type(value: Value) -> DType:
-    """Return a scalar's type, or a literal's default type."""
-    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
+    """Return a scalar's type, or a literal's default type: its type in an operation without typed operands."""
+    if isinstance(value, Scalar):
+        return value.dtype
+    assert isinstance(value, Constant)
+    if isinstance(value.value, bool):
+        return bool_
+    return int32 if isinstance(value.value, int) else float32
 
 
 def is_number(value: Value) -> bool:

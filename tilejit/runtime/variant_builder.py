@@ -136,7 +136,7 @@ class VariantBuilder:
         # the compiler and llvmlite take 100 ms to import, so import them only to compile
         with importing:
             from .. import pipeline
-            from ..frontend.ir_params import with_overlaps
+            from ..frontend.kernel import with_overlaps
 
         with Progress(f"compiling {self._source.name}", 1 + len(pipeline.PASSES)):
             draft = draft or self._draft(request)

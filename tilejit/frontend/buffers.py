@@ -1,0 +1,161 @@
+"""Properties of buffers: being empty, the layouts of open tiles, and the types of indices.
+
+No IR operation uses a tile without elements, and such tiles are never allocated. An open tile whose layout a kernel
+reads gets the default layout for its shape, type and scope. Checked builds test that an index of 64-bit data (see
+`is_data`) fits in a buffer's index type of 32 bits; all builds may clamp uint64 starts to int64.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from ..dataclass import replace
+from ..dtypes import int32, int64, uint64
+from ..errors import KernelTypeError, LayoutError
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import full_range, is_data
+from ..ir.nodes import TRUE, Alloc, Assert, Buffer, BufferView, Expr, Open, Region, Stmt, TileOp
+from ..layout import TileLayout
+from ..layout.grid import Projection, alone
+from ..ops.copies import FILL
+from ..ops.fold import REDUCE
+from ..ops.reduce import axes_of
+from ..scopes import SCOPES
+from ..source import Span
+from .values import Memory
+
+if TYPE_CHECKING:
+    from .context import Context
+
+
+def is_empty(shape: tuple[object, ...]) -> bool:
+    """True if a static extent is 0; a run-time extent counts as nonzero."""
+    for extent in shape:
+        if type(extent) is int and extent == 0:
+            return True
+    return False
+
+
+def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
+    """True if an operand of the operation, or the buffer that the statement defines, has no elements."""
+    if isinstance(statement, TileOp):
+        for operand in statement.operands:
+            if isinstance(operand, Region) and 0 in operand.extents:
+                return True
+        return False
+    return is_empty(statement.buffer.shape)
+
+
+def remaining(op: TileOp) -> TileOp:
+    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError if that is undefined."""
+    reduction = op.record.reduction
+    if reduction is None and op.record is not REDUCE:
+        return op
+    src = op.region("src")
+    if prod(src.shape[axis] for axis in axes_of(dict(op.attrs), len(src.shape))):
+        return op
+    dst = op.region("dst")
+    value = None if reduction is None else reduction.of_nothing(reduction.combines_in(src.dtype, dst.dtype))
+    if value is None:
+        raise KernelTypeError(
+            f"{op.name} of no elements has no value: it reduces an empty axis of a tile of shape {src.shape}",
+            span=op.span,
+            hint="leave the reduction out where there is nothing to reduce, or reduce a tile that has elements",
+        )
+    return replace(op, name=FILL.name, operands=(dst, build.const(value, dst.dtype)), attrs=())
+
+
+def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
+    """Return the layout of `memory`'s buffer, chosen now if it is open; raise LayoutError if the buffer has none."""
+    root = memory.buffer.root
+    if is_empty(root.shape):
+        raise LayoutError(
+            f"{root.name} of shape {root.shape} has no elements and no layout", span=span,
+            hint="take the layout of a tile that has elements",
+        )
+    if isinstance(root.layout, Open) and root.name not in ctx.fixed:
+        scope = root.layout.scope
+        chosen = alone(root.fixed_shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
+        ctx.journal.put(ctx.fixed, root.name, chosen)
+    return _placed(memory.buffer, ctx.fixed, span).tile_layout
+
+
+def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
+    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves dimensions padded together."""
+    if buffer.base is None:
+        chosen = fixed.get(buffer.name)
+        return buffer if chosen is None else replace(buffer, layout=chosen.layout, slots=chosen.slots)
+    base = laid_out(buffer.base, fixed)
+    if base is buffer.base:
+        return buffer
+    if not isinstance(buffer.layout, Open) or isinstance(base.layout, Open):
+        return replace(buffer, base=base)
+    assert buffer.layout.dims is not None
+    return _along(replace(buffer, base=base), base, buffer.layout.dims)
+
+
+def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) -> Buffer:
+    try:
+        return laid_out(buffer, fixed)
+    except LayoutError as error:
+        error.span = error.span or span
+        raise
+
+
+def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
+    """Return the view with the layout of the dimensions `dims` of its base; None is a dimension of extent 1."""
+    shape = base.fixed_shape
+    if dims == tuple(range(len(shape))):
+        return replace(view, layout=base.layout, slots=base.slots)
+    if base.slots and len(base.slots) != len(shape):
+        raise LayoutError(
+            f"{base.name} of shape {shape} is one row of {base.slots[0]} slots: its dimensions can't be moved",
+            hint="take .T, permute and [:, None] of a copy, or give the tile a layout",
+        )
+    grouped, ends = base.tile_layout.group(base.slots or shape)
+    # dimensions of the base that aren't in `dims` have extent 1, so that their iterators don't matter
+    chosen = [it for d in dims if d is not None for it in grouped.shard[ends[d] : ends[d + 1]]]
+    slots = tuple(1 if d is None else base.slots[d] for d in dims) if base.slots else ()
+    return replace(view, layout=grouped.replace(shard=tuple(chosen) or grouped.shard[:1]), slots=slots)
+
+
+def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
+    """Return the statements with the layouts of all fixed tiles."""
+    if not fixed:
+        return body
+    defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
+    relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
+    return walk.rebuffered(body, relaid)
+
+
+def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
+    """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
+    dtype = buffer.index_dtype
+    if dtype is int32 and number.dtype.bits == 64 and is_data(number):
+        check_index_fits(ctx, node, number, full_range(dtype), buffer)
+    return build.cast(number, dtype)
+
+
+def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
+    """Return a slice's start in the index type; uint64 is clamped to int64 if a wrapped start could be valid."""
+    if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
+        start = build.minimum(start, full_range(int64)[1])
+    return as_index(ctx, node, start, buffer)
+
+
+def check_index_fits(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
+    """In checked builds, emit a test that an index is within limits beyond which it would wrap."""
+    if not ctx.is_checked:
+        # in an unchecked build the test would keep its operands alive
+        return
+    least, most = limits
+    cond = build.less_equal(number, most)
+    if number.dtype.kind == "int":
+        cond = build.logical_and(build.greater_equal(number, least), cond)
+    if cond != TRUE:
+        message = f"index {{0}} is outside {buffer.root.name}"
+        ctx.emit(Assert(cond, message, "bounds", (build.cast(number, int64),), ctx.span(node)))

@@ -1,0 +1,278 @@
+"""The inputs of a kernel: its parameters, from annotations and defaults, and cache keys of the values it captures."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterable, Mapping
+from enum import Enum, EnumMeta
+from functools import lru_cache
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..dataclass import dataclass
+from ..dtypes import DType, as_dtype, bool_, float32
+from ..errors import KernelSyntaxError, KernelTypeError
+from ..layout import Swizzle, TileLayout
+from ..wording import shown, with_article
+from .annotations import Tensor
+from .language import Constexpr, Function, LanguageName, Spec
+from .source import KernelSource, parameter_nodes
+
+
+class _NoDefault:
+    def __repr__(self) -> str:
+        return "no default"
+
+
+NO_DEFAULT = _NoDefault()
+
+
+class ParameterKind(Enum):
+    """The kinds of arguments that a parameter accepts."""
+
+    ARRAY = "array"
+    SCALAR = "scalar"
+    CONSTEXPR = "constexpr"
+    #: determined by the argument
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel definition."""
+
+    name: str
+    kind: ParameterKind
+    #: the type of a scalar; None if the argument determines it, as for `int`, which is int32 or int64
+    dtype: DType | None = None
+    #: the type that an array is pinned to
+    spec: Spec | None = None
+    default: Any = NO_DEFAULT
+
+
+def parameters(source: KernelSource) -> tuple[Parameter, ...]:
+    """Return a kernel's parameters, in order.
+
+    raises: KernelSyntaxError for a method, *args or **kwargs; KernelTypeError for an unsupported annotation.
+    """
+    a = source.node.args
+    first = next(iter((*a.posonlyargs, *a.args)), None)
+    inside = source.function.__qualname__.rpartition(".")[0]
+    if first is not None and first.arg in ("self", "cls") and inside and not inside.endswith("<locals>"):
+        raise KernelSyntaxError(
+            f"{source.name} is a method: a kernel has no {first.arg}", span=source.span(first),
+            hint="define it outside the class, and pass what it needs",
+        )
+    for stars, star in (("*", a.vararg), ("**", a.kwarg)):
+        if star is not None:
+            is_wrapper = hasattr(source.function, "__wrapped__")
+            raise KernelSyntaxError(
+                f"a kernel can't have {stars}{star.arg}", span=source.span(star),
+                hint="put @tj.kernel right above the def, below other decorators" if is_wrapper
+                else "name every parameter",
+            )
+    defaults, evaluated = source.defaults, dict[str, Any]()
+    return tuple([
+        _parameter(source, arg, defaults.get(arg.arg, NO_DEFAULT), _annotation(source, arg, evaluated))
+        for arg in parameter_nodes(source.node)
+    ])
+
+
+def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any) -> Parameter:
+    if isinstance(default, Spec):
+        if annotation not in (None, Tensor):
+            raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
+        return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
+    if annotation is None:
+        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
+    # compared by identity, because `np.dtype("float64") == float`
+    if annotation is int or annotation is float or annotation is bool:
+        return Parameter(arg.arg, ParameterKind.SCALAR, _PYTHON_TYPES[annotation], None, default)
+    if annotation is Tensor:
+        return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
+    if isinstance(annotation, Constexpr):
+        return Parameter(arg.arg, ParameterKind.CONSTEXPR, None, None, default)
+    dtype = as_dtype(annotation)
+    if dtype is not None:
+        return Parameter(arg.arg, ParameterKind.SCALAR, dtype, None, default)
+    if annotation == Tensor | None:
+        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
+    if isinstance(annotation, Spec):
+        message = f"the annotation of {arg.arg} is a tj.spec, which must be the default of a parameter"
+        raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
+    raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which tilejit doesn't support")
+
+
+#: Python annotation -> the type of a scalar; None for `int`, whose type depends on the value
+_PYTHON_TYPES = {int: None, float: float32, bool: bool_}
+
+_KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"
+
+
+def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS) -> KernelTypeError:
+    return KernelTypeError(message, span=source.span(arg.annotation or arg), hint=hint)
+
+
+def _annotation(source: KernelSource, arg: ast.arg, evaluated: dict[str, Any]) -> Any:
+    """Return the annotation of a parameter; strings are evaluated once, in the function's globals and closure."""
+    fn = source.function
+    text = fn.__annotations__.get(arg.arg)
+    if not isinstance(text, str):
+        return text
+    if text not in evaluated:
+        closure = {name: source.lookup(name) for name in fn.__code__.co_freevars}
+        names = {name: value for name, (exists, value) in closure.items() if exists}
+        annotation: Any = text
+        try:
+            # under `from __future__ import annotations`, a quoted annotation evaluates to a string
+            for _ in range(2):
+                if isinstance(annotation, str):
+                    annotation = eval(_code(annotation), fn.__globals__, names)
+        except (NameError, AttributeError, SyntaxError, TypeError) as error:
+            message = f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}"
+            raise _error(source, arg, message) from None
+        evaluated[text] = annotation
+    return evaluated[text]
+
+
+@lru_cache(maxsize=256)
+def _code(annotation: str) -> CodeType:
+    code: CodeType = compile(annotation.lstrip(), "<annotation>", "eval")
+    return code
+
+
+_MISSING = object()
+
+#: types whose values are compared with ==
+_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
+
+
+def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Hashable:
+    """Return a key of the captured values and of the source of every `@tj.function` reachable from them.
+
+    Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes except
+    enums by name; other values by type and, if they are hashable, by equality. inside: see `token`.
+    """
+    return tuple([(chain, token(value, inside)) for chain, value in _referenced(source).items()])
+
+
+def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
+    """Return the values that a function captures, by the parts of their dotted names.
+
+    Only attributes of modules are looked up: for `a.b` where `a` is not a module, the value is that of `a`.
+    """
+    values: dict[tuple[str, ...], Any] = {}
+    for chain in source.references:
+        exists, head = source.lookup(chain[0])
+        # the members of the library itself don't change, so the module represents them
+        used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
+        if used not in values:
+            values[used] = _resolve(exists, head, used[1:])
+    return values
+
+
+def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
+    if not exists:
+        return _MISSING
+    for name in attributes:
+        if not isinstance(value, ModuleType):
+            break
+        value = getattr(value, name, _MISSING)
+    return value
+
+
+def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
+    """Return the key of a captured value. inside: the functions whose keys are being computed, to detect recursion."""
+    if value is _MISSING:
+        return "missing"
+    if isinstance(value, Function):
+        return _function(value.source, inside)
+    if isinstance(value, Enum):
+        return "enum", type(value), value._name_, token(value._value_)
+    if isinstance(value, EnumMeta):
+        members: Mapping[str, Enum] = value.__members__
+        return "enum class", value, tuple([(name, token(member._value_)) for name, member in members.items()])
+    if isinstance(value, float):
+        return "float", value.hex()
+    if type(value) is tuple:
+        return "tuple", tuple(token(item, inside) for item in value)
+    if value is None or isinstance(value, _COMPARED):
+        return type(value).__qualname__, value
+    if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
+        name = getattr(value, "__qualname__", value.__name__)
+        return type(value).__qualname__, getattr(value, "__module__", None), name
+    if isinstance(value, np.dtype):
+        return type(value).__qualname__, repr(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        # the `repr` of a number is exact; that of an array shows only eight digits
+        number = value.item()
+        exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
+        return type(value).__qualname__, str(value.dtype), exact
+    try:
+        hash(value)
+    except TypeError:
+        return "opaque", type(value).__qualname__
+    return "opaque", type(value).__qualname__, value
+
+
+def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
+    if source in inside:
+        return "recursive", source.name
+    defaults = tuple([token(value, inside) for value in source.defaults.values()])
+    return "function", source.text, defaults, captures(source, (*inside, source))
+
+
+def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
+    """Return the function and every `@tj.function` reachable from it or from `values`, without duplicates."""
+    visited: dict[KernelSource, None] = {}
+    pending: list[Any] = [*reversed(tuple(values)), source]
+    while pending:
+        value = pending.pop()
+        if type(value) is tuple:
+            pending.extend(reversed(value))
+        each = value.source if isinstance(value, Function) else value
+        if isinstance(each, KernelSource) and each not in visited:
+            visited[each] = None
+            pending.extend(reversed([*_referenced(each).values(), *each.defaults.values()]))
+    return tuple(visited)
+
+
+def changes(old: Hashable, new: Hashable) -> list[str]:
+    """Return sorted lines, one per value that a function or its helpers capture and that differs between two keys."""
+    was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
+    lines: list[str] = []
+    for chain in now.keys() | was.keys():
+        a, b = was.get(chain, "missing"), now.get(chain, "missing")
+        if a != b:
+            lines.extend(_changed(".".join(chain), a, b))
+    return sorted(lines)
+
+
+def _changed(name: str, was: Any, now: Any) -> list[str]:
+    if was[:2] == now[:2] and was[0] == "function" and was[2] == now[2]:
+        # the same helper with other captured values
+        return [f"{change} (in {name})" for change in changes(was[3], now[3])]
+    before, after = _described(was), _described(now)
+    return [f"{name}, which has changed" if before == after else f"{name} {after}, compiled with {before}"]
+
+
+def _described(token: Any) -> str:
+    if token == "missing":
+        return "without a value"
+    kind, *parts = token
+    if kind == "function":
+        lines: list[str] = [line.strip() for line in parts[0].splitlines()]
+        return next(line.rstrip(":") for line in lines if line.startswith("def "))
+    if kind in ("enum", "enum class"):
+        return f"{parts[0].__qualname__}.{parts[1]}" if kind == "enum" else f"another {parts[0].__qualname__}"
+    if kind == "float":
+        return repr(float.fromhex(parts[0]))
+    if kind == "tuple":
+        return f"({', '.join(map(_described, parts[0]))})"
+    if kind == "opaque":
+        return shown(parts[1]) if len(parts) == 2 else with_article(parts[0])
+    if kind == "str":
+        return repr(parts[0])
+    return _described(parts[-1]) if isinstance(parts[-1], tuple) else str(parts[-1])
