@@ -103,11 +103,11 @@ def with_one_shape(node: ast.Call) -> ast.Call:
     return ast.copy_location(ast.Call(node.func, [shape], node.keywords), node)
 
 
-def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
+def optional(ctx: Context, arguments: Arguments, name: str) -> Value | None:
     """Return the value of an optional argument; None if the argument is missing or None."""
-    if argument is None:
+    if name not in arguments:
         return None
-    value = ctx.evaluate(argument)
+    value = ctx.evaluate(arguments[name])
     return None if is_none(value) else value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 
 from ..dataclass import replace
 from ..dtypes import DTYPES, DType, int64
@@ -36,11 +35,11 @@ def _atomic(name: str) -> Handler:
         place = placed(ctx, arguments["place"], "the place", is_written=True)
         region = place["place"]
         assert isinstance(region, Region)
-        need_shared(ctx, arguments["place"], region.buffer)
+        _need_shared(ctx, arguments["place"], region.buffer)
         _need_type(ctx, arguments["place"], name, region.dtype)
-        order = f"{_order(ctx, node, arguments.get('order'))}.{memory_scope(ctx, node, arguments)}"
+        order = f"{_order(ctx, node, arguments)}.{_memory_scope(ctx, node, arguments)}"
         values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
-        mask = mask_argument(ctx, arguments.get("mask"))
+        mask = mask_argument(ctx, arguments)
         if not region.shape and INDEX.name not in place and mask is None:
             return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
         return _of_region(ctx, node, name, place, values, mask, order)
@@ -51,7 +50,7 @@ def _atomic(name: str) -> Handler:
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
     """Reject Numba's form `add(array, index, value)`, which would bind `value` to the parameter `order`."""
     order = arguments.get("order")
-    value = optional(ctx, order)
+    value = optional(ctx, arguments, "order")
     if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
         return
     array, index, *values = map(ast.unparse, node.args)
@@ -121,8 +120,8 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)
 
 
-def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
-    value = optional(ctx, argument)
+def _order(ctx: Context, node: ast.Call, arguments: Arguments) -> str:
+    value = optional(ctx, arguments, "order")
     order = "relaxed" if value is None else ctx.constant(value, node, "the order")
     if order not in _ORDERS:
         raise ctx.type_error(node, f"{order!r} is not a memory order", f"write one of {', '.join(_ORDERS)}")
@@ -130,28 +129,28 @@ def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
 
 
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = memory_scope(ctx, node, arguments)
-    return mem.load_element(ctx, node, shared_place(ctx, arguments["place"]), f"acquire.{scope}")
+    scope = _memory_scope(ctx, node, arguments)
+    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), f"acquire.{scope}")
 
 
 def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = memory_scope(ctx, node, arguments)
+    scope = _memory_scope(ctx, node, arguments)
     value = ctx.evaluate(arguments["value"])
-    mem.store_element(ctx, node, shared_place(ctx, arguments["place"]), value, f"release.{scope}")
+    mem.store_element(ctx, node, _shared_place(ctx, arguments["place"]), value, f"release.{scope}")
     return Constant(None)
 
 
 def _load_volatile(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return mem.load_element(ctx, node, shared_place(ctx, arguments["place"]), "volatile")
+    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), "volatile")
 
 
 def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = memory_scope(ctx, node, arguments)
+    scope = _memory_scope(ctx, node, arguments)
     ctx.emit(Instruction(FENCE.row(scope).name, (), (), ctx.span(node)))
     return Constant(None)
 
 
-def shared_place(ctx: Context, node: ast.expr) -> Memory:
+def _shared_place(ctx: Context, node: ast.expr) -> Memory:
     """Return the element that an argument names; raise KernelTypeError unless it is one of shared or global memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
@@ -159,11 +158,11 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
             node, f"the place must be one element; this is a region of {counted(len(memory.dims), 'dimension')}",
             "index every dimension, as in A[i, j]",
         )
-    need_shared(ctx, node, memory.buffer)
+    _need_shared(ctx, node, memory.buffer)
     return memory
 
 
-def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
+def _need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
     """Raise KernelTypeError unless the buffer is in global or shared memory."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
@@ -172,9 +171,9 @@ def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
         )
 
 
-def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
+def _memory_scope(ctx: Context, node: ast.Call, arguments: Arguments) -> str:
     """Return the memory scope that a call names, by default "gpu", after checking that the target supports it."""
-    value = optional(ctx, arguments.get("scope"))
+    value = optional(ctx, arguments, "scope")
     scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
     if scope not in MEMORY_SCOPES:
         raise ctx.type_error(node, f"{scope!r} is not a memory scope", f"write one of {', '.join(MEMORY_SCOPES)}")

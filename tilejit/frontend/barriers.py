@@ -65,7 +65,7 @@ INDEXED = (Barrier, Ring)
 def alloc_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.alloc_barrier(arrivals=1, stages=None)`."""
     arrivals = _count(ctx, arguments, "arrivals", "the number of arrivals that complete a phase")
-    has_stages = optional(ctx, arguments.get("stages")) is not None
+    has_stages = optional(ctx, arguments, "stages") is not None
     stages = _count(ctx, arguments, "stages", "the number of barriers")
     buffer = _allocated(ctx, node, ctx.hint or "barrier", stages, arrivals)
     return Barrier(buffer, None if has_stages else build.const(0, int32))
@@ -86,13 +86,10 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
-    argument = arguments.get(name)
-    value = optional(ctx, argument)
-    if value is None or argument is None:
-        return 1
-    count = ctx.integer(value, argument, what)
+    value = optional(ctx, arguments, name)
+    count = 1 if value is None else ctx.integer(value, arguments[name], what)
     if count < 1:
-        raise ctx.type_error(argument, f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
+        raise ctx.type_error(arguments[name], f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
     return count
 
 
@@ -407,13 +404,11 @@ ARRIVALS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Va
 
 def cluster_axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
     """Return the axis of the cluster that an argument names; None if the argument is missing or None."""
-    argument = arguments.get(name)
-    value = optional(ctx, argument)
-    if value is None or argument is None:
-        return None
-    axis = ctx.integer(value, argument, "the axis")
-    if axis not in (0, 1, 2):
-        raise ctx.type_error(argument, f"a cluster has no axis {axis}", "write 0, 1 or 2: a cluster has three axes")
+    value = optional(ctx, arguments, name)
+    axis = None if value is None else ctx.integer(value, arguments[name], "the axis")
+    if axis not in (None, 0, 1, 2):
+        hint = "write 0, 1 or 2: a cluster has three axes"
+        raise ctx.type_error(arguments[name], f"a cluster has no axis {axis}", hint)
     return axis
 
 

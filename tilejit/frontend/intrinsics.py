@@ -29,7 +29,7 @@ from .words import ScopeNamespace
 
 def _axis(name: str) -> Handler:
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        axis = optional(ctx, arguments.get("axis"))
+        axis = optional(ctx, arguments, "axis")
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
             raise ctx.type_error(node, f"a grid has no axis {number}", "write 0, 1 or 2: a grid has three axes")

@@ -59,29 +59,29 @@ def _is_injective(layout: TileLayout) -> bool:
     return layout.is_injective()
 
 
-def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """Like `buffer_layout`, for an allocation: the layout must not map two elements to one location."""
-    layout = buffer_layout(ctx, node, value, shape, space)
+def layout_argument(ctx: Context, arguments: Arguments, shape: tuple[int, ...], space: str) -> TileLayout | None:
+    """Return the layout of an allocation, `layout=`, which is None by default.
+
+    raises: LayoutError if it maps two elements to one location.
+    """
+    value = optional(ctx, arguments, "layout")
+    if value is None:
+        return None
+    layout = buffer_layout(ctx, arguments["layout"], value, shape, space)
     if not _is_injective(layout):
         raise LayoutError(
-            f"{layout!r} maps several elements of a buffer of shape {shape} to one location", span=ctx.span(node),
-            hint="give strides that map each element to a different location",
+            f"{layout!r} maps several elements of a buffer of shape {shape} to one location",
+            span=ctx.span(arguments["layout"]), hint="give strides that map each element to a different location",
         )
     return layout
-
-
-def layout_argument(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """Return the layout passed as an argument, which must be injective; None if the argument is missing or None."""
-    value = optional(ctx, argument)
-    return None if value is None or argument is None else injective_layout(ctx, argument, value, shape, space)
 
 
 def alloc_shared(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
     shape, dtype = _shape_and_type(ctx, arguments)
-    user_layout = layout_argument(ctx, arguments.get("layout"), shape, "shared")
+    user_layout = layout_argument(ctx, arguments, shape, "shared")
     layout = user_layout or allocation.default_layout("shared", shape)
-    mode = optional(ctx, arguments.get("swizzle"))
+    mode = optional(ctx, arguments, "swizzle")
     if mode is not None:
         swizzle_node = arguments["swizzle"]
         swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
@@ -106,7 +106,7 @@ def _swizzled(
         return swizzled_atom_layout(shape, dtype.bits, swizzle)
 
 
-def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr]) -> tuple[tuple[int, ...], DType]:
+def _shape_and_type(ctx: Context, arguments: Arguments) -> tuple[tuple[int, ...], DType]:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     with Located(ctx, shape_node):
@@ -129,7 +129,7 @@ def _allocated(
 def alloc_local(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.alloc_local(shape, dtype, layout=None)`."""
     shape, dtype = _shape_and_type(ctx, arguments)
-    layout = layout_argument(ctx, arguments.get("layout"), shape, "local") or allocation.default_layout("local", shape)
+    layout = layout_argument(ctx, arguments, shape, "local") or allocation.default_layout("local", shape)
     return _allocated(ctx, node, "local", shape, dtype, layout)
 
 
@@ -137,7 +137,7 @@ def alloc_tmem(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.alloc_tmem(shape, dtype, layout=None)`; by default, row r is in lane r."""
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
-    layout = layout_argument(ctx, arguments.get("layout"), shape, "tmem")
+    layout = layout_argument(ctx, arguments, shape, "tmem")
     with Located(ctx, node):
         layout = layout or allocation.default_layout("tmem", shape)
         allocation.check_element_type("tmem", dtype)

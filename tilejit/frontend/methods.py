@@ -121,7 +121,7 @@ def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
         return _with_element_type(ctx, node, memory, _sliced_layout(ctx, node, memory), dtype)
     base = _known_layout(ctx, node, memory)
     shape = mem.static_shape(ctx, first, value)
-    user_layout = optional(ctx, arguments.get("layout"))
+    user_layout = optional(ctx, arguments, "layout")
     if user_layout is not None:
         layout = mem.buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
@@ -311,7 +311,7 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)
     wanted = arguments["dtype"]
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
-    flag = optional(ctx, arguments.get("saturate"))
+    flag = optional(ctx, arguments, "saturate")
     saturate = True if flag is None else bool(ctx.constant(flag, node, "saturate="))
     if isinstance(receiver, Memory):
         return tiles.cast(ctx, node, receiver, dtype, saturate)

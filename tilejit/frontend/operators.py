@@ -200,7 +200,7 @@ def tile_order(ctx: Context, node: ast.Call) -> Value:
         raise ctx.type_error(
             arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "give two numbers"
         )
-    group = optional(ctx, arguments.get("group")) or Constant(8)
+    group = optional(ctx, arguments, "group") or Constant(8)
     if not isinstance(group, Scalar):
         place = arguments.get("group", node)
         number = ctx.integer(group, place, "the number of rows of a group")

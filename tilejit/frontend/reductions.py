@@ -39,7 +39,7 @@ from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, de
 def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
     """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; the result is a tile, even if its rank is 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
-    axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
+    axes = _axes(ctx, arguments, len(tile.shape))
     result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
     return _with_units(ctx, node, result, axes, len(tile.shape)) if _keeps_dims(ctx, arguments) else result
 
@@ -54,7 +54,7 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         )
     sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
     rank = len(sources[0].shape)
-    axes = _axes(ctx, arguments["axis"], rank)
+    axes = _axes(ctx, arguments, rank)
     results = _combined(ctx, node, arguments["combine"], sources, axes, is_tuple=isinstance(value, Items))
     if _keeps_dims(ctx, arguments):
         results = [_with_units(ctx, node, result, axes, rank) for result in results]
@@ -76,7 +76,7 @@ def _combined(
 
 
 def _keeps_dims(ctx: Context, arguments: Arguments) -> bool:
-    keeps = optional(ctx, arguments.get("keepdims"))
+    keeps = optional(ctx, arguments, "keepdims")
     return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
 
 
@@ -93,13 +93,13 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
     return tiles.local_tile(ctx, node, name, value)
 
 
-def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]:
-    value = optional(ctx, argument)
-    return tuple(range(rank)) if value is None or argument is None else mem.axes_of(ctx, argument, value, rank)
+def _axes(ctx: Context, arguments: Arguments, rank: int) -> tuple[int, ...]:
+    value = optional(ctx, arguments, "axis")
+    return tuple(range(rank)) if value is None else mem.axes_of(ctx, arguments["axis"], value, rank)
 
 
 def _result_type(ctx: Context, arguments: Arguments, reduction: Reduction, dtype: DType) -> DType:
-    value = optional(ctx, arguments.get("dtype"))
+    value = optional(ctx, arguments, "dtype")
     return reduction.result_type(dtype) if value is None else mem.element_type(ctx, arguments["dtype"], value)
 
 

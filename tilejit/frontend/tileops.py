@@ -58,14 +58,14 @@ def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict
     return {"place": value.region(ctx.span(node)), INDEX.name: value.operand(ctx.span(node))}
 
 
-def mask_argument(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
+def mask_argument(ctx: Context, arguments: Arguments) -> Memory | Expr | None:
     """Return the `mask=` argument as a tile or a condition; None if it is missing, None or True."""
-    value = optional(ctx, argument)
-    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
+    value = optional(ctx, arguments, "mask")
+    if value is None or (isinstance(value, Constant) and value.value is True):
         return None
     if isinstance(value, Memory):
-        return tiles.local_tile(ctx, argument, "mask=", value)
-    return condition(ctx, argument, value)
+        return tiles.local_tile(ctx, arguments["mask"], "mask=", value)
+    return condition(ctx, arguments["mask"], value)
 
 
 def mask_region(ctx: Context, mask: Memory | Expr, scope: str, span: Span) -> Region:
@@ -83,10 +83,10 @@ def _attributes(
     """Return (name, value) pairs of the attributes in a call; None and multicast to a single CTA are left out."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
-        argument = arguments.get(attribute.name)
-        value = optional(ctx, argument)
-        if value is None or argument is None:
+        value = optional(ctx, arguments, attribute.name)
+        if value is None:
             continue
+        argument = arguments[attribute.name]
         if attribute is COMBINE:
             sources = [operands[name].dtype for _, name in PAIRS if name in operands]
             combine = read_combine(ctx, argument, value, sources, is_tuple=len(sources) > 1)
@@ -112,10 +112,10 @@ def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: A
     place = placed(ctx, arguments["place"], "the source", is_written=False)
     src = place.pop("place")
     assert isinstance(src, Region)
-    layout = mem.layout_argument(ctx, arguments.get("layout"), src.shape, "local")
+    layout = mem.layout_argument(ctx, arguments, src.shape, "local")
     result = ctx.tile(f"{src.buffer.root.name}.tile", operation.scope, src.shape, src.dtype, ctx.span(node), layout)
     operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src, **place}
-    fill = optional(ctx, arguments.get("fill"))
+    fill = optional(ctx, arguments, "fill")
     if fill is not None:
         operands["fill"] = convert(ctx, arguments["fill"], fill, src.dtype).expr
     _moved(ctx, node, operation, operands, arguments)
@@ -123,13 +123,11 @@ def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: A
 
 
 def _moved(
-    ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr],
-    arguments: Arguments,
+    ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr], arguments: Arguments
 ) -> None:
-    argument = arguments.get("mask")
-    mask = mask_argument(ctx, argument)
-    if mask is not None and argument is not None:
-        operands["mask"] = mask_region(ctx, mask, operation.scope, ctx.span(argument))
+    mask = mask_argument(ctx, arguments)
+    if mask is not None:
+        operands["mask"] = mask_region(ctx, mask, operation.scope, ctx.span(arguments["mask"]))
     op = TileOp(
         COPY.name, operation.scope, COPY.ordered(operands), _attributes(ctx, arguments, COPY, {}), ctx.span(node)
     )
@@ -156,7 +154,7 @@ def _filled(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     dtype = mem.element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
-    layout = mem.layout_argument(ctx, arguments.get("layout"), shape, "local")
+    layout = mem.layout_argument(ctx, arguments, shape, "local")
     result = ctx.tile(operation.name, operation.scope, shape, dtype, ctx.span(node), layout)
     fill = convert(ctx, node, value, dtype).expr
     ctx.emit(TileOp(FILL.name, operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))
@@ -167,7 +165,7 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
     shape_node = arguments["shape"]
     shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     axis = mem.axis_of(ctx, arguments["axis"], len(shape))
-    layout = mem.layout_argument(ctx, arguments.get("layout"), shape, "local")
+    layout = mem.layout_argument(ctx, arguments, shape, "local")
     result = ctx.tile("indices", operation.scope, shape, int32, ctx.span(node), layout)
     operands = (result.region(ctx.span(node)),)
     ctx.emit(TileOp(INDICES.name, operation.scope, operands, (("axis", axis),), ctx.span(node)))
