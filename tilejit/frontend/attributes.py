@@ -63,11 +63,11 @@ _NOT_YET = {
 }
 
 
-def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
+def _missing(ctx: Context, node: ast.Attribute, base: Value, names: tuple[str, ...]) -> Exception:
     hint = _NOT_YET.get(node.attr) or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
         hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
-    return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
+    return ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
 
 
 def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
@@ -112,7 +112,7 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
         return methods.registers(ctx, node, base)
     if name in _OF_MEMORY and name in methods.METHODS:
         return Method(base, name)
-    raise _missing(ctx, node, describe(base), _OF_MEMORY)
+    raise _missing(ctx, node, base, _OF_MEMORY)
 
 
 def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
@@ -124,7 +124,7 @@ def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
             node, f"{describe(base)} has no attribute {node.attr}",
             f"load it first: x = tj.cta.load({base.memory.buffer.name}.at(index)), and write x.{node.attr}",
         )
-    raise _missing(ctx, node, describe(base), members("Gather"))
+    raise _missing(ctx, node, base, members("Gather"))
 
 
 def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
@@ -132,7 +132,7 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
         return Constant(base.dtype)
     if node.attr in members("Scalar"):
         return Method(base, node.attr)
-    raise _missing(ctx, node, describe(base), members("Scalar"))
+    raise _missing(ctx, node, base, members("Scalar"))
 
 
 def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:

@@ -297,11 +297,12 @@ def _wait(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     if isinstance(receiver, RingStep):
         bind(ctx, node, ".wait", (), 0)
         step = _current(ctx, node, receiver)
-        ctx.emit(WaitPhase(_place(ctx, node, step.full), step.phase, None, ctx.span(node)))
-        return Constant(None)
-    assert isinstance(receiver, Barrier)
-    phase = _number(ctx, bind(ctx, node, ".wait", ("n",), 1)["n"], "the number of a phase")
-    ctx.emit(WaitPhase(_place(ctx, node, receiver), phase, None, ctx.span(node)))
+        awaited, phase = step.full, step.phase
+    else:
+        assert isinstance(receiver, Barrier)
+        phase = _number(ctx, bind(ctx, node, ".wait", ("n",), 1)["n"], "the number of a phase")
+        awaited = receiver
+    ctx.emit(WaitPhase(_place(ctx, node, awaited), phase, None, ctx.span(node)))
     return Constant(None)
 
 
@@ -369,12 +370,10 @@ def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     return _arrived(ctx, node, operation, named(ctx, argument, "the barrier", value))
 
 
-def _commit(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    return _arrived(ctx, node, operation, _stepped(ctx, operation, arguments["step"]).full)
-
-
-def _release(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    return _arrived(ctx, node, operation, _stepped(ctx, operation, arguments["step"]).empty)
+def _arrive_at_step(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    """Translate `commit`, an arrival of a producer, and `release`, one of a consumer."""
+    step = _stepped(ctx, operation, arguments["step"])
+    return _arrived(ctx, node, operation, step.full if operation.name == "commit" else step.empty)
 
 
 def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> RingStep:
@@ -398,7 +397,7 @@ def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Ba
 
 
 ARRIVALS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
-    "arrive": _arrive, "commit": _commit, "release": _release,
+    "arrive": _arrive, "commit": _arrive_at_step, "release": _arrive_at_step,
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dtypes import DType
@@ -18,7 +17,7 @@ from .intrinsics import HANDLERS
 from .language import Intrinsic
 from .methods import METHODS
 from .names import closure_of, inline
-from .python_calls import BUILTINS, python_call, runs_in_python
+from .python_calls import call_python
 from .reductions import reduced
 from .tileops import call_operation
 from .values import Constant, Method, ScopedOperation, Value, describe
@@ -51,12 +50,10 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
         return _call_word(ctx, node, callee)
     if isinstance(callee, DType):
         return tiles.convert_to(ctx, node, callee)
-    handler = BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
-    if handler is not None:
-        return handler(ctx, node)
-    if runs_in_python(callee):
-        return python_call(ctx, node, callee)
-    raise not_callable(ctx, node, callee)
+    result = call_python(ctx, node, callee)
+    if result is None:
+        raise not_callable(ctx, node, callee)
+    return result
 
 
 def _call_word(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:

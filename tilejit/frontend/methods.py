@@ -95,14 +95,6 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     )
 
 
-def _view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
-    """Return a view of an open tile with the dimensions `dims` of its buffer; None adds a dimension of extent 1."""
-    layout = tile.buffer.layout
-    assert isinstance(layout, Open) and tile.buffer.space == "local"
-    shape = tuple(1 if d is None else tile.buffer.shape[d] for d in dims)
-    return regions.reinterpreted(ctx, node, tile, shape, tile.dtype, Open(layout.scope, tuple(dims)))
-
-
 def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     """Translate `.view(shape, layout=None)`, `.view(*extents)` or `.view(dtype)`."""
     if isinstance(receiver, Scalar):
@@ -300,8 +292,12 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
     # a dimension from which `tile` selects one of several elements remains in the view, as a leading dropped dimension
-    dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
-    view = _view_along(ctx, node, tile, [*dropped, *dims])
+    buffer = tile.buffer
+    assert isinstance(buffer.layout, Open) and buffer.space == "local"
+    dropped = [d for d, n in enumerate(buffer.shape) if d not in kept and n != 1]
+    order = (*dropped, *dims)
+    counts = tuple(1 if d is None else buffer.shape[d] for d in order)
+    view = regions.reinterpreted(ctx, node, tile, counts, tile.dtype, Open(buffer.layout.scope, order))
     zero = Const(0, tile.buffer.index_dtype)
     starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
     return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))

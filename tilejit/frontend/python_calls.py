@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -36,17 +36,7 @@ _PURE: tuple[Any, ...] = (
 _PURE_IDS = frozenset(map(id, _PURE))
 
 
-def runs_in_python(callee: Any) -> bool:
-    """True if Python evaluates calls of the function at compile time, for which all arguments must be known."""
-    if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
-        return True
-    if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
-        return True
-    owner = getattr(callee, "__self__", None)
-    return isinstance(owner, (TileLayout, type(S), type(R)))
-
-
-def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
+def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
     """Return the result of a Python function for `values`; raise KernelTypeError if an argument is a run-time value."""
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
     folded = fold(ctx, node, callee, values, keywords)
@@ -61,20 +51,19 @@ def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: S
     return folded
 
 
-def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
-    """Return the result of a Python function; raise KernelTypeError if an argument is a run-time value."""
-    return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
+def _python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
+    return _computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
 def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
     def handler(ctx: Context, node: ast.Call) -> Value:
         if node.keywords:
-            return python_call(ctx, node, python)
+            return _python_call(ctx, node, python)
         arguments = values = positional_values(ctx, node)
         if len(values) == 1 and isinstance(values[0], Items):
             values = list(values[0].items)
         if all(isinstance(v, Constant) for v in values):
-            return computed(ctx, node, python, arguments)
+            return _computed(ctx, node, python, arguments)
         values = [as_scalar(ctx, node, value) for value in values]
         tile = next((v for v in values if isinstance(v, Memory)), None)
         if tile is not None:
@@ -147,7 +136,7 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callab
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         if node.keywords:
-            return python_call(ctx, node, python)
+            return _python_call(ctx, node, python)
         values = positional_values(ctx, node)
         folded = fold(ctx, node, python, values)
         if folded is not None:
@@ -171,7 +160,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
         raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
                              "write tj.round(x * 100) / 100 for two decimals")
     if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
-        return computed(ctx, node, round, values)
+        return _computed(ctx, node, round, values)
     x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
     if not x.dtype.is_float:
         return Scalar(x)
@@ -183,7 +172,7 @@ def _len(ctx: Context, node: ast.Call) -> Value:
     if len(values) == 1 and isinstance(values[0], Items):
         return Constant(len(values[0].items))
     extents = [length(ctx, node, value) for value in values]
-    return computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]
+    return _computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]
 
 
 def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.Call], Value]:
@@ -219,7 +208,7 @@ def _arranged(part: Any) -> Value:
 def _tuple(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
     is_one = len(values) == 1 and isinstance(values[0], Items) and not node.keywords
-    return values[0] if is_one else computed(ctx, node, tuple, values)
+    return values[0] if is_one else _computed(ctx, node, tuple, values)
 
 
 def _sum(ctx: Context, node: ast.Call) -> Value:
@@ -227,17 +216,17 @@ def _sum(ctx: Context, node: ast.Call) -> Value:
     if [keyword.arg for keyword in node.keywords] == ["start"]:
         values.append(ctx.evaluate(node.keywords[0].value))
     elif node.keywords:
-        return computed(ctx, node, sum, values)
+        return _computed(ctx, node, sum, values)
     folded = fold(ctx, node, sum, values)
     if folded is not None or len(values) > 2 or not isinstance(values[0], Items):
-        return folded or computed(ctx, node, sum, values)
+        return folded or _computed(ctx, node, sum, values)
     total = values[1] if len(values) > 1 else Constant(0)
     for item in values[0].items:
         total = binary(ctx, node, ast.Add(), total, item)
     return total
 
 
-BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
+_BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
@@ -257,3 +246,21 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     print: messages.print_values,
     language.static_assert: messages.static_assert_holds,
 }
+
+
+def _runs_in_python(callee: Any) -> bool:
+    """True if Python evaluates calls of the function at compile time, for which all arguments must be known."""
+    if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
+        return True
+    if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
+        return True
+    owner = getattr(callee, "__self__", None)
+    return isinstance(owner, (TileLayout, type(S), type(R)))
+
+
+def call_python(ctx: Context, node: ast.Call, callee: Any) -> Value | None:
+    """Return the result of a call of a Python or host function; None if kernels can't call it."""
+    translate = _BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
+    if translate is not None:
+        return translate(ctx, node)
+    return _python_call(ctx, node, callee) if _runs_in_python(callee) else None
