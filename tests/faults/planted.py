@@ -63,7 +63,7 @@ FAULTS = (
     # frontend
     Fault(
         "the greatest index of a range loop is taken to be one less",
-        "frontend/for_loops.py",
+        "frontend/loops.py",
         "low, high = start[0], _past(stop[1], -1)",
         "low, high = start[0], _past(stop[1], -2)",
     ),

@@ -11,10 +11,10 @@ from ..ops.tile import TILE_OPERATIONS
 from . import tiles
 from .arguments import bind
 from .context import Context
-from .for_loops import static_range
 from .foreign import not_callable
 from .intrinsics import HANDLERS
 from .language import Intrinsic
+from .loops import static_range
 from .methods import METHODS
 from .names import closure_of, inline
 from .python_calls import call_python

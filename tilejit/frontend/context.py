@@ -189,7 +189,7 @@ class Context:
     #: the layouts chosen for open tiles whose layout the kernel reads, by buffer name (see `buffers`)
     fixed: dict[str, Projection] = field(default_factory=dict)
 
-    #: the kinds of loop-carried names, by the path to the loop (see `loops`)
+    #: the kinds of loop-carried names, by the path to the loop (see `joins`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     #: the number of conversions that `takes_type` counted
     converted_literals: int = 0
@@ -242,10 +242,14 @@ class Context:
         if error.span is None:
             error.span = self.span(node)
 
-    def emit(self, statement: Stmt | Late | Nest) -> None:
+    def emit(self, statement: Stmt | Late) -> None:
         """Append a statement to the current block, unless it is a tile operation with an empty operand."""
         if not isinstance(statement, TileOp) or not is_idle(statement):
             self.block.append(statement)
+
+    def nest(self, make: Callable[..., Stmt], *bodies: Draft) -> None:
+        """Emit the statement that `make` returns for the finished `bodies`."""
+        self.block.append(Nest(bodies, make))
 
     def into(self, block: Draft) -> EmitInto:
         """Return a context manager in which statements are appended to `block`."""
@@ -368,8 +372,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """Like `fitting`, but accept a member of a numeric enum, and give an error the location of `node`."""
-        number = number._value_ if isinstance(number, Enum) else number
+        """Like `fitting`, but give an error the location of `node`."""
         try:
             return fitting(number, dtype)
         except KernelTypeError as error:
@@ -398,10 +401,11 @@ class Context:
 
 
 def fitting(number: bool | int | float, dtype: DType) -> Const:
-    """Return a number as a constant of `dtype`, rounded for a float type.
+    """Return a number, or a member of a numeric enum, as a constant of `dtype`, rounded for a float type.
 
     raises: KernelTypeError if an integer type can't represent it, or if an integer is too large for a Python float.
     """
+    number = number._value_ if isinstance(number, Enum) else number
     if not dtype.is_integer:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
             raise KernelTypeError(

@@ -7,6 +7,7 @@ integer type float32.
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -91,15 +92,29 @@ def kind_of(value: Value) -> Kind:
     return Same(value)
 
 
-def settled(kind: Kind) -> Kind:
+def _settled(kind: Kind) -> Kind:
     """Return the kind with every weak scalar fixed at its current type."""
     if isinstance(kind, ItemsKind):
-        return ItemsKind(tuple(settled(item) for item in kind.items))
+        return ItemsKind(tuple(_settled(item) for item in kind.items))
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
 
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     """Return the kind of a name where paths join; `Same(Unset)` if it has no value on a path or the values conflict."""
+    return _settled(_merge(ctx, name, bindings))
+
+
+def agreed(ctx: Context, node: ast.AST, values: Sequence[Value]) -> Kind:
+    """Return the kind of the value of a node, which is one of `values`; raise KernelTypeError if they conflict."""
+    span = ctx.span(node)
+    kind = merge(ctx, "the value", [Binding(value, span) for value in values])
+    if isinstance(kind, Same) and isinstance(kind.value, Conflict):
+        raise ctx.type_error(node, f"{kind.value.name} {kind.value.difference}", kind.value.remedy)
+    return kind
+
+
+def _merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
+    """Like `merge`, but the kind of literals is weak."""
     first = bindings[0]
     for binding in bindings:
         if isinstance(binding.value, Unset):
@@ -190,7 +205,7 @@ def _can_take(value: Value, dtype: DType) -> bool:
 
 def converts_to(value: Value, dtype: DType) -> bool:
     """True if a number or scalar that is assigned to a loop-carried name is converted to the name's type."""
-    if is_literal(value):
+    if _is_literal(value):
         return _can_take(value, dtype)
     return dtype.kind != "bool" or weak_type(value).kind == "bool"
 
@@ -199,14 +214,14 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
     kinds: list[Kind] = []
     for k in range(length):
         column = [Binding(b.value.items[k], b.span) for b in bindings if isinstance(b.value, Items)]
-        kind = merge(ctx, f"{name}[{k}]", column)
+        kind = _merge(ctx, f"{name}[{k}]", column)
         if isinstance(kind, Same) and isinstance(kind.value, Unset):
             return kind
         kinds.append(kind)
     return ItemsKind(tuple(kinds))
 
 
-def is_literal(value: Value) -> bool:
+def _is_literal(value: Value) -> bool:
     """True if the value is a number whose type isn't fixed yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
@@ -220,14 +235,14 @@ def merge_carried(
     assigned to it if it starts as a literal, else None.
     """
     if assigned is not None and all(isinstance(b.value, Scalar) or is_number(b.value) for b in changes):
-        literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
+        literals = [b.value for b in (entry, *changes) if _is_literal(b.value)]
         types = {*assigned, *(b.value.dtype for b in changes if isinstance(b.value, Scalar) and not b.value.weak)}
         dtype = _loop_type(literals, types) if types else None
         if dtype is not None and all(_can_take(literal, dtype) for literal in literals):
             for literal in literals:
                 ctx.takes_type(literal, dtype)
             return ScalarKind.holding(dtype, [b.value for b in changes])
-    return merge(ctx, name, [entry, *changes])
+    return _merge(ctx, name, [entry, *changes])
 
 
 def _loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
@@ -330,9 +345,9 @@ def exit_kinds(
     for name in names:
         if not ends or not all(name in env for env in ends):
             continue
-        kind = merge(ctx, name, [env[name] for env in ends])
+        kind = _merge(ctx, name, [env[name] for env in ends])
         if name not in before or kind != Same(before[name].value):
-            kinds[name] = settled(_outside(ctx, name, kind, ends[0][name]))
+            kinds[name] = _settled(_outside(ctx, name, kind, ends[0][name]))
     return kinds
 
 
@@ -376,6 +391,11 @@ class Heads:
     #: the names that kept one value in an earlier guess, but that the body changed
     changing: frozenset[str] = frozenset()
 
+    def literal_types(self, entry: Mapping[str, Binding]) -> dict[str, DType | None]:
+        """Return the types of the names that start as literals, None for a weak one. entry: the bindings before it."""
+        kinds = [(name, kind) for name, kind in self.kinds.items() if _is_literal(entry[name].value)]
+        return {name: None if kind.weak else kind.dtype for name, kind in kinds if isinstance(kind, ScalarKind)}
+
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
         """Return the first guess: the kinds on entry, or those in `last` for names with the same kind on entry."""
@@ -390,14 +410,14 @@ class Heads:
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
         """True if the guess equals the observed kinds up to weakness and, if `literals_matter`, has no weak kinds."""
-        if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
+        if literals_matter and any(kind != _settled(kind) for kind in self.kinds.values()):
             return False
-        return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
+        return all(_settled(kind) == _settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """Return the next guess: the observed kinds, of which those that equal the current guess are `settled`."""
+        """Return the next guess: the observed kinds, of which those that equal the current guess are settled."""
         held = {name: self._held(name, shown) for name in shown}
-        kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
+        kinds = {name: _settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}
         return Heads(self.entry, kinds, self.changing | changing)
 

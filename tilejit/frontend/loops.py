@@ -1,208 +1,243 @@
-"""Run-time loops, and the kinds of their loop-carried names.
-
-The code of a body depends on the kinds of its names at the head, which are known only after the body has been
-translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is
-converted to another type. If the guess is wrong, the result is discarded, and the body is translated again with the
-observed kinds. Inner loops then start from the final kinds of their last translation.
-"""
+"""Loops: `while`, and `for` over a range at run time or unrolled over `tj.static_range` or a tuple."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from math import gcd
 
-from ..dataclass import dataclass, replace
-from ..dtypes import bool_, int64
-from ..ir.nodes import Assign, Break, Cast, Declare, Expr, Let, Op, Stmt, Var
-from .context import Context
-from .flow import Carried, Construct, Draft, Enclosure, drafted
-from .joins import close
-from .kinds import Heads, Kind, ScalarKind, exit_kinds, is_literal, merge_carried
-from .slots import NameSlot, make_slot
-from .values import Binding, Scalar, Unset
+from ..dtypes import DType, int32, int64, promote, signed, uint64
+from ..ir.arithmetic import build, facts
+from ..ir.nodes import Assert, Const, Expr, For, Loop, Var
+from .assignments import assign_to
+from .barriers import ring_loop_hint
+from .context import Context, Located
+from .flow import Construct, Enclosure
+from .joins import branch, run_block, run_loop
+from .scalars import as_scalar, truth
+from .source import assigned_names
+from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-#: a body is translated at most `_TRIALS` times, and `_TRIALS_PER_NAME` times more for each loop-carried name
-_TRIALS = 12
-_TRIALS_PER_NAME = 2
-
-
-def run_loop(
-    ctx: Context, node: ast.AST, names: Sequence[str], body: Callable[[Enclosure], bool],
-    make: Callable[[tuple[Stmt, ...]], Stmt], *, only_breaks: bool = False,
-) -> bool:
-    """Translate a run-time loop; return True if control can reach the statement after it.
-
-    names: the names that the body assigns. body: translates the body; returns True if control reaches its end.
-    make: builds the loop statement from its body. only_breaks: True if the loop ends only at exits with a `Break`.
-    raises: KernelTypeError if the kinds of the names don't converge.
-    """
-    entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
-    path = (*(enclosure.step for enclosure in ctx.enclosures), node)
-    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
-    for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
-        literals = ctx.converted_literals
-        with ctx.trial() as tentative:
-            trial = _translate(ctx, node, entry, guess, body, only_breaks)
-            shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
-            exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
-            if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
-                close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
-                ctx.loop_kinds[path] = guess
-                tentative.kept = True
-                return bool(trial.ends)
-            shown = trial.through_copies(ctx, shown)
-        guess = guess.corrected(shown)
-    raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
+_MAX_UNROLLED = 4096
+#: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
+_MAX_ITERATIONS = 16_384
 
 
-def _translate(
-    ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
-    only_breaks: bool,
-) -> LoopTrial:
-    span = ctx.span(node)
-    slots = {name: make_slot(ctx, name, kind, span, entry[name].value) for name, kind in guess.kinds.items()}
-    for name, slot in slots.items():
-        ctx.bind(name, Binding(slot.value, entry[name].span))
-    before = dict(ctx.frame.env)
-    loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
-    carried = {
-        name: Carried(None if kind.weak else kind.dtype)
-        for name, kind in guess.kinds.items()
-        if isinstance(kind, ScalarKind) and is_literal(entry[name].value)
-    }
-    with _carrying(ctx, carried), ctx.inside(loop) as block:
-        if body(loop):
-            ctx.leave(loop, span, None)
-    ends = [each.env for each in loop.exits if each.jump is Break]
-    continues = [each.env for each in loop.exits if each.jump is not Break]
-    ends += [] if only_breaks else [before]
-    # an Unset value at the head counts as a change: the name remains unset
-    heads = {name: None if isinstance(slot.value, Unset) else slot.value for name, slot in slots.items()}
-    changes = {name: [env[name] for env in (*continues, *ends) if env[name].value != heads[name]] for name in entry}
-    return LoopTrial(loop, block, entry, slots, before, ends, changes, carried)
+def while_loop(ctx: Context, node: ast.While) -> bool:
+    """Translate a `while` loop; return True if control can reach the statement after it."""
+    _no_else(ctx, node)
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
 
-
-@contextmanager
-def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
-    frame, outer = ctx.frame, ctx.frame.carried
-    frame.carried = {**outer, **carried}
-    try:
-        yield
-    finally:
-        frame.carried = outer
-    for name, inner in carried.items():
-        if name in outer:
-            outer[name].assigned |= inner.assigned
-
-
-@dataclass(frozen=True, slots=True)
-class LoopTrial:
-    """One trial translation of a loop body: above all, the kinds of the loop-carried names."""
-
-    loop: Enclosure
-    block: Draft
-    #: the bindings of the loop-carried names before the loop
-    entry: Mapping[str, Binding]
-    slots: Mapping[str, NameSlot]
-    #: the bindings at the head of the loop
-    before: Mapping[str, Binding]
-    #: the bindings on each path to the code after the loop
-    ends: Sequence[Mapping[str, Binding]]
-    #: loop-carried name -> its bindings, at ends of iterations and exits, whose values differ from that at the head
-    changes: Mapping[str, Sequence[Binding]]
-    carried: Mapping[str, Carried]
-
-    @property
-    def heads(self) -> dict[str, Var]:
-        """The variables of the loop-carried scalars, by name."""
-        held = [(name, slot.value) for name, slot in self.slots.items() if isinstance(slot.kind, ScalarKind)]
-        return {name: value.expr for name, value in held if isinstance(value, Scalar) and isinstance(value.expr, Var)}
-
-    def kind(self, ctx: Context, name: str, changes: Sequence[Binding]) -> Kind:
-        """Return the kind of a loop-carried name with these `changes`."""
-        assigned = self.carried[name].assigned if name in self.carried else None
-        kind = merge_carried(ctx, name, self.entry[name], changes, assigned)
-        if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
-            return replace(kind, data=True)
-        return kind
-
-    def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if a name may grow exponentially, because the `_degree` of its new value in its old one exceeds 1."""
-        head = self.heads.get(name)
-        if head is None:
+    def body(loop: Enclosure) -> bool:
+        if not endless and not _go_on(ctx, node, loop):
             return False
-        degrees, defined = {head.name: 1}, list(self._definitions())
-        before: dict[str, int] = {}
-        while before != degrees:
-            before = dict(degrees)
-            for var, value in defined:
-                degrees[var.name] = max(degrees.get(var.name, 0), _degree(value, degrees))
-        return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
+        return ctx.execute(node.body)
 
-    def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        for stmt in drafted(self.block):
-            if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
-                value = stmt.init if isinstance(stmt, Declare) else stmt.value
-                if isinstance(value, (Var, Op, Cast)):
-                    yield stmt.var, value
-        for name, head in self.heads.items():
-            yield from ((head, b.value.expr) for b in self.changes[name] if isinstance(b.value, Scalar))
-
-    def through_copies(self, ctx: Context, shown: Mapping[str, Kind]) -> dict[str, Kind]:
-        """Return the observed kinds, propagated through copies, so that a chain of copies takes only one more trial."""
-        names: dict[Expr, str] = {head: name for name, head in self.heads.items()}
-        sources = {
-            name: [names.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in changes]
-            for name, changes in self.changes.items()
-        }
-        takers: dict[str, list[str]] = {}
-        for name, copied in sources.items():
-            for source in filter(None, copied):
-                takers.setdefault(source, []).append(name)
-        kinds = dict(shown)
-        pending = list(takers)
-        while pending:
-            for name in takers.get(pending.pop(), ()):
-                changes = [
-                    _as_shown(binding, kinds[source] if source else None)
-                    for binding, source in zip(self.changes[name], sources[name], strict=True)
-                ]
-                kind = self.kind(ctx, name, changes)
-                # a conflict is final, so the loop terminates
-                if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
-                    kinds[name] = kind
-                    pending.append(name)
-        return kinds
+    names, span = sorted(assigned_names(node)), ctx.span(node)
+    return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
 
 
-def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return the binding, with the type of `kind` if its value is a variable and `kind` is a `ScalarKind`."""
-    value = binding.value
-    if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
-        return binding
-    if kind.dtype == value.dtype and kind.data == value.expr.data:
-        return binding
-    return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
+def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
+    """Translate the test of a loop, which is left if the test fails; return False if it always fails."""
+    cond = truth(ctx, node.test, ctx.evaluate(node.test))
+
+    def stop() -> bool:
+        ctx.leave(loop, ctx.span(node.test))
+        return False
+
+    if isinstance(cond, bool):
+        return cond or stop()
+    return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
 
 
-#: operations whose result needs no more bits than their widest operand
-_SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
+def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
+    if node.orelse:
+        raise ctx.syntax_error(
+            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it later"
+        )
 
 
-def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Estimate the degree of a value in the loop-carried variable, capped at 2.
+def for_loop(ctx: Context, node: ast.For) -> bool:
+    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple.
 
-    The degree of a sum or difference is the sum of its operands' degrees; of a `_SHRINKING` operation, their maximum;
-    of any other operation, twice the maximum. Bools have degree 0.
+    returns: True if control can reach the statement after the loop.
     """
-    if isinstance(expr, Var):
-        return degrees.get(expr.name, 0)
-    if isinstance(expr, Cast):
-        return _degree(expr.x, degrees)
-    if not isinstance(expr, Op) or expr.dtype is bool_:
-        return 0
-    of_operands = [_degree(x, degrees) for x in expr.args]
-    if expr.name in _SHRINKING:
-        return max(of_operands)
-    return min(2, sum(of_operands) if expr.name in ("add", "sub") else 2 * max(of_operands))
+    _no_else(ctx, node)
+    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
+        assert isinstance(node.iter, ast.Call)
+        return _range_loop(ctx, node, _range(ctx, node.iter))
+    value = ctx.evaluate(node.iter)
+    if not isinstance(value, Items):
+        message = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
+        raise ctx.syntax_error(node.iter, message, how_to_loop(ctx, node.iter, value))
+    _check_count(ctx, node.iter, "a loop over a tuple", len(value.items))
+    return _static_loop(ctx, node, value.items)
+
+
+def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
+    """Return the hint for a loop over a value that isn't a tuple."""
+    written = ast.unparse(node)
+    if isinstance(value, Memory) and value.dims:
+        if not value.is_local:
+            return f"loop over range(len({written})) and index: {written}[i]"
+        return "compute with the whole tile, or copy it to shared memory and index that"
+    if isinstance(value, Scalar) or isinstance(value, Constant) and type(value.value) is int:
+        return f"loop over range({written})"
+    bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
+    hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
+    return next(filter(None, hints), "make it a tuple")
+
+
+def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
+    if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
+        raise ctx.type_error(node, f"{what} takes (stop), (start, stop) or (start, stop, step)", "call it as in Python")
+    values = [as_scalar(ctx, argument, ctx.evaluate(argument)) for argument in node.args]
+    if len(values) == 1:
+        values.insert(0, Constant(0))
+    return values if len(values) == 3 else [*values, Constant(1)]
+
+
+def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
+    values = _range_arguments(ctx, node, "range")
+    for value in values:
+        integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
+        if not integral and not (isinstance(value, Scalar) and value.dtype.is_integer):
+            raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
+    values[1] = _signed_stop(ctx, node, values)
+    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
+    with Located(ctx, node):
+        dtype = promote(*typed) if typed else int32
+    for value in values:
+        ctx.takes_type(value, dtype)
+    start, stop, step = (_limit(ctx, node, value, dtype, down=k == 2) for k, value in enumerate(values))
+    low, high = facts.bounds(step)
+    if (low is None or low <= 0) and (high is None or high >= 0):
+        _need_step(ctx, node, step)
+    return start, stop, step
+
+
+def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
+    """Return the stop of a range; a uint64 becomes an int64 if the start or the step is signed and neither is uint64.
+
+    Checked builds assert that it fits; unchecked builds clamp it.
+    """
+    start, stop, step = values
+    others = [v.dtype for v in (start, step) if isinstance(v, Scalar) and not v.weak]
+    if not isinstance(stop, Scalar) or stop.weak or stop.dtype != uint64:
+        return stop
+    if uint64 in others or "int" not in [dtype.kind for dtype in others]:
+        return stop
+    most = build.const(2**63 - 1, uint64)
+    message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
+    return Scalar(build.cast(build.minimum(stop.expr, most), int64))
+
+
+def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
+    """Return an argument of range as `dtype`; if `down`, a negative constant takes the signed type of this width."""
+    if isinstance(value, Constant):
+        return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
+    assert isinstance(value, Scalar)
+    return build.cast(value.expr, dtype)
+
+
+def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
+    if isinstance(step, Const):
+        raise ctx.type_error(node, "range has a step of 0", "give a step other than 0")
+    message = f"range has a step of 0: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, span=ctx.span(node)))
+
+
+def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) -> bool:
+    if not isinstance(node.target, ast.Name):
+        raise ctx.syntax_error(node.target, "the variable of a range loop must be a name", "write for i in range(...)")
+    span, name = ctx.span(node), node.target.id
+    ends = zip(("start", "stop", "step"), limits, strict=True)
+    start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in ends)
+    constants = [int(e.value) for e in limits if isinstance(e, Const)]
+    if len(constants) == len(limits) and not range(*constants):
+        return True
+    loop_vars: list[Var] = []
+
+    def body(_: Enclosure) -> bool:
+        loop_vars.append(_loop_var(ctx, node.target, name, start, stop, step))
+        ctx.bind(name, Binding(Scalar(loop_vars[-1]), ctx.span(node.target)))
+        return ctx.execute(node.body)
+
+    before = ctx.frame.env.get(name)
+    names = sorted(assigned_names(node) - {name})
+    reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
+    problem = f"has no value after its loop (line {span.line})"
+    unset = Unset(name, problem, "copy it to another name inside the loop")
+    ctx.bind(name, Binding(unset, before.span if before else span))
+    return reached
+
+
+def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
+    multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
+    bounds = _index_bounds(facts.bounds(start), facts.bounds(stop), facts.bounds(step))
+    data = any(facts.flagged(end, bounds) for end in (start, stop, step))
+    return Var(ctx.unique(name), start.dtype, multiple, bounds, ctx.span(node), data=data)
+
+
+def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
+    """Return bounds of the index of a range, not necessarily tight; None if either one is unknown."""
+    if step[0] is not None and step[0] >= 0:
+        low, high = start[0], _past(stop[1], -1)
+    elif step[1] is not None and step[1] <= 0:
+        low, high = _past(stop[0], 1), start[1]
+    else:
+        low, high = _extreme(min, start[0], _past(stop[0], 1)), _extreme(max, start[1], _past(stop[1], -1))
+    if low is None or high is None:
+        return None
+    # an empty range has no index, so any bounds are correct
+    return min(low, high), max(low, high)
+
+
+def _past(end: int | None, by: int) -> int | None:
+    return None if end is None else end + by
+
+
+def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else choose(a, b)
+
+
+def static_range(ctx: Context, node: ast.Call) -> Items:
+    """Return the integers of `tj.static_range(...)` as a tuple."""
+    values = _range_arguments(ctx, node, "tj.static_range")
+    hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
+    limits = [ctx.integer(v, node, "an argument of tj.static_range", hint) for v in values]
+    if limits[2] == 0:
+        raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
+    _check_count(ctx, node, "tj.static_range", -((limits[0] - limits[1]) // limits[2]))
+    return Items(tuple([Constant(i) for i in range(*limits)]))
+
+
+def _check_count(ctx: Context, node: ast.AST, what: str, count: int) -> None:
+    if count > _MAX_UNROLLED:
+        message = f"{what} unrolls {count} iterations; the limit is {_MAX_UNROLLED}"
+        raise ctx.type_error(node, message, "loop over range(...)")
+
+
+def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
+    names = sorted(assigned_names(node))
+
+    def unrolled() -> bool:
+        for k, item in enumerate(items):
+            ctx.unrolled = (ctx.unrolled or 0) + 1
+            if ctx.unrolled > _MAX_ITERATIONS:
+                raise ctx.type_error(
+                    node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
+                    "make one of them a loop over range(...)",
+                )
+            assign_to(ctx, node.target, item)
+            if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
+                return False
+        return True
+
+    before = ctx.unrolled
+    ctx.unrolled = before or 0
+    ends = run_block(ctx, node, Construct.STATIC, node, names, unrolled)
+    ctx.unrolled = None if before is None else ctx.unrolled
+    return ends

@@ -18,8 +18,8 @@ from . import language, messages
 from .arguments import positional_values
 from .attributes import length
 from .context import Context
-from .for_loops import how_to_loop
 from .foreign import instead
+from .loops import how_to_loop
 from .operators import binary, operation, tile_order
 from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe

@@ -225,12 +225,17 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
     """Return the operands as expressions, with literals converted by `as_type`, and whether the result is weak."""
     leading = ELEMENTWISE[name].conditions
-    conditions, numbers = [condition(ctx, node, value) for value in values[:leading]], values[leading:]
+    operands: list[Expr] = []
+    for value in values[:leading]:
+        operands.append(condition(ctx, node, value))
+    numbers = values[leading:]
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
             raise _no_scalar(ctx, node, name, value)
     common, weak = common_operand_type(name, numbers)
-    return [*conditions, *[as_type(ctx, node, value, common) for value in numbers]], weak
+    for value in numbers:
+        operands.append(as_type(ctx, node, value, common))
+    return operands, weak
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
@@ -238,7 +243,10 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
     raises: KernelTypeError, without a location, if the types have no common type.
     """
-    typed = [value.expr.dtype for value in values if isinstance(value, Scalar) and not value.weak]
+    typed: list[DType] = []
+    for value in values:
+        if isinstance(value, Scalar) and not value.weak:
+            typed.append(value.expr.dtype)
     if typed:
         return common_type(name, tuple(typed)), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)

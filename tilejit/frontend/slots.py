@@ -35,6 +35,11 @@ class NameSlot:
     kind: Kind
     value: Value
 
+    @staticmethod
+    def of(ctx: Context, name: str, kind: Kind, span: Span, init: Value | None = None) -> NameSlot:
+        """Return a new slot for values of a kind, initialized with `init` unless that is None."""
+        return NameSlot(kind, _storage(ctx, name, kind, init, span))
+
     @property
     def typed(self) -> Value:
         """The stored value, without weak scalars."""
@@ -61,17 +66,12 @@ def join(
             _move(ctx, [(slot, env[name].value) for name, slot in slots.items() if name in env], span)
 
 
-def make_slot(ctx: Context, name: str, kind: Kind, span: Span, init: Value | None = None) -> NameSlot:
-    """Return a new slot for values of a kind, initialized with `init` unless that is None."""
-    return NameSlot(kind, _storage(ctx, name, kind, init, span))
-
-
 def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Value:
     if isinstance(kind, Same):
         return kind.value
     name = name.strip("<>")
     if isinstance(kind, ScalarKind):
-        first = None if init is None else _coerced(ctx, init, kind.dtype, span)
+        first = None if init is None else coerced(ctx, init, kind.dtype, span)
         return Scalar(ctx.declare(name, kind.dtype, first, span, data=kind.data), kind.weak)
     if isinstance(kind, ItemsKind):
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
@@ -127,7 +127,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
     ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
 
 
-def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
+def coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
     """Return a number, scalar or rank-0 tile in `dtype`; raise KernelTypeError if a number doesn't fit."""
     if isinstance(value, Memory):
         value = scalar_of(ctx, value, span)
@@ -181,7 +181,7 @@ def _flatten(
         return
     if isinstance(kind, ScalarKind):
         assert isinstance(stored, Scalar)
-        scalars.append((stored.expr, _coerced(ctx, value, kind.dtype, span)))
+        scalars.append((stored.expr, coerced(ctx, value, kind.dtype, span)))
     elif isinstance(kind, ItemsKind):
         assert isinstance(stored, Items) and isinstance(value, Items)
         for each in zip(map(NameSlot, kind.items, stored.items), value.items, strict=True):

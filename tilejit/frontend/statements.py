@@ -6,18 +6,15 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.arithmetic import build
-from ..ir.nodes import Break, Continue, Loop, Return
+from ..ir.nodes import Break, Continue, Return
 from .assignments import annotated, assign, augmented, named
 from .context import Context
-from .flow import Construct, Enclosure, innermost
-from .for_loops import for_loop
+from .flow import Construct, innermost
 from .joins import branch
-from .loops import run_loop
+from .loops import for_loop, while_loop
 from .messages import assert_holds
 from .names import RESULT, make_closure
 from .scalars import truth
-from .source import assigned_names
 from .values import Binding, Constant
 
 
@@ -26,44 +23,6 @@ def _if(ctx: Context, node: ast.If) -> bool:
     if isinstance(cond, bool):
         return ctx.execute(node.body if cond else node.orelse)
     return branch(ctx, cond, lambda: ctx.execute(node.body), lambda: ctx.execute(node.orelse), ctx.span(node.test))
-
-
-def _while(ctx: Context, node: ast.While) -> bool:
-    _no_else(ctx, node)
-    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
-
-    def body(loop: Enclosure) -> bool:
-        if not endless and not _go_on(ctx, node, loop):
-            return False
-        return ctx.execute(node.body)
-
-    names, span = sorted(assigned_names(node)), ctx.span(node)
-    return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
-
-
-def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Translate the test of a loop, which is left if the test fails; return False if it always fails."""
-    cond = truth(ctx, node.test, ctx.evaluate(node.test))
-
-    def stop() -> bool:
-        ctx.leave(loop, ctx.span(node.test))
-        return False
-
-    if isinstance(cond, bool):
-        return cond or stop()
-    return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
-
-
-def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
-    if node.orelse:
-        raise ctx.syntax_error(
-            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it later"
-        )
-
-
-def _for(ctx: Context, node: ast.For) -> bool:
-    _no_else(ctx, node)
-    return for_loop(ctx, node)
 
 
 def _break_or_continue(ctx: Context, node: ast.Break | ast.Continue) -> bool:
@@ -113,8 +72,8 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], bool]] = {
     ast.AnnAssign: annotated,
     ast.AugAssign: augmented,
     ast.If: _if,
-    ast.While: _while,
-    ast.For: _for,
+    ast.While: while_loop,
+    ast.For: for_loop,
     ast.Break: _break_or_continue,
     ast.Continue: _break_or_continue,
     ast.Return: _return,
