@@ -17,7 +17,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE, notebooks, program, prose
-from tilejit.frontend.foreign_words import NOT_YET
+from tilejit.frontend.foreign import NOT_YET
 from tilejit.frontend.language import Intrinsic
 from tilejit.frontend.words import LAYOUTS, Namespace, ScopeNamespace, intrinsics
 from tilejit.ops.tile import TILE_OPERATIONS

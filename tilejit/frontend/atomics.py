@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 
 from ..dataclass import replace
 from ..dtypes import DTYPES, DType, int64
@@ -27,24 +28,20 @@ from .words import ATOMICS
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
 
-def _atomic(name: str) -> Handler:
+def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     operation = OPERATIONS[ATOMICS[name]]
-
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        _need_indexed(ctx, node, name, arguments)
-        place = placed(ctx, arguments["place"], "the place", is_written=True)
-        region = place["place"]
-        assert isinstance(region, Region)
-        _need_shared(ctx, arguments["place"], region.buffer)
-        _need_type(ctx, arguments["place"], name, region.dtype)
-        order = f"{_order(ctx, node, arguments)}.{_memory_scope(ctx, node, arguments)}"
-        values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
-        mask = mask_argument(ctx, arguments)
-        if not region.shape and INDEX.name not in place and mask is None:
-            return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
-        return _of_region(ctx, node, name, place, values, mask, order)
-
-    return handler
+    _need_indexed(ctx, node, name, arguments)
+    place = placed(ctx, arguments["place"], "the place", is_written=True)
+    region = place["place"]
+    assert isinstance(region, Region)
+    _need_shared(ctx, arguments["place"], region.buffer)
+    _need_type(ctx, arguments["place"], name, region.dtype)
+    order = f"{_order(ctx, node, arguments)}.{_memory_scope(ctx, node, arguments)}"
+    values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
+    mask = mask_argument(ctx, arguments)
+    if not region.shape and INDEX.name not in place and mask is None:
+        return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
+    return _of_region(ctx, node, name, place, values, mask, order)
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
@@ -182,7 +179,7 @@ def _memory_scope(ctx: Context, node: ast.Call, arguments: Arguments) -> str:
 
 
 ORDERED: dict[str, Handler] = {
-    **{f"atomic.{name}": _atomic(name) for name in ATOMICS},
+    **{f"atomic.{name}": partial(_atomic, name) for name in ATOMICS},
     "load_acquire": _load_acquire,
     "store_release": _store_release,
     "load_volatile": _load_volatile,

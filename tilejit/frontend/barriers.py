@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..dtypes import DTYPES, barrier, bool_, int32, int64
 from ..errors import KernelTypeError, ResourceError
@@ -343,19 +344,16 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return Constant(None)
 
 
-def _by_number(row: Row) -> Callable[[Context, ast.Call, Value], Value]:
-    def handler(ctx: Context, node: ast.Call, receiver: Value) -> Value:
-        assert isinstance(receiver, NamedBarrier)
-        bind(ctx, node, f".{row.called.rpartition('.')[2]}", (), 0)
-        ctx.emit(Instruction(row.name, (), (receiver.number, build.const(receiver.threads, int32)), ctx.span(node)))
-        return Constant(None)
-
-    return handler
+def _by_number(row: Row, ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, NamedBarrier)
+    bind(ctx, node, f".{row.called.rpartition('.')[2]}", (), 0)
+    ctx.emit(Instruction(row.name, (), (receiver.number, build.const(receiver.threads, int32)), ctx.span(node)))
+    return Constant(None)
 
 
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
-    "acquire": _acquire, "arrive": _by_number(BAR_ARRIVE_NUMBERED), "expect": _expect,
-    "sync": _by_number(BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
+    "acquire": _acquire, "arrive": partial(_by_number, BAR_ARRIVE_NUMBERED), "expect": _expect,
+    "sync": partial(_by_number, BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from functools import partial
 
 from ..dtypes import DType, bool_, int32, int64, uint32
 from ..ir.arithmetic import build
@@ -27,30 +28,21 @@ from .values import Constant, Memory, Scalar, Value, describe
 from .words import ScopeNamespace
 
 
-def _axis(name: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        axis = optional(ctx, arguments, "axis")
-        number = 0 if axis is None else ctx.integer(axis, node, "the axis")
-        if number not in (0, 1, 2):
-            raise ctx.type_error(node, f"a grid has no axis {number}", "write 0, 1 or 2: a grid has three axes")
-        return Scalar(Special(f"{name}.{number}", ctx.span(node)))
-
-    return handler
+def _axis(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    axis = optional(ctx, arguments, "axis")
+    number = 0 if axis is None else ctx.integer(axis, node, "the axis")
+    if number not in (0, 1, 2):
+        raise ctx.type_error(node, f"a grid has no axis {number}", "write 0, 1 or 2: a grid has three axes")
+    return Scalar(Special(f"{name}.{number}", ctx.span(node)))
 
 
-def _special(name: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        return Scalar(Special(name, ctx.span(node)))
-
-    return handler
+def _special(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return Scalar(Special(name, ctx.span(node)))
 
 
-def _sync(scope: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        ctx.emit(Sync(scope, ctx.span(node)))
-        return Constant(None)
-
-    return handler
+def _sync(scope: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    ctx.emit(Sync(scope, ctx.span(node)))
+    return Constant(None)
 
 
 def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -63,15 +55,12 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-def _asynchronous(row: Row) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        if row.only == TENSOR_MEMORY_TARGETS:
-            mem.need_tensor_memory(ctx, node)
-        groups = tuple(build.const(_groups(ctx, argument, row), int32) for argument in arguments.values())
-        ctx.emit(Instruction(row.name, (), groups, ctx.span(node)))
-        return Constant(None)
-
-    return handler
+def _asynchronous(row: Row, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    if row.only == TENSOR_MEMORY_TARGETS:
+        mem.need_tensor_memory(ctx, node)
+    groups = tuple(build.const(_groups(ctx, argument, row), int32) for argument in arguments.values())
+    ctx.emit(Instruction(row.name, (), groups, ctx.span(node)))
+    return Constant(None)
 
 
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
@@ -134,28 +123,21 @@ def _cluster_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-def _shuffle(name: str, mode: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        value = _scalar(ctx, arguments["x"], name)
-        by, argument = next(given for given in arguments.items() if given[0] != "x")
-        row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
-        other = as_scalar(ctx, argument, ctx.evaluate(argument))
-        lane = ctx.scalar(other, argument, int32, f"{by}, an integer,")
-        if not lane.dtype.is_integer:
-            raise ctx.type_error(argument, f"{by} must be an integer; this is {describe(other)}", "use int(x)")
-        return _given(ctx, node, row.name, name, (value, build.cast(lane, int32)), value.dtype)
-
-    return handler
+def _shuffle(name: str, mode: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    value = _scalar(ctx, arguments["x"], name)
+    by, argument = next(given for given in arguments.items() if given[0] != "x")
+    row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
+    other = as_scalar(ctx, argument, ctx.evaluate(argument))
+    lane = ctx.scalar(other, argument, int32, f"{by}, an integer,")
+    if not lane.dtype.is_integer:
+        raise ctx.type_error(argument, f"{by} must be an integer; this is {describe(other)}", "use int(x)")
+    return _given(ctx, node, row.name, name, (value, build.cast(lane, int32)), value.dtype)
 
 
-def _vote(kind: str) -> Handler:
+def _vote(kind: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     row, dtype = VOTE[kind], uint32 if kind == "ballot" else bool_
-
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        argument = arguments["condition"]
-        return _given(ctx, node, row.name, f"vote_{kind}", (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
-
-    return handler
+    argument = arguments["condition"]
+    return _given(ctx, node, row.name, f"vote_{kind}", (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
 
 
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -211,19 +193,19 @@ _SHUFFLES = {"shuffle": "idx", "shuffle_xor": "bfly", "shuffle_up": "up", "shuff
 
 #: name -> handler; the other names are elementwise functions, reductions and `static_range` (see `calls`)
 HANDLERS: dict[str, Handler] = {
-    **{name: _axis(name) for name in ("cta_id", "num_ctas")},
-    **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
-    **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
+    **{name: partial(_axis, name) for name in ("cta_id", "num_ctas")},
+    **{name: partial(_special, name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
+    **{f"{scope}_sync": partial(_sync, scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
     "cluster.rank": _cluster_rank,
     "cluster.size": _cluster_size,
     "cluster.id": _cluster_id,
     "cluster_sync": _cluster_sync,
     "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
-    **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
+    **{name: partial(_asynchronous, row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
-    **{name: _shuffle(name, mode) for name, mode in _SHUFFLES.items()},
-    **{f"vote_{kind}": _vote(kind) for kind in VOTE},
+    **{name: partial(_shuffle, name, mode) for name, mode in _SHUFFLES.items()},
+    **{f"vote_{kind}": partial(_vote, kind) for kind in VOTE},
     "elect": _elect,
     "uniform": _uniform,
     "assume_in_bounds": tileops.assume_in_bounds,
@@ -234,7 +216,5 @@ HANDLERS: dict[str, Handler] = {
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,
     "set_registers": set_registers,
-    "alloc_shared": mem.alloc_shared,
-    "alloc_local": mem.alloc_local,
-    "alloc_tmem": mem.alloc_tmem,
+    **{f"alloc_{space}": partial(mem.alloc, space) for space in ("shared", "local", "tmem")},
 }

@@ -76,17 +76,25 @@ def layout_argument(ctx: Context, arguments: Arguments, shape: tuple[int, ...], 
     return layout
 
 
-def alloc_shared(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
+def alloc(space: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.alloc_<space>(shape, dtype, layout=None)`; in shared memory, there is also `swizzle=`."""
     shape, dtype = _shape_and_type(ctx, arguments)
-    user_layout = layout_argument(ctx, arguments, shape, "shared")
-    layout = user_layout or allocation.default_layout("shared", shape)
+    if space == "tmem":
+        need_tensor_memory(ctx, node)
+    given = layout_argument(ctx, arguments, shape, space)
+    with Located(ctx, node):
+        layout = given or allocation.default_layout(space, shape)
+        allocation.check_element_type(space, dtype)
     mode = optional(ctx, arguments, "swizzle")
     if mode is not None:
-        swizzle_node = arguments["swizzle"]
-        swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
-        layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, has_layout=user_layout is not None)
-    return _allocated(ctx, node, "shared", shape, dtype, layout)
+        swizzle = ctx.constant(mode, arguments["swizzle"], "a swizzle")
+        layout = _swizzled(ctx, arguments["swizzle"], swizzle, layout, shape, dtype, has_layout=given is not None)
+    align = allocation.alignment(space, dtype, layout)
+    buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
+    ctx.allocate(Alloc(buffer, span=ctx.span(node)))
+    loops = tuple([each.span for each in ctx.enclosures if each.construct is Construct.LOOP])
+    ctx.journal.put(ctx.allocated_in, buffer.name, loops)
+    return Memory.whole(buffer)
 
 
 def _swizzled(
@@ -113,35 +121,6 @@ def _shape_and_type(ctx: Context, arguments: Arguments) -> tuple[tuple[int, ...]
         allocation.check_rank(shape)
         allocation.check_extents(shape)
     return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
-
-
-def _allocated(
-    ctx: Context, node: ast.Call, space: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout
-) -> Memory:
-    align = allocation.alignment(space, dtype, layout)
-    buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
-    ctx.allocate(Alloc(buffer, span=ctx.span(node)))
-    loops = tuple([each.span for each in ctx.enclosures if each.construct is Construct.LOOP])
-    ctx.journal.put(ctx.allocated_in, buffer.name, loops)
-    return Memory.whole(buffer)
-
-
-def alloc_local(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.alloc_local(shape, dtype, layout=None)`."""
-    shape, dtype = _shape_and_type(ctx, arguments)
-    layout = layout_argument(ctx, arguments, shape, "local") or allocation.default_layout("local", shape)
-    return _allocated(ctx, node, "local", shape, dtype, layout)
-
-
-def alloc_tmem(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.alloc_tmem(shape, dtype, layout=None)`; by default, row r is in lane r."""
-    shape, dtype = _shape_and_type(ctx, arguments)
-    need_tensor_memory(ctx, node)
-    layout = layout_argument(ctx, arguments, shape, "tmem")
-    with Located(ctx, node):
-        layout = layout or allocation.default_layout("tmem", shape)
-        allocation.check_element_type("tmem", dtype)
-    return _allocated(ctx, node, "tmem", shape, dtype, layout)
 
 
 def need_tensor_memory(ctx: Context, node: ast.AST) -> None:

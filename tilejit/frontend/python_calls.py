@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -55,28 +56,25 @@ def _python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Va
     return _computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
-def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        if node.keywords:
-            return _python_call(ctx, node, python)
-        arguments = values = positional_values(ctx, node)
-        if len(values) == 1 and isinstance(values[0], Items):
-            values = list(values[0].items)
-        if all(isinstance(v, Constant) for v in values):
-            return _computed(ctx, node, python, arguments)
-        values = [as_scalar(ctx, node, value) for value in values]
-        tile = next((v for v in values if isinstance(v, Memory)), None)
-        if tile is not None:
-            raise ctx.type_error(
-                node, f"{python.__name__} takes scalars; this is {describe(tile)}",
-                f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
-            )
-        extreme = values[0]
-        for value in values[1:]:
-            extreme = operation(ctx, node, name, python, (extreme, value))
-        return extreme
-
-    return handler
+def _extreme(name: str, python: Callable[..., Any], ctx: Context, node: ast.Call) -> Value:
+    if node.keywords:
+        return _python_call(ctx, node, python)
+    arguments = values = positional_values(ctx, node)
+    if len(values) == 1 and isinstance(values[0], Items):
+        values = list(values[0].items)
+    if all(isinstance(v, Constant) for v in values):
+        return _computed(ctx, node, python, arguments)
+    values = [as_scalar(ctx, node, value) for value in values]
+    tile = next((v for v in values if isinstance(v, Memory)), None)
+    if tile is not None:
+        raise ctx.type_error(
+            node, f"{python.__name__} takes scalars; this is {describe(tile)}",
+            f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
+        )
+    extreme = values[0]
+    for value in values[1:]:
+        extreme = operation(ctx, node, name, python, (extreme, value))
+    return extreme
 
 
 def _abs(ctx: Context, node: ast.Call) -> Value:
@@ -87,19 +85,16 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
 
 
 def _of_two(
-    python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
-) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        values = positional_values(ctx, node)
-        folded = fold(ctx, node, python, values)
-        if folded is not None:
-            return folded
-        if len(values) != 2:
-            name = python.__name__
-            raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
-        return run_time(ctx, node, values)
-
-    return handler
+    python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value], ctx: Context, node: ast.Call
+) -> Value:
+    values = positional_values(ctx, node)
+    folded = fold(ctx, node, python, values)
+    if folded is not None:
+        return folded
+    if len(values) != 2:
+        name = python.__name__
+        raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
+    return run_time(ctx, node, values)
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
@@ -128,29 +123,25 @@ def _has_room(x: Expr, more: int) -> bool:
     return end is not None and least <= end + more <= most
 
 
-def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of int, float or bool, which converts to `dtype`, or to `wide` from a 64-bit type.
+def _conversion(python: Callable[..., Any], dtype: DType, wide: DType, ctx: Context, node: ast.Call) -> Value:
+    """Translate int(x), float(x) or bool(x), which converts to `dtype`, or to `wide` from a 64-bit type.
 
     int(x) of an integer and float(x) of a float keep the type.
     """
-
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        if node.keywords:
-            return _python_call(ctx, node, python)
-        values = positional_values(ctx, node)
-        folded = fold(ctx, node, python, values)
-        if folded is not None:
-            return folded
-        if len(values) != 1:
-            raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
-        if dtype == bool_:
-            holds = truth(ctx, node, values[0])
-            return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
-        expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
-        keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
-        return Scalar(expr) if keeps else Scalar(build.cast(expr, wide if expr.dtype.bits == 64 else dtype))
-
-    return handler
+    if node.keywords:
+        return _python_call(ctx, node, python)
+    values = positional_values(ctx, node)
+    folded = fold(ctx, node, python, values)
+    if folded is not None:
+        return folded
+    if len(values) != 1:
+        raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
+    if dtype == bool_:
+        holds = truth(ctx, node, values[0])
+        return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
+    expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
+    keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
+    return Scalar(expr) if keeps else Scalar(build.cast(expr, wide if expr.dtype.bits == 64 else dtype))
 
 
 def _round(ctx: Context, node: ast.Call) -> Value:
@@ -175,27 +166,24 @@ def _len(ctx: Context, node: ast.Call) -> Value:
     return _computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]
 
 
-def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        arguments: list[Any] = []
-        for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):
-            if isinstance(value, Items):
-                arguments.append(value.items)
-            elif isinstance(value, Constant) and arguments:
-                # the start of `enumerate`
-                arguments.append(value.value)
-            else:
-                raise ctx.type_error(
-                    argument, f"{python.__name__} takes tuples; this is {describe(value)}",
-                    how_to_loop(ctx, argument, value),
-                )
-        keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-        try:
-            return Items(tuple(map(_arranged, python(*arguments, **keywords))))
-        except (TypeError, ValueError) as error:
-            raise ctx.type_error(node, f"{python.__name__}: {error}", "call it as in Python") from None
-
-    return handler
+def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Call) -> Value:
+    arguments: list[Any] = []
+    for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):
+        if isinstance(value, Items):
+            arguments.append(value.items)
+        elif isinstance(value, Constant) and arguments:
+            # the start of `enumerate`
+            arguments.append(value.value)
+        else:
+            raise ctx.type_error(
+                argument, f"{python.__name__} takes tuples; this is {describe(value)}",
+                how_to_loop(ctx, argument, value),
+            )
+    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
+    try:
+        return Items(tuple(map(_arranged, python(*arguments, **keywords))))
+    except (TypeError, ValueError) as error:
+        raise ctx.type_error(node, f"{python.__name__}: {error}", "call it as in Python") from None
 
 
 def _arranged(part: Any) -> Value:
@@ -227,21 +215,21 @@ def _sum(ctx: Context, node: ast.Call) -> Value:
 
 
 _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
-    min: _extreme("minimum", min),
-    max: _extreme("maximum", max),
+    min: partial(_extreme, "minimum", min),
+    max: partial(_extreme, "maximum", max),
     abs: _abs,
-    divmod: _of_two(divmod, lambda ctx, node, values: Items(tuple([
+    divmod: partial(_of_two, divmod, lambda ctx, node, values: Items(tuple([
         binary(ctx, node, op, *values) for op in (ast.FloorDiv(), ast.Mod())
     ]))),
     len: _len,
     tuple: _tuple,
     sum: _sum,
-    **{python: _of_tuples(python) for python in (enumerate, reversed, zip)},
-    language.cdiv: _of_two(language.cdiv, _cdiv),
+    **{python: partial(_of_tuples, python) for python in (enumerate, reversed, zip)},
+    language.cdiv: partial(_of_two, language.cdiv, _cdiv),
     language.tile_order: tile_order,
-    int: _conversion(int, int32, int64),
-    float: _conversion(float, float32, float64),
-    bool: _conversion(bool, bool_, bool_),
+    int: partial(_conversion, int, int32, int64),
+    float: partial(_conversion, float, float32, float64),
+    bool: partial(_conversion, bool, bool_, bool_),
     round: _round,
     print: messages.print_values,
     language.static_assert: messages.static_assert_holds,

@@ -21,7 +21,7 @@ from ..ir.combine import Combine
 from ..ops.copies import COPY
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
-from ..ops.record import TileOperation
+from ..ops.record import AttributeValue, TileOperation
 from ..ops.reduction import Reduction
 from ..source import Span
 from ..wording import counted, with_article
@@ -33,15 +33,16 @@ from .flow import sealed
 from .methods import with_shape
 from .names import closure_of, run
 from .scalars import convert
-from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
+from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
 
 
 def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
     """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; the result is a tile, even if its rank is 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments, len(tile.shape))
-    result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
-    return _with_units(ctx, node, result, axes, len(tile.shape)) if _keeps_dims(ctx, arguments) else result
+    wanted = optional(ctx, arguments, "dtype")
+    dtype = reduction.result_type(tile.dtype) if wanted is None else mem.element_type(ctx, arguments["dtype"], wanted)
+    return _emitted(ctx, node, arguments, record, [tile], [dtype], axes)[0]
 
 
 def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -53,31 +54,29 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             arguments["x"], f"reduce can't take {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
         )
     sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
-    rank = len(sources[0].shape)
-    axes = _axes(ctx, arguments, rank)
-    results = _combined(ctx, node, arguments["combine"], sources, axes, is_tuple=isinstance(value, Items))
-    if _keeps_dims(ctx, arguments):
-        results = [_with_units(ctx, node, result, axes, rank) for result in results]
+    axes, dtypes = _axes(ctx, arguments, len(sources[0].shape)), [tile.dtype for tile in sources]
+    function = arguments["combine"]
+    combine = read_combine(ctx, function, ctx.evaluate(function), dtypes, is_tuple=isinstance(value, Items))
+    results = _emitted(ctx, node, arguments, REDUCE, sources, dtypes, axes, (COMBINE.name, combine))
     return Items(tuple(results)) if isinstance(value, Items) else results[0]
 
 
-def _combined(
-    ctx: Context, node: ast.AST, function: ast.expr, sources: list[Memory], axes: tuple[int, ...], *, is_tuple: bool
+def _emitted(
+    ctx: Context, node: ast.AST, arguments: Arguments, record: TileOperation, sources: list[Memory],
+    dtypes: list[DType], axes: tuple[int, ...], *attrs: tuple[str, AttributeValue],
 ) -> list[Memory]:
-    dtypes, span = [tile.dtype for tile in sources], ctx.span(node)
-    combine = read_combine(ctx, function, ctx.evaluate(function), dtypes, is_tuple=is_tuple)
-    scope = tiles.common_scope(ctx, node, REDUCE.name, sources)
-    shape = tuple(n for d, n in enumerate(sources[0].shape) if d not in axes)
-    results = [ctx.tile(REDUCE.name, scope, shape, dtype, span) for dtype in dtypes]
+    """Emit a reduction of tiles, and return its results, with the reduced axes if `keepdims=` says so."""
+    extents, span = sources[0].shape, ctx.span(node)
+    scope = tiles.common_scope(ctx, node, record.name, sources)
+    shape = tuple(n for d, n in enumerate(extents) if d not in axes)
+    results = [ctx.tile(record.name, scope, shape, dtype, span) for dtype in dtypes]
     operands = tuple([tile.region(span) for pair in zip(results, sources, strict=True) for tile in pair])
-    attrs = (("axis", axes), (COMBINE.name, combine))
-    tiles.emit_sound(ctx, node, ir.TileOp(REDUCE.name, scope, operands, attrs, span))
-    return results
-
-
-def _keeps_dims(ctx: Context, arguments: Arguments) -> bool:
+    tiles.emit_sound(ctx, node, ir.TileOp(record.name, scope, operands, (("axis", axes), *attrs), span))
     keeps = optional(ctx, arguments, "keepdims")
-    return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
+    if keeps is None or not ctx.constant(keeps, arguments["keepdims"], "keepdims="):
+        return results
+    kept = tuple(1 if d in axes else n for d, n in enumerate(extents))
+    return [with_shape(ctx, node, result, kept) for result in results]
 
 
 def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
@@ -96,27 +95,6 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 def _axes(ctx: Context, arguments: Arguments, rank: int) -> tuple[int, ...]:
     value = optional(ctx, arguments, "axis")
     return tuple(range(rank)) if value is None else mem.axes_of(ctx, arguments["axis"], value, rank)
-
-
-def _result_type(ctx: Context, arguments: Arguments, reduction: Reduction, dtype: DType) -> DType:
-    value = optional(ctx, arguments, "dtype")
-    return reduction.result_type(dtype) if value is None else mem.element_type(ctx, arguments["dtype"], value)
-
-
-def _reduce(
-    ctx: Context, node: ast.AST, record: TileOperation, tile: Memory, axes: tuple[int, ...], dtype: DType
-) -> Memory:
-    scope, span = owner_scope(tile.buffer), ctx.span(node)
-    shape = tuple(n for d, n in enumerate(tile.shape) if d not in axes)
-    result = ctx.tile(record.name, scope, shape, dtype, span)
-    op = ir.TileOp(record.name, scope, (result.region(span), tile.region(span)), (("axis", axes),), span)
-    tiles.emit_sound(ctx, node, op)
-    return result
-
-
-def _with_units(ctx: Context, node: ast.AST, tile: Memory, axes: tuple[int, ...], rank: int) -> Memory:
-    kept = iter(tile.shape)
-    return with_shape(ctx, node, tile, tuple(1 if d in axes else next(kept) for d in range(rank)))
 
 
 def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

@@ -27,7 +27,6 @@ from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import guessed, with_article
-from .foreign_words import foreign_word
 from .language import REQUIRED, CallParameter, Intrinsic, LanguageName
 
 # descriptions of result types that depend on the arguments
@@ -210,13 +209,11 @@ def _sync(scope: str, note: str = "") -> Intrinsic:
 
 
 _SYNCS = (*(_sync(str(scope)) for scope in BARRIERS), _sync("cluster"), _sync("grid", "; needs cooperative=True"))
+_FLIPPED = CallParameter("mask", "int", "the bits to flip in the lane index")
 #: name of a shuffle -> its second parameter, and the meaning
 _SHUFFLES = {
     "shuffle": (parameter("lane"), "in another lane of the warp"),
-    "shuffle_xor": (
-        CallParameter("mask", "int", "the bits to flip in the lane index"),
-        "in the lane whose index is this lane's index XOR mask",
-    ),
+    "shuffle_xor": (_FLIPPED, "in the lane whose index is this lane's index XOR mask"),
     "shuffle_up": (parameter("distance"), "in the lane `distance` lower, or this lane's x if no such lane exists"),
     "shuffle_down": (parameter("distance"), "in the lane `distance` higher, or this lane's x if no such lane exists"),
 }
@@ -412,8 +409,10 @@ class ScopeNamespace(LanguageName):
         if operation in CALLS:
             others = [str(scope) for scope in CALLS[operation].scopes]
             return Fault(f"{self} has no {operation}", f"call it on a {' or '.join(others)}")
-        word = foreign_word(operation)
-        hint = word.hint if word else guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
+        # only errors need the names of other libraries
+        from .foreign import instead
+
+        hint = instead(operation) or guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
         return Fault(f"{self} has no attribute {operation}", hint)
 
     def __getattr__(self, operation: str) -> Intrinsic:
