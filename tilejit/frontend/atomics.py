@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from functools import partial
 
 from ..dataclass import replace
 from ..dtypes import DTYPES, DType, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import Atomic, Buffer, Element, Expr, Instruction, Region, TileOp, Var
-from ..ir.values import MEMORY_SCOPES
+from ..ir.values import MEMORY_ORDERS, MEMORY_SCOPES
 from ..isa.atomics import OPERATIONS, has_type
 from ..isa.fences import FENCE
 from ..ops.atomic import ATOMIC, OPERATION, ORDER
@@ -25,8 +26,6 @@ from .tileops import mask_argument, mask_region, memory_operand, placed
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
 
-_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
-
 
 def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     operation = OPERATIONS[ATOMICS[name]]
@@ -36,7 +35,7 @@ def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Va
     assert isinstance(region, Region)
     _need_shared(ctx, arguments["place"], region.buffer)
     _need_type(ctx, arguments["place"], name, region.dtype)
-    order = f"{_order(ctx, node, arguments)}.{_memory_scope(ctx, node, arguments)}"
+    order = f"{_choice(ctx, node, arguments, 'order', 'relaxed', MEMORY_ORDERS)}.{_memory_scope(ctx, node, arguments)}"
     values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
     mask = mask_argument(ctx, arguments)
     if not region.shape and INDEX.name not in place and mask is None:
@@ -117,12 +116,15 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)
 
 
-def _order(ctx: Context, node: ast.Call, arguments: Arguments) -> str:
-    value = optional(ctx, arguments, "order")
-    order = "relaxed" if value is None else ctx.constant(value, node, "the order")
-    if order not in _ORDERS:
-        raise ctx.type_error(node, f"{order!r} is not a memory order", f"write one of {', '.join(_ORDERS)}")
-    return str(order)
+def _choice(
+    ctx: Context, node: ast.Call, arguments: Arguments, name: str, default: str, choices: Collection[str]
+) -> str:
+    """Return the memory order or scope that a call names, which is `default` if it names none."""
+    value = optional(ctx, arguments, name)
+    chosen = default if value is None else ctx.constant(value, node, f"the {name}")
+    if chosen not in choices:
+        raise ctx.type_error(node, f"{chosen!r} is not a memory {name}", f"write one of {', '.join(choices)}")
+    return str(chosen)
 
 
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -169,13 +171,10 @@ def _need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
 
 
 def _memory_scope(ctx: Context, node: ast.Call, arguments: Arguments) -> str:
-    """Return the memory scope that a call names, by default "gpu", after checking that the target supports it."""
-    value = optional(ctx, arguments, "scope")
-    scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
-    if scope not in MEMORY_SCOPES:
-        raise ctx.type_error(node, f"{scope!r} is not a memory scope", f"write one of {', '.join(MEMORY_SCOPES)}")
+    """Return the memory scope that a call names, after checking that the target supports it."""
+    scope = _choice(ctx, node, arguments, "scope", "gpu", MEMORY_SCOPES)
     FENCE.row(scope).need(ctx.target, ctx.span(node))
-    return str(scope)
+    return scope
 
 
 ORDERED: dict[str, Handler] = {

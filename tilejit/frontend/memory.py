@@ -6,10 +6,10 @@ import ast
 from functools import lru_cache
 from typing import Any
 
-from ..dtypes import DType, as_dtype, int64
+from ..dtypes import DType, as_dtype
 from ..errors import LayoutError, ResourceError
 from ..ir import allocation
-from ..ir.nodes import Alloc, Buffer, Element, Let, Load, Store, Var
+from ..ir.nodes import Alloc, Buffer, Element, Store
 from ..layout import Swizzle, TileLayout
 from ..layout.stock import swizzled_atom_layout
 from ..scopes import THREAD
@@ -20,7 +20,7 @@ from .buffer_choices import REMEDY
 from .buffers import is_empty
 from .context import Context, Located
 from .flow import Construct
-from .scalars import as_scalar, held
+from .scalars import as_scalar, held, load
 from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scope
 
 #: the hint for a write to the result of an expression
@@ -174,11 +174,7 @@ def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
 
 def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
     """Load an element. order: one of `ir.values.ORDERS["load"]`."""
-    place = element(ctx, node, memory)
-    span = ctx.span(node)
-    var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span, data=memory.dtype is int64)
-    ctx.emit(Let(var, Load(place, order, span), span))
-    return Scalar(var)
+    return load(ctx, element(ctx, node, memory), ctx.span(node), order)
 
 
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:

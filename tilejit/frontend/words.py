@@ -9,15 +9,17 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ..dataclass import dataclass, field, replace
+from ..ir.values import MEMORY_ORDERS, MEMORY_SCOPES
 from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
+from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.gemm_async import GEMM_ASYNC
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
@@ -37,10 +39,13 @@ OLD = "Scalar for an element, Tile for a region"
 
 _TYPES = "DType | DTypeLike"
 _SHAPE = "int | Sequence[int]"
-_ORDERS = 'Literal["relaxed", "acquire", "release", "acq_rel"]'
-_SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
-_CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
+
+
+def _literal(choices: Iterable[object]) -> str:
+    return f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
+
+
 
 #: name -> the parameter that several calls share; operands of tile operations are described by `TileOperand`
 _PARAMETERS: dict[str, CallParameter] = {
@@ -51,7 +56,7 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("barrier", "_Barrier", "one barrier, from tj.alloc_barrier"),
         CallParameter("step", "_RingStep", "a step of a ring, ring[i]"),
         CallParameter("axis", "int", "the axis; negative values count from the last"),
-        CallParameter("cache", _CACHES, "a hint for how long caches keep the data", None),
+        CallParameter("cache", f"{_literal(CACHE.choices)} | None", "a hint for how long caches keep the data", None),
         CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
@@ -64,11 +69,11 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("layout", "TileLayout | None", "the owner of each element; chosen by the compiler if None", None),
         CallParameter("mask", "Tile | bool | None", "the elements to access: a tile of bool_ that broadcasts", None),
         CallParameter("n", "int", "the largest number of groups that may still be pending"),
-        CallParameter("order", _ORDERS, "the memory order", "relaxed"),
+        CallParameter("order", _literal(MEMORY_ORDERS), "the memory order", "relaxed"),
         CallParameter("parts", "int", "the number of parts"),
         CallParameter("place", "Region | _Gather", "an element, a region or X.at(index) of global or shared memory"),
         CallParameter("region", "Region", "the region"),
-        CallParameter("scope", _SCOPES, "the threads among which the access is ordered", "gpu"),
+        CallParameter("scope", _literal(MEMORY_SCOPES), "the threads among which the access is ordered", "gpu"),
         CallParameter("shape", _SHAPE, "the extents, known at compile time"),
         CallParameter("swizzle", _SWIZZLES, 'the swizzle: "32B", "64B", "128B" or a tj.Swizzle', None),
         CallParameter("tile", "Tile", "a local tile"),
@@ -354,12 +359,8 @@ def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
 
 
 def _type_of(attribute: Attribute) -> str:
-    if attribute.choices:
-        named = f"Literal[{', '.join(json.dumps(choice) for choice in attribute.choices)}]"
-    elif attribute.type is tuple:
-        named = "int | tuple[int, ...]"
-    else:
-        named = {str: "str", int: "int", bool: "bool"}.get(attribute.type, "Callable[..., Any]")
+    types = {str: "str", int: "int", bool: "bool", tuple: "int | tuple[int, ...]"}
+    named = _literal(attribute.choices) if attribute.choices else types.get(attribute.type, "Callable[..., Any]")
     return f"{named} | None" if attribute.default is None else named
 
 
