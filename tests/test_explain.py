@@ -11,7 +11,7 @@ import tilejit as tj
 from tests.support.programs import source_of
 from tilejit.executable.census import Census
 from tilejit.explain_data import row
-from tilejit.explanation import Decisions, Density, Explanation, LocalTile
+from tilejit.explanation import Decisions, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
 from tilejit.lower.plans import VectorPlan
@@ -128,7 +128,7 @@ def test_a_kernel_without_tile_operations_says_so():
 
 
 def test_instructions_per_byte_and_element_follow_as_data_and_text():
-    density = Density(Census({"ld.global.v4.b32": 2, "fma.rn.f32": 62}, loaded_bytes=32, stored_bytes=16), tj.float16)
+    density = Census({"ld.global.v4.b32": 2, "fma.rn.f32": 62}, loaded_bytes=32, stored_bytes=16, dtype=tj.float16)
     assert density.per_byte == 64 / 48 and density.per_element == 64 / 8
     shown = Explanation("sqrt_tile", "sm_90a", Decisions(), density)
     line = "64 PTX instructions for 48 bytes of global memory: 1.3 per byte, 8 per float16 written"
@@ -137,7 +137,7 @@ def test_instructions_per_byte_and_element_follow_as_data_and_text():
 
 
 def test_a_kernel_that_moves_no_global_memory_has_no_density():
-    density = Density(Census({"mov.u32": 3}, 0, 0), None)
+    density = Census({"mov.u32": 3}, 0, 0)
     assert density.per_byte is None and density.per_element is None
     assert str(density) == "3 PTX instructions, none of which is a global load or store"
 
@@ -147,7 +147,7 @@ def test_a_kernel_that_copies_asynchronously_has_no_density():
     tma = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     copies = {tma: 2, "cp.async.cg.shared.global": 1, "cp.async.bulk.prefetch.tensor.2d.L2.global.tile": 1}
     others = {"cp.async.wait_all": 1, "cp.async.bulk.commit_group": 1, "st.global.b32": 4}
-    density = Density(Census({**copies, **others}, 0, 16), tj.float32)
+    density = Census({**copies, **others}, 0, 16, tj.float32)
     assert density.per_byte is None and density.per_element is None
     assert str(density) == "10 PTX instructions, 3 of which copy global memory asynchronously"
 
@@ -158,8 +158,8 @@ def test_a_compiled_kernel_knows_its_own():
         tj.cta.store(Y[0:256], tj.cta.load(X[0:256]) * 2)
 
     density = doubled.explain(tj.spec((256,), tj.float16), tj.spec((256,), tj.float16)).density
-    assert (density.census.loaded_bytes, density.census.stored_bytes, density.dtype) == (16, 16, tj.float16)
-    assert density.per_element == density.census.instructions / 8
+    assert (density.loaded_bytes, density.stored_bytes, density.dtype) == (16, 16, tj.float16)
+    assert density.per_element == density.instructions / 8
 
 
 def test_elements_that_threads_access_alone_are_listed_with_their_widths():
@@ -220,9 +220,8 @@ def boxes(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
 def test_tensor_maps_and_what_the_compiler_inserted_for_copies_are_listed():
     matrix = tj.spec((512, 512), tj.float16)
     explanation = boxes.explain(matrix, tj.spec((512, 512), tj.float16, strides=(1, 512)), 1)
-    assert [line.cells for line in explanation.maps] == [
-        ("X", "float16", "1, 0", "64 x 64", "128B"), ("Y", "float16", "0, 1", "64 x 64", "128B"),
-    ]
+    assert [(spec.of, spec.axes) for spec in explanation.maps] == [("X", (1, 0)), ("Y", (0, 1))]
+    maps = [("X", "float16", "1, 0", "64 x 64", "128B"), ("Y", "float16", "0, 1", "64 x 64", "128B")]
     first = boxes.source.node.lineno
     shown = [(int(x.line.partition(":")[2]) - first, *x.cells[1:]) for x in explanation.inserted]
     fence, awaits = "fence.proxy.async.shared::cta", "a phase of full awaits"
@@ -233,9 +232,9 @@ def test_tensor_maps_and_what_the_compiler_inserted_for_copies_are_listed():
         (11, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64", f"{awaits} 16,384 bytes", "1"),
     ]
     text, page = str(explanation), explanation._repr_html_()
-    for line in (*explanation.maps, *explanation.inserted):
-        assert any(" ".join(row.split()) == " ".join(line.cells) for row in text.splitlines())
-        assert all(f">{cell}<" in page for cell in line.cells)
+    for cells in (*maps, *(line.cells for line in explanation.inserted)):
+        assert any(" ".join(row.split()) == " ".join(cells) for row in text.splitlines())
+        assert all(f">{cell}<" in page for cell in cells)
     checker = Checker()
     checker.feed(page)
     assert not checker.stack

@@ -12,7 +12,7 @@ import tilejit
 PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
-    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "register_usage",
+    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment",
     "fast_unique", "progress", "svg", "wording", "html_tables", "gc_pause", "forks", "files", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
@@ -59,10 +59,9 @@ IN_IR: dict[str, set[str]] = {
     "allocation": set(),
     "clusters": set(),
     "walk": {"nodes"},
-    "rewriting": {"nodes", "walk"},
     "names": {"nodes", "walk"},
     "arithmetic": {"nodes", "walk"},
-    "renaming": {"nodes", "rewriting", "arithmetic"},
+    "rewriting": {"nodes", "walk", "arithmetic"},
     "combine": {"nodes", "arithmetic"},
     "text": {"values", "nodes", "params", "placements", "walk", "combine"},
     "analyses": {"nodes", "walk", "names", "arithmetic"},

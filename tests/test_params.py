@@ -44,8 +44,8 @@ from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
 from tilejit.lower.passes import grid_barrier
-from tilejit.runtime.arrays import view_of
 from tilejit.runtime.packing import Workspace, argument_of, getter
+from tilejit.runtime.readers import view_of
 from tilejit.runtime.simulated import parameter_value
 from tilejit.runtime.tensor_maps import MappedArray, ParameterMaps
 from tilejit.simulator import Pointer, TensorMap

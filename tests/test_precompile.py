@@ -180,8 +180,8 @@ def test_processes_compile_every_tile_operation(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pipeline, "compile", refused)
     outcomes = list(workers.run_all([compiled_from(tile) for tile in tiles], 2))
     assert len(outcomes) == len(tiles)
-    for outcome in outcomes:
-        assert outcome.value.executable == here[outcome.number], tiles[outcome.number]
+    for number, outcome in outcomes:
+        assert outcome.result().executable == here[number], tiles[number]
 
 
 def refused(*_: object, **__: object) -> NoReturn:
@@ -489,12 +489,12 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
         def __exit__(self, *_: object) -> None: ...
 
         def run(self, tasks: Any) -> Any:
-            return (workers.Outcome(number, task(None), None) for number, task in tasks)
+            return (workers._here(number, task) for number, task in tasks)
 
     monkeypatch.setattr(workers, "Workers", Pool)
     monkeypatch.setattr(workers, "processors", lambda: 3)
     tasks = [lambda compile, n=n: n + 1 for n in range(5)]
-    assert [o.value for o in workers.run_all(tasks)] == [1, 2, 3, 4, 5]
+    assert [outcome.result() for _, outcome in workers.run_all(tasks)] == [1, 2, 3, 4, 5]
     assert list(workers.run_all([])) == [] == counts
     monkeypatch.setattr(workers, "START_SECONDS", 0)
 
@@ -502,8 +502,8 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
         raise ValueError
 
     outcomes = list(workers.run_all([failing, *tasks]))
-    assert counts == [3] and [o.number for o in outcomes] == list(range(6))
-    assert isinstance(outcomes[0].error, ValueError) and outcomes[5].value == 5
+    assert counts == [3] and [number for number, _ in outcomes] == list(range(6))
+    assert isinstance(outcomes[0][1].exception(), ValueError) and outcomes[5][1].result() == 5
     list(workers.run_all(tasks, 9))
     assert counts == [3, 5]
     list(workers.run_all(tasks, 0))
@@ -519,7 +519,7 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
 
     # a kernel that came from the disk says nothing of the others
     outcomes = list(workers.run_all([*tasks[:2], *[slow] * 4]))
-    assert counts == [3, 5, 3] and [o.number for o in outcomes] == list(range(6))
+    assert counts == [3, 5, 3] and [number for number, _ in outcomes] == list(range(6))
     # one processor has nothing to gain, but a caller that asks for processes gets them
     monkeypatch.setattr(workers, "processors", lambda: 1)
     list(workers.run_all([slow] * 4))

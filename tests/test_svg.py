@@ -13,8 +13,8 @@ import pytest
 import tilejit as tj
 from tests.support.pictures import NS, lines, read
 from tests.support.rendering import libraries, rendered
-from tilejit.layout import Axis, R, S, Swizzle, laneid, tmem_datapath_layout, tx
-from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, TextLine, colour_of, side_by_side
+from tilejit.layout import Axis, R, S, Swizzle, datapath, laneid, tx
+from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, colour_of, side_by_side, text_line
 
 
 def verdict(issue: int = 0) -> Picture:
@@ -27,7 +27,7 @@ PICTURES = {
     "threads": S[(128, 64) : (1 @ tx, 1)].draw(),
     "replicas": (S[(4, 4) : (1 @ laneid, 1)] + R[8 : 4 @ laneid]).draw(),
     "banks": S[(64, 64) : (64, 1)].swizzled(Swizzle(3, 3, 3)).draw(dtype=tj.float16),
-    "tensor memory": tmem_datapath_layout("F", 64, 64, 1).draw(),
+    "tensor memory": datapath("F", 64, 64, 1).draw(),
     "axes": S[(4, 4) : (1 @ Axis("a"), 1 @ Axis("b"))].draw(),
     "moves": verdict(),
     "marks": side_by_side(
@@ -166,6 +166,6 @@ def test_every_table_says_what_it_leaves_out_and_shows_the_gaps() -> None:
 
 
 def test_a_picture_is_saved_as_a_file(tmp_path: Path) -> None:
-    picture = Picture(10, 10, (TextLine(1, 9, "µ…"),))
+    picture = Picture(10, 10, (text_line(1, 9, "µ…"),))
     picture.save(str(tmp_path / "picture.svg"))
     assert (tmp_path / "picture.svg").read_text(encoding="utf-8") == picture.svg == picture._repr_svg_()

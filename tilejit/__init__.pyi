@@ -1149,7 +1149,7 @@ def alloc_ring(stages: int, producers: int = 1, consumers: int = 1, multicast: i
         ring[0].acquire()
     """
 def named_barrier(id: int, threads: int) -> _NamedBarrier:
-    """Return the CTA's barrier with this number, for some of its warps.
+    """Return the CTA's barrier with this number, where some of its warps can synchronize.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
@@ -1247,14 +1247,14 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
-    """Load an element with acquire semantics: accesses before the release that stored it are visible after this load.
+    """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
 
     Example:
         ready = tj.load_acquire(H[0, 0])
         later = tj.load_acquire(H[0, 1], scope="sys")
     """
 def store_release(place: Region | _Gather, value: float, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
-    """Store an element with release semantics: a thread that acquires it sees the earlier accesses of this thread.
+    """Store an element with release semantics: a thread that acquires it sees the earlier writes of this thread.
 
     Example:
         if tj.thread_id() == 0:

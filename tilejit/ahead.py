@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
 from .launches import Launchable, Options
 from .runtime import devices
 from .runtime.captured import CapturedValues
-from .runtime.device import Device, LoadedKernel
-from .runtime.fast_launch.generated import ResolvedLaunch
-from .runtime.signature import Call, describe_one, freeze, signature
+from .runtime.signature import describe_one, freeze, signature
+from .runtime.variant_builder import Compiler
+from .runtime.variants import Request
 from .wording import counted
 
 _NOTHING_CAPTURED = CapturedValues(0, (), (), True)
@@ -84,9 +83,6 @@ class CompiledKernel(Launchable):
         super().__init__(e.name, parameters, options)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
-        # the kernel by device; and by (device, threads, argument key), once the arguments have been checked
-        self._loaded: dict[Device, LoadedKernel] = {}
-        self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
@@ -99,24 +95,9 @@ class CompiledKernel(Launchable):
         """Return no values: the values that the kernel captured are constants in its code."""
         return _NOTHING_CAPTURED
 
-    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the resolved launch; raise LaunchError if the kernel was compiled for other threads or arguments."""
-        call = Call(self.parameters, values)
-        device = devices.of(call)
-        quick = (device, threads, call.key)
-        function = self._functions.get(quick)
-        if function is None:
-            device.check(self.compiled.target)
-            devices.check_environment(call)
-            device.prepare()
-            self._check(threads, values, call)
-            function = self._loaded.get(device)
-            if function is None:
-                function = self._loaded[device] = device.load(self.compiled)
-            self._functions[quick] = function
-        return ResolvedLaunch(call, function, _NOTHING_CAPTURED)
-
-    def _check(self, threads: int, values: Sequence[Any], call: Call) -> None:
+    def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
+        """Return the kernel; raise LaunchError if it was compiled for other threads or arguments."""
+        _, threads, values, call, _ = request
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {counted(self.options.threads, 'thread')} per CTA; got {threads}",
@@ -131,6 +112,7 @@ class CompiledKernel(Launchable):
                     f"{self.name} was compiled for {describe_one(name, compiled)}; got {describe_one(name, actual)}",
                     hint="pass such an argument, or compile and save the kernel for this one",
                 )
+        return self.compiled, _NOTHING_CAPTURED.number
 
     def _underived(self) -> Derivation:
         raise TilejitError(

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .lower.open import LayoutChoice
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Derivation:
-    """The record of a compilation."""
+    """The record of a compilation, filled in by its passes."""
 
     #: the kernel as the frontend built it, in which tiles may have no layouts yet
     open: Kernel
@@ -25,8 +25,8 @@ class Derivation:
     tile: Kernel
     #: the input of code generation
     lane: Kernel
-    llvm_ir: str
-    verdicts: tuple[Verdict[Any], ...]
+    llvm_ir: str = ""
+    verdicts: tuple[Verdict[Any], ...] = ()
     #: name of a buffer in local memory -> location of the access with run-time indices that requires it to be there
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     layouts: tuple[LayoutChoice, ...] = ()

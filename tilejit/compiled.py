@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .compile_record import Derivation
 from .dataclass import dataclass, field, replace
 from .errors import TilejitError, entry_point
-from .executable import Executable, MachineCode
+from .executable import Executable, MachineCode, Usage
 from .files import write_whole
 from .html_tables import box, facts_table
-from .ir.params import PointerParam
+from .ir.params import PointerParam, TensorMapParam
 from .ir.types import Signature
-from .register_usage import Measurement, Usage
 from .target import Target
 from .wording import counted
 
@@ -33,6 +32,17 @@ class DecisionShelf(Protocol):
     def decisions(self) -> Decisions | None: ...
 
     def keep_decisions(self, decisions: Decisions) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Measurement:
+    """Measurements by the driver, filled in when it loads a compiled kernel."""
+
+    usage: Usage | None = None
+    #: advisories of the driver's compiler; empty if the driver had the kernel in its cache
+    notes: tuple[str, ...] = ()
+    #: duration of loading, including the driver's compilation
+    milliseconds: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -131,7 +141,7 @@ class Compiled:
         """Registers and spills per thread; an estimate if no driver has compiled the kernel yet."""
         usage = self.measurement.usage or self.executable.usage
         if usage is None:
-            from .codegen.register_estimate import estimate
+            from .codegen.limits import estimate
 
             usage = estimate(self.derivation.lane, self.derivation.pressure)
         return usage
@@ -197,14 +207,15 @@ class Compiled:
         """Return an explanation of the variant chosen for each tile operation, and of why the others declined."""
         from .executable.assembler import ptxas_notes
         from .executable.census import census
-        from .explanation import Density, Explanation, map_lines
+        from .explanation import Explanation
 
         params = self.executable.params
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
-        density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
+        density = census(self.ptx, max(written, key=lambda dtype: dtype.bits, default=None))
+        maps = tuple([p.map for p in params if isinstance(p, TensorMapParam)])
         # a driver that compiled the PTX has reported its notes already
         notes = self.measurement.notes or ptxas_notes(self.ptx, self.target.name)
-        return Explanation(self.name, self.target.name, self.decisions, density, map_lines(params), notes)
+        return Explanation(self.name, self.target.name, self.decisions, density, maps, notes)
 
     @entry_point
     def save(self, path: str | Path) -> tuple[Path, ...]:

@@ -40,10 +40,6 @@ class _Field:
         self.init, self.repr, self.hash, self.compare = init, repr, hash, compare
         self.kw_only = False
 
-    @property
-    def is_hashed(self) -> bool:
-        return self.compare if self.hash is None else self.hash
-
 
 def _dataclass(
     *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True, init: bool = True,
@@ -212,7 +208,8 @@ def _eq(cls: type) -> Callable[..., Any]:
 
 
 def _hash(cls: type) -> Callable[..., Any]:
-    values = "".join(f"self.{n}, " for n, f in getattr(cls, _FIELDS).items() if f.is_hashed)
+    fields = getattr(cls, _FIELDS).items()
+    values = "".join(f"self.{n}, " for n, f in fields if (f.compare if f.hash is None else f.hash))
     return _compiled(cls, "__hash__", "self", [f"return hash(({values}))"], {})
 
 

@@ -367,28 +367,24 @@ def assert_never(node: NoReturn) -> NoReturn:
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
-def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that rejects options of other libraries with a LaunchError. instead: option -> hint."""
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        @functools.wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-            for option in instead.keys() & kwargs.keys():
-                raise LaunchError(f"there is no option {option}=", hint=instead[option])
-            return function(*args, **kwargs)
-
-        return checked
-
-    return decorate
-
-
 #: options of Triton's launches -> their replacements
 TRITON_OPTIONS = {
     "num_warps": "pass threads=, 32 per warp",
     "num_stages": "leave it out: the kernel itself implements the stages of a loop, with copy_async and a ring",
     "num_ctas": "pass cluster= to @tj.kernel",
 }
-without_triton_options = without(**TRITON_OPTIONS)
+
+
+def without_triton_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that it rejects Triton's options with a LaunchError."""
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for option in TRITON_OPTIONS.keys() & kwargs.keys():
+            raise LaunchError(f"there is no option {option}=", hint=TRITON_OPTIONS[option])
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:

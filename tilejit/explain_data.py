@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _sectors(plan: Plan) -> str | None:
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
     """Return the accesses to single elements of buffers that aren't local, in program order. kernel: in tile IR."""
-    times: dict[ElementAccess, int] = {}
+    times: Counter[ElementAccess] = Counter()
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):
             kind, place = "load", stmt.value.place
@@ -109,8 +110,7 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
         buffer = place.buffer.root
         if buffer.space != "local":
             what = f"{buffer.name}: {buffer.space} {place.buffer.dtype}"
-            access = ElementAccess(_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8)
-            times[access] = times.get(access, 0) + 1
+            times[ElementAccess(_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8)] += 1
     return tuple(replace(access, times=count) for access, count in times.items())
 
 
@@ -141,7 +141,7 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
     """
     written = {stmt.span for stmt in walk.statements(tile.body) if isinstance(stmt, Expect)}
     spaces = {row.name: space for space, row in PROXY_ASYNC_OF.items()}
-    times: dict[InsertedInstruction, int] = {}
+    times: Counter[InsertedInstruction] = Counter()
     for stmt in walk.statements(lane.body):
         if not isinstance(stmt, Instruction):
             continue
@@ -153,8 +153,7 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
             reason = _reached(stmt, lane)
         else:
             continue
-        inserted = InsertedInstruction(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)
-        times[inserted] = times.get(inserted, 0) + 1
+        times[InsertedInstruction(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)] += 1
     return tuple(replace(inserted, times=count) for inserted, count in times.items())
 
 

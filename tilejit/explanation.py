@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .dataclass import dataclass
-from .dtypes import DType
-from .executable.census import Census
 from .html_tables import aligned, box, escaped, rows_table
-from .ir.params import Param, TensorMapParam
+from .ir.params import TensorMapSpec
 from .wording import counted
 
-_ELEMENT_HEADINGS = ("line", "element", "memory", "width", "times")
-_MAP_HEADINGS = ("tensor map of", "elements", "dimensions, fastest first", "box", "swizzle")
-_INSERTED_HEADINGS = ("line", "inserted", "because", "times")
+if TYPE_CHECKING:
+    from .executable.census import Census
+
 _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions per thread")
 
 
@@ -100,77 +97,6 @@ class InsertedInstruction:
 
 
 @dataclass(frozen=True, slots=True)
-class MapLine:
-    """A tensor map, which a launch creates for an argument.
-
-    of: the argument.
-    dimensions: the argument's dimensions in the order of the tensor map, fastest first.
-    box: number of elements that a copy transfers along each of these dimensions.
-    """
-
-    of: str
-    dtype: DType
-    dimensions: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: str
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        dimensions, box = ", ".join(map(str, self.dimensions)), " x ".join(map(str, self.box))
-        return self.of, str(self.dtype), dimensions, box, self.swizzle
-
-
-def map_lines(params: Sequence[Param]) -> tuple[MapLine, ...]:
-    """Return the tensor maps among a kernel's parameters."""
-    specs = [param.map for param in params if isinstance(param, TensorMapParam)]
-    return tuple([MapLine(spec.of, spec.dtype, spec.axes, spec.box, spec.swizzle) for spec in specs])
-
-
-#: machine instructions per byte of global memory above which a copy slows down on an H100: it ran at full speed with 24
-#: arithmetic instructions per float16 or 56 per float32, and was 4 to 6 % slower with 32 or 64
-KNEE = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Density:
-    """PTX instructions of a kernel relative to the bytes of global memory that they move; a loop body counts once.
-
-    dtype: the widest element type of the arrays that the kernel writes, None if it writes none.
-    """
-
-    census: Census
-    dtype: DType | None
-
-    @property
-    def bytes(self) -> int:
-        return self.census.loaded_bytes + self.census.stored_bytes
-
-    @property
-    def per_byte(self) -> float | None:
-        """Instructions per byte; None if no bytes are counted, or asynchronous copies move an unknown number."""
-        return self.census.instructions / self.bytes if self.bytes and not self.census.copies else None
-
-    @property
-    def per_element(self) -> float | None:
-        """Instructions per element written; None if no element is written, or asynchronous copies may write more."""
-        if self.dtype is None or not self.census.stored_bytes or self.census.copies:
-            return None
-        return self.census.instructions * self.dtype.bytes / self.census.stored_bytes
-
-    def __str__(self) -> str:
-        if self.census.copies:
-            copies = f"{self.census.copies} of which {'copies' if self.census.copies == 1 else 'copy'} global memory"
-            return f"{self.census.instructions} PTX instructions, {copies} asynchronously"
-        if self.per_byte is None:
-            return f"{self.census.instructions} PTX instructions, none of which is a global load or store"
-        elements = f", {self.per_element:.3g} per {self.dtype} written" if self.per_element is not None else ""
-        return (
-            f"{self.census.instructions} PTX instructions for {self.bytes} bytes of global memory: "
-            f"{self.per_byte:.2g} per byte{elements} (memory traffic hides arithmetic up to about {KNEE} per byte)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Decisions:
     """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
 
@@ -222,8 +148,8 @@ class Explanation:
     kernel: str
     target: str
     decisions: Decisions
-    density: Density | None = None
-    maps: tuple[MapLine, ...] = ()
+    density: Census | None = None
+    maps: tuple[TensorMapSpec, ...] = ()
     remarks: tuple[str, ...] = ()
     shows_all: bool = False
 
@@ -252,9 +178,12 @@ class Explanation:
     @property
     def _tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
         every = (
-            (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
-            (_MAP_HEADINGS, [line.cells for line in self.maps]),
-            (_INSERTED_HEADINGS, [each.cells for each in self.inserted]),
+            (("line", "element", "memory", "width", "times"), [access.cells for access in self.elements]),
+            (
+                ("tensor map of", "elements", "dimensions, fastest first", "box", "swizzle"),
+                [_map_cells(spec) for spec in self.maps],
+            ),
+            (("line", "inserted", "because", "times"), [each.cells for each in self.inserted]),
         )
         return tuple([(headings, rows) for headings, rows in every if rows])
 
@@ -302,3 +231,7 @@ class Explanation:
         )))
         line, *shown = map(escaped, r.cells)
         return f"<span title='{escaped(r.source)}'>{line}</span>", *shown, others
+
+
+def _map_cells(spec: TensorMapSpec) -> tuple[str, ...]:
+    return spec.of, str(spec.dtype), ", ".join(map(str, spec.axes)), " x ".join(map(str, spec.box)), spec.swizzle

@@ -16,10 +16,7 @@ from .ir.types import Signature
 from .launches import Launchable, Launcher, Options
 from .runtime import devices
 from .runtime.captured import Captured, CapturedValues
-from .runtime.device import Device, LoadedKernel
-from .runtime.fast_launch.generated import ResolvedLaunch
 from .runtime.grid import check_cluster, check_registers, check_threads
-from .runtime.once import Once
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variant_builder import Compiler, VariantBuilder
@@ -84,7 +81,6 @@ class Kernel(Launchable):
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
         self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
-        self._functions: Once[tuple[Any, ...], LoadedKernel] = Once()
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -183,36 +179,12 @@ class Kernel(Launchable):
         """Return the launcher and the full list of arguments for a simulated launch on `target`."""
         return Launcher(self, grid, threads, None), bind(self.name, self.parameters, args, named)
 
-    def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
-        """Return the resolved launch; its kernel is compiled and loaded now unless it is cached.
-
-        compiler: compiles tile IR, by default `pipeline.compile`.
-        """
-        call = Call(self.parameters, values)
-        device = devices.of(call)
-        captured = self.captured.current()
-        quick = (device, threads, captured.number, call.key, device.checks)
-        function = self._functions.peek(quick)
-        if function is None:
-            variant = self._variant(device, threads, values, call, compiler)
-            if variant.captured != captured.number:
-                # a captured value has changed in the meantime, in another thread
-                return self.resolve(threads, values, compiler)
-            function = self._functions.get(quick, lambda: device.load(variant.compiled))
-        return ResolvedLaunch(call, function, captured)
-
     def capture(self) -> CapturedValues:
         return self.captured.current()
 
-    def _variant(
-        self, device: Device, threads: int, values: Sequence[Any], call: Call, compiler: Compiler | None
-    ) -> CompiledVariant:
-        target = self.options.target or device.target
-        device.check(target)
-        devices.check_environment(call)
-        request = Request(target, threads, values, call, self.options.debug or device.checks)
-        device.prepare()
-        return self.variants.variant(request, compiler)
+    def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
+        variant = self.variants.variant(request, compiler)
+        return variant.compiled, variant.captured
 
 
 def specified(

@@ -12,14 +12,17 @@ from .dataclass import dataclass
 from .errors import LaunchError, TilejitError, entry_point, for_users
 from .forks import cached_property
 from .frontend import Parameter, ParameterKind
+from .runtime import devices
 from .runtime.captured import CapturedValues
-from .runtime.device import Launch
+from .runtime.device import Device, Launch, LoadedKernel
 from .runtime.fast_launch.generated import ABSENT, Choosing, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import GridFunction, check_clustered, check_grid, check_threads, split, warn_of_unused_axes
+from .runtime.once import Once
 from .runtime.rounding import warn_of_rounding
-from .runtime.signature import bind, describe
-from .runtime.variants import without_compiling
+from .runtime.signature import Call, bind, describe
+from .runtime.variant_builder import Compiler
+from .runtime.variants import Request, without_compiling
 from .target import Target
 from .wording import counted
 
@@ -55,10 +58,14 @@ class LaunchBase(ABC):
     fixed: the grid in three dimensions, once a launch has checked it; None if a function computes it or it is empty.
     """
 
-    __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
+    __slots__ = ("kernel", "grid", "threads", "stream", "fixed", "memory", "states")
 
-    def __init__(self, kernel: Launchable, threads: int, stream: Any, memory: LaunchMemory) -> None:
+    def __init__(
+        self, kernel: Launchable, grid: GridFunction | tuple[int, int, int], threads: int, stream: Any,
+        memory: LaunchMemory,
+    ) -> None:
         self.kernel = kernel
+        self.grid = grid
         self.threads = threads
         self.stream = stream
         self.fixed: tuple[int, int, int] | None = None
@@ -82,8 +89,25 @@ class LaunchBase(ABC):
         """Launch through the slow path, and return the resolved launch. grid: None for the launcher's own."""
 
     @abstractmethod
+    def prefer(self, generated: GeneratedLauncher) -> None:
+        """Use a generated function first in later calls."""
+
+    @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return the grid of a launch with the arguments `values`."""
+        return self.launch(values).grid
+
+    def launch(self, values: Sequence[Any]) -> Launch:
+        """Return the grid, threads and stream of a launch with the arguments `values`."""
+        if self.fixed is not None:
+            return Launch(self.fixed, self.threads, self.stream)
+        given = self.grid
+        grid = given(self.kernel.parameter_names, values) if isinstance(given, GridFunction) else given
+        cluster = self.kernel.options.cluster
+        if cluster is not None:
+            check_clustered(grid, cluster)
+        if grid is given and all(grid):
+            self.fixed = grid
+        return Launch(grid, self.threads, self.stream)
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return the arguments in the order of the parameters; those that the launcher chooses are ABSENT."""
@@ -136,19 +160,20 @@ class LaunchBase(ABC):
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
         self.memory.remember(generated, values, key, resolved)
+        self.prefer(generated)
 
 
 class Launcher(LaunchBase):
     """A kernel with a grid, `k[grid, threads, stream]`, which a call launches. threads: None for the kernel's own."""
 
-    __slots__ = ("grid",)
+    __slots__ = ()
 
     def __init__(self, kernel: Launchable, grid: Any, threads: int | None, stream: Any) -> None:
         count = kernel.options.threads if threads is None else check_threads(threads)
-        super().__init__(kernel, count, stream, kernel.memory)
         if callable(grid) and not isinstance(grid, GridFunction):
             grid = GridFunction(grid)
-        self.grid: GridFunction | tuple[int, int, int] = grid if isinstance(grid, GridFunction) else check_grid(grid)
+        checked = grid if isinstance(grid, GridFunction) else check_grid(grid)
+        super().__init__(kernel, checked, count, stream, kernel.memory)
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
@@ -202,31 +227,7 @@ class Launcher(LaunchBase):
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
-    @entry_point
-    def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        return self.launch(values).grid
-
-    def launch(self, values: Sequence[Any]) -> Launch:
-        """Return the grid, threads and stream of a launch with the arguments `values`."""
-        if self.fixed is not None:
-            return Launch(self.fixed, self.threads, self.stream)
-        if isinstance(self.grid, GridFunction):
-            return self._on(self.grid(self.kernel.parameter_names, values))
-        launch = self._on(self.grid)
-        if all(launch.grid):
-            self.fixed = launch.grid
-        return launch
-
-    def _on(self, grid: tuple[int, int, int]) -> Launch:
-        cluster = self.kernel.options.cluster
-        if cluster is not None:
-            check_clustered(grid, cluster)
-        return Launch(grid, self.threads, self.stream)
-
-    def _learn(
-        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
-    ) -> None:
-        super()._learn(generated, values, key, resolved)
+    def prefer(self, generated: GeneratedLauncher) -> None:
         self.kernel.prefer(generated)
 
 
@@ -248,21 +249,20 @@ class PreparedLaunch(LaunchBase):
     __slots__ = ("_launcher", "_values", "_resolved", "_generated", "_hold", "_quick", "_run")
 
     def __init__(self, launcher: Launcher, values: list[Any]) -> None:
-        super().__init__(launcher.kernel, launcher.threads, launcher.stream, LaunchMemory(launcher.memory.warned))
+        memory = LaunchMemory(launcher.memory.warned)
+        super().__init__(launcher.kernel, launcher.grid, launcher.threads, launcher.stream, memory)
         self._launcher = launcher
         self._generated: GeneratedLauncher | None = None
         self._resolve(values)
 
     def _resolve(self, values: list[Any]) -> None:
-        launcher = self._launcher
         self._values = values
-        self._resolved = self.kernel.resolve(launcher.threads, values)
+        self._resolved = self.kernel.resolve(self.threads, values)
         self._hold = self._resolved.captured.watch()
-        launch = launcher.launch(values)
+        launch = self.launch(values)
         warn_of_unused_axes(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
         self._warn_of_rounding(self._resolved, values)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
-        self.fixed = launcher.fixed
 
     def __repr__(self) -> str:
         return f"<prepared launch: {self._launcher!r}>"
@@ -306,19 +306,12 @@ class PreparedLaunch(LaunchBase):
                 f"{describe(resolved.function.compiled.signature)}",
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
-        launch = self._launcher.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
+        launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
         self._warn_of_rounding(resolved, values)
         resolved.function.launch(launch, resolved.call)
         return resolved
 
-    @entry_point
-    def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        return self._launcher.launch(values).grid
-
-    def _learn(
-        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
-    ) -> None:
-        super()._learn(generated, values, key, resolved)
+    def prefer(self, generated: GeneratedLauncher) -> None:
         self._generated = generated
 
     def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -358,10 +351,37 @@ class Launchable(ABC):
         self.generated = GeneratedLaunchers(name, parameters, choosing)
         self.memory = LaunchMemory(warned)
         self._launchers: dict[int | tuple[int, ...], Launcher] = {}
+        # the kernels by device; and by quick key, once the arguments have been checked
+        self._loaded: Once[tuple[Device, Compiled], LoadedKernel] = Once()
+        self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
+
+    def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
+        """Return the loaded kernel for a launch, with the launch's arguments and the captured values.
+
+        compiler: compiles tile IR, by default `pipeline.compile`.
+        """
+        call = Call(self.parameters, values)
+        device = devices.of(call)
+        captured = self.capture()
+        quick = (device, threads, captured.number, call.key, device.checks)
+        function = self._functions.get(quick)
+        if function is None:
+            target = self.options.target or device.target
+            device.check(target)
+            devices.check_environment(call)
+            device.prepare()
+            request = Request(target, threads, values, call, self.options.debug or device.checks)
+            compiled, number = self.compiled_for(request, compiler)
+            if number != captured.number:
+                # a captured value has changed in the meantime, in another thread
+                return self.resolve(threads, values, compiler)
+            function = self._loaded.get((device, compiled), lambda: device.load(compiled))
+            self._functions[quick] = function
+        return ResolvedLaunch(call, function, captured)
 
     @abstractmethod
-    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch, with the launch's arguments and the captured values."""
+    def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
+        """Return the compiled kernel for a launch, and the number of the captured values that it was compiled with."""
 
     @abstractmethod
     def capture(self) -> CapturedValues:

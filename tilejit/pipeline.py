@@ -12,8 +12,7 @@ lane IR ─ registers, polls, expects, proxies, arrivals, clusters, storage, pen
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from .codegen import Generated, generate, limits
 from .codegen.expressions import specials_along
@@ -26,7 +25,6 @@ from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.precision import widened_scalars
-from .ir.analyses.pressure import Pressure
 from .ir.analyses.register_pool import sets_registers
 from .ir.checks import checked, refuse_overlaps
 from .ir.nodes import Assert, Buffer, Kernel, Open, Var
@@ -35,8 +33,8 @@ from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import Verdict, lower
-from .lower.open import LayoutChoice, lay_out
+from .lower import lower
+from .lower.open import lay_out
 from .lower.passes import (
     arrivals,
     clusters,
@@ -51,7 +49,6 @@ from .lower.passes import (
     unroll,
 )
 from .progress import report_step
-from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
 
 
@@ -60,17 +57,11 @@ class PassResults:
     """The results of the passes of one compilation, other than the kernel."""
 
     target: Target
-    #: the kernel with layouts, before checks are inserted
-    tile: Kernel | None = None
-    layouts: tuple[LayoutChoice, ...] = ()
-    verdicts: tuple[Verdict[Any], ...] = ()
-    addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    record: Derivation
     #: names of the buffers that only checked builds have
     flags: frozenset[str] = frozenset()
     #: the regions whose accesses a checked build counts
     watched: tuple[WatchedRegion, ...] = ()
-    #: register pressure of the local tiles; None if they would fit in registers even if all were live at once
-    pressure: Pressure | None = None
     #: the result of the last verification, None before the first
     examined: Examined | None = None
     generated: Generated | None = None
@@ -93,6 +84,14 @@ class Pass:
 
 def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[Kernel, PassResults], Kernel]:
     return lambda kernel, _: function(kernel)
+
+
+def _checking(check: Callable[[Kernel], object]) -> Callable[[Kernel, PassResults], Kernel]:
+    def run(kernel: Kernel, _: PassResults) -> Kernel:
+        check(kernel)
+        return kernel
+
+    return run
 
 
 def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
@@ -120,18 +119,8 @@ def _lay_out(kernel: Kernel, results: PassResults) -> Kernel:
     if laid_out.kernel is not kernel:
         # open tiles, which have a size only now, were not checked before
         limits.check_local_memory(kernel, tuple(allocations(laid_out.kernel.body)))
-    results.tile, results.layouts = laid_out.kernel, laid_out.choices
+    results.record.tile, results.record.layouts = laid_out.kernel, laid_out.choices
     return laid_out.kernel
-
-
-def _check_initialized(kernel: Kernel) -> Kernel:
-    initialized.check(kernel)
-    return kernel
-
-
-def _check_in_place(kernel: Kernel) -> Kernel:
-    refuse_overlaps(kernel)
-    return kernel
 
 
 def _insert_checks(kernel: Kernel, results: PassResults) -> Kernel:
@@ -146,7 +135,7 @@ def _insert_checks(kernel: Kernel, results: PassResults) -> Kernel:
 
 def _lower(kernel: Kernel, results: PassResults) -> Kernel:
     lowered = lower(kernel, results.target)
-    results.verdicts, results.addressed = lowered.verdicts, lowered.addressed
+    results.record.verdicts, results.record.addressed = lowered.verdicts, lowered.addressed
     return lowered.kernel
 
 
@@ -155,8 +144,8 @@ def _fence_proxies(kernel: Kernel) -> Kernel:
 
 
 def _count_registers(kernel: Kernel, results: PassResults) -> Kernel:
-    assert results.tile is not None
-    results.pressure = limits.check_registers(results.tile, results.addressed)
+    record = results.record
+    record.pressure = limits.check_registers(record.tile, record.addressed)
     return kernel
 
 
@@ -174,7 +163,7 @@ def _check_memory(
 ) -> None:
     limits.check_shared_memory(kernel, results.target, memory, buffers)
     users = tuple([b for b in buffers if b.name not in results.flags] if results.flags else buffers)
-    limits.check_local_memory(kernel, users, results.addressed)
+    limits.check_local_memory(kernel, users, results.record.addressed)
     limits.check_tensor_memory(kernel, memory, buffers)
 
 
@@ -210,10 +199,10 @@ PASSES: tuple[Pass, ...] = (
         after=(("limits", "a tile's axes are distributed over the threads of a valid CTA"),),
     ),
     Pass(
-        "initialized", _rewriting(_check_initialized), level="tile",
+        "initialized", _checking(initialized.check), level="tile",
         after=(("layouts", "layout conversions add tiles and copies"),),
     ),
-    Pass("in place", _rewriting(_check_in_place), level="tile"),
+    Pass("in place", _checking(refuse_overlaps), level="tile"),
     Pass(
         "checks", _insert_checks, level="tile",
         after=(
@@ -344,7 +333,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError, with the pass's name, if
     a pass breaks the kernel.
     """
-    results, given = PassResults(target), kernel
+    results = PassResults(target, Derivation(open=kernel, tile=kernel, lane=kernel))
     verified: Kernel | None = kernel if sound else None
     #: the results of the passes since the last verification
     unverified: list[tuple[Pass, Kernel]] = []
@@ -367,7 +356,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
                 results.examined = verify(unverified)
             verified, unverified = kernel, []
             results.timings["verify"] = results.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
-    return _compiled(given, kernel, results, signature)
+    return _compiled(kernel, results, signature)
 
 
 #: verify after every pass, as in checked builds
@@ -401,9 +390,10 @@ def would_check(tile: Kernel) -> bool:
     return bool(build.watched) or Assert in walk.inventory(build.kernel.body).kinds
 
 
-def _compiled(open: Kernel, kernel: Kernel, results: PassResults, signature: Signature) -> Compiled:
-    tile, made = results.tile, results.generated
-    assert tile is not None and made is not None
+def _compiled(kernel: Kernel, results: PassResults, signature: Signature) -> Compiled:
+    record, made = results.record, results.generated
+    assert made is not None
+    record.lane, record.llvm_ir = kernel, made.llvm_ir
     executable = Executable(
         name=kernel.name, entry=made.entry, target=results.target, signature=signature, threads=kernel.threads,
         cluster=kernel.cluster, cooperative=kernel.cooperative, params=kernel.params,
@@ -412,11 +402,7 @@ def _compiled(open: Kernel, kernel: Kernel, results: PassResults, signature: Sig
         assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]), watched=results.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
-        widened=widened_scalars(open),
+        widened=widened_scalars(record.open),
         grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
     )
-    derivation = Derivation(
-        open=open, tile=tile, lane=kernel, llvm_ir=made.llvm_ir, verdicts=results.verdicts, addressed=results.addressed,
-        layouts=results.layouts, pressure=results.pressure,
-    )
-    return Compiled(executable, results.timings, derivation)
+    return Compiled(executable, results.timings, record)

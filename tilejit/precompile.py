@@ -13,7 +13,7 @@ from .jit import Kernel
 from .progress import Progress
 from .runtime import devices
 from .runtime.variants import CompiledVariant
-from .runtime.workers import Outcome, Task, run_all
+from .runtime.workers import Task, run_all
 from .target import Target
 from .wording import shown, with_article
 
@@ -95,9 +95,9 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
         raise LaunchError(f"{shown(jobs)} is not a list of jobs", hint="pass a list of tuples (kernel, argument, ...)")
     listed = list(jobs)
     tasks = [_task(job) for job in listed]
-    outcomes: dict[int, Outcome[CompiledVariant]] = {}
+    outcomes = {}
     with Progress("compiling", len(tasks)) as progress, closing(run_all(tasks, workers)) as done:
-        for outcome in done:
-            outcomes[outcome.number] = outcome
-            progress.advance(listed[outcome.number][0].name)
-    return tuple(outcomes[number].value.compiled for number in range(len(tasks)))
+        for number, outcome in done:
+            outcomes[number] = outcome
+            progress.advance(listed[number][0].name)
+    return tuple(outcomes[number].result().compiled for number in range(len(tasks)))

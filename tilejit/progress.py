@@ -10,8 +10,10 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
+from functools import partial
 from typing import Any, TextIO
 
 from .errors import running_shell
@@ -93,13 +95,13 @@ class Progress:
             if self._ended.wait(_PAUSE):
                 return
         try:
-            line = _line_of(self, self._stream)
+            show = _line_of(self, self._stream)
             try:
-                line.show(self)
+                show(self)
                 while not self._ended.wait(_PAUSE):
-                    line.show(self)
+                    show(self)
             finally:
-                line.erase()
+                show(None)
         except Exception:
             # sys.stderr may be replaced, closed, or unable to encode a name, which must not end the task
             return
@@ -126,65 +128,50 @@ def _is_notebook() -> bool:
     return getattr(running_shell(), "kernel", None) is not None
 
 
-def _line_of(work: Progress, stream: TextIO) -> _Cell | _Tqdm | _Plain:
+#: shows the progress of a task; None erases the line
+Show = Callable[[Progress | None], object]
+
+
+def _line_of(work: Progress, stream: TextIO) -> Show:
     """Return a line or, on a terminal, a bar if tqdm is installed and the task is known to have several steps."""
     if _is_notebook():
-        return _Cell()
+        return _cell()
     if work.total > 1:
         with suppress(ImportError):
-            return _Tqdm(work, stream)
-    return _Plain(stream)
+            return _bar(work, stream)
+    return partial(_write, stream)
 
 
-class _Plain:
-    """A line on a terminal."""
+def _write(stream: TextIO, work: Progress | None) -> None:
+    """Show a line on a terminal."""
+    # takes 4 ms to import
+    import shutil
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def show(self, work: Progress) -> None:
-        # takes 4 ms to import
-        import shutil
-
-        # a wrapped line can't be cleared
-        self._write(_CLEAR + str(work)[: shutil.get_terminal_size().columns - 1])
-
-    def erase(self) -> None:
-        self._write(_CLEAR)
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+    # a wrapped line can't be cleared
+    stream.write(_CLEAR + ("" if work is None else str(work)[: shutil.get_terminal_size().columns - 1]))
+    stream.flush()
 
 
-class _Cell:
-    """A line below a notebook cell."""
+def _cell() -> Show:
+    """Return a line below a notebook cell."""
+    from IPython.display import display
 
-    def __init__(self) -> None:
-        from IPython.display import display
-
-        self._shown: Any = display(  # type: ignore[no-untyped-call]
-            {"text/plain": ""}, raw=True, display_id=True
-        )
-
-    def show(self, work: Progress) -> None:
-        self._shown.update({"text/plain": str(work)}, raw=True)
-
-    def erase(self) -> None:
-        self._shown.update({"text/plain": ""}, raw=True)
+    shown: Any = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    return lambda work: shown.update({"text/plain": "" if work is None else str(work)}, raw=True)
 
 
-class _Tqdm:
-    def __init__(self, work: Progress, stream: TextIO) -> None:
-        from tqdm import tqdm
+def _bar(work: Progress, stream: TextIO) -> Show:
+    from tqdm import tqdm
 
-        self._bar = tqdm(total=work.total, desc=work.what, leave=False, file=stream, dynamic_ncols=True)
-        self._bar.start_t -= work.seconds
+    bar = tqdm(total=work.total, desc=work.what, leave=False, file=stream, dynamic_ncols=True)
+    bar.start_t -= work.seconds
 
-    def show(self, work: Progress) -> None:
-        self._bar.n = work.done
-        self._bar.set_postfix_str(work.name, refresh=False)
-        self._bar.refresh()
+    def show(now: Progress | None) -> None:
+        if now is None:
+            bar.close()
+            return
+        bar.n = now.done
+        bar.set_postfix_str(now.name, refresh=False)
+        bar.refresh()
 
-    def erase(self) -> None:
-        self._bar.close()
+    return show

@@ -38,50 +38,15 @@ def colour_of(number: int) -> str:
     return "#" + "".join(f"{round(255 * level):02x}" for level in levels)
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A filled rectangle. edge: the color of its border, "" for no border."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    fill: str
-    edge: str = ""
-
-    def __str__(self) -> str:
-        edge = f' stroke="{self.edge}"' if self.edge else ""
-        place = f'x="{self.x:g}" y="{self.y:g}" width="{self.width:g}" height="{self.height:g}"'
-        return f'<rect {place} fill="{self.fill}"{edge}/>'
+def box(x: float, y: float, width: float, height: float, fill: str, edge: str = "") -> str:
+    """Return a filled rectangle. edge: the color of its border, "" for no border."""
+    stroke = f' stroke="{edge}"' if edge else ""
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"{stroke}/>'
 
 
-@dataclass(frozen=True, slots=True)
-class TextLine:
-    """A line of text. y: position of the baseline. anchor: the part of the text at `x`, "start", "middle" or "end"."""
-
-    x: float
-    y: float
-    text: str
-    fill: str = INK
-    anchor: str = "middle"
-
-    def __str__(self) -> str:
-        place = f'x="{self.x:g}" y="{self.y:g}" fill="{self.fill}" text-anchor="{self.anchor}"'
-        return f"<text {place}>{_escaped(self.text)}</text>"
-
-
-@dataclass(frozen=True, slots=True)
-class Titled:
-    """Shapes with a tooltip."""
-
-    title: str
-    shapes: tuple[Box | TextLine, ...]
-
-    def __str__(self) -> str:
-        return f"<g><title>{_escaped(self.title)}</title>{''.join(map(str, self.shapes))}</g>"
-
-
-Shape = Box | TextLine | Titled
+def text_line(x: float, y: float, text: str, fill: str = INK, anchor: str = "middle") -> str:
+    """Return a line of text. y: position of the baseline. anchor: the part of it at `x`: "start", "middle" or "end"."""
+    return f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{_escaped(text)}</text>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +60,15 @@ class Picture:
 
     width: float
     height: float
-    shapes: tuple[Shape, ...] = field(repr=False)
+    #: elements of the file, in the order in which they are drawn
+    shapes: tuple[str, ...] = field(repr=False)
 
     @property
     def svg(self) -> str:
         """The text of an SVG file."""
         size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
         font = f'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{_FONT_SIZE}"'
-        page = Box(0, 0, self.width, self.height, PAGE)
-        body = "".join(map(str, (page, *self.shapes)))
+        body = "".join((box(0, 0, self.width, self.height, PAGE), *self.shapes))
         return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{body}</svg>'
 
     def _repr_svg_(self) -> str:
@@ -124,16 +89,17 @@ class Cell:
     stripes: tuple[str, ...] = ()
     marked: bool = False
 
-    def drawn(self, x: float, y: float, width: float) -> Titled:
-        boxes = [Box(x, y, width, _ROW, self.fill, EDGE)]
+    def drawn(self, x: float, y: float, width: float) -> str:
+        boxes = [box(x, y, width, _ROW, self.fill, EDGE)]
         each = width / max(len(self.stripes), 1)
         foot = y + _ROW - _STRIPE
-        boxes += [Box(x + k * each, foot, each, _STRIPE, fill, EDGE) for k, fill in enumerate(self.stripes)]
+        boxes += [box(x + k * each, foot, each, _STRIPE, fill, EDGE) for k, fill in enumerate(self.stripes)]
         if self.marked:
             # four bars, because the next cell would cover a border drawn by `stroke`
             ends = ((x, y, width, 2), (x, y + _ROW - 2, width, 2), (x, y, 2, _ROW), (x + width - 2, y, 2, _ROW))
-            boxes += [Box(left, top, wide, high, INK) for left, top, wide, high in ends]
-        return Titled(self.title, (*boxes, TextLine(x + width / 2, y + 13, self.label)))
+            boxes += [box(left, top, wide, high, INK) for left, top, wide, high in ends]
+        label = text_line(x + width / 2, y + 13, self.label)
+        return f"<g><title>{_escaped(self.title)}</title>{''.join(boxes)}{label}</g>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,40 +135,30 @@ class CellTable:
         return f"{self.heading}{': ' if self.heading else ''}{what}; … marks those left out"
 
     def width(self) -> float:
-        across = _places(self.columns, self.column)[-1] + self.column + _GAP * self.more_columns
-        return max(self.side + across, _width(len(self.heading)))
+        return max(self.side + _places(self.columns, self.of[1], self.column)[2], _width(len(self.heading)))
 
     def height(self) -> float:
-        return self.top + _places(self.rows, _ROW)[-1] + _ROW + _GAP * self.more_rows
-
-    @property
-    def more_rows(self) -> bool:
-        return self.rows[-1] + 1 < self.of[0]
-
-    @property
-    def more_columns(self) -> bool:
-        return self.columns[-1] + 1 < self.of[1]
+        return self.top + _places(self.rows, self.of[0], _ROW)[2]
 
     @property
     def top(self) -> float:
         return _LINE * (2 if self.heading else 1)
 
-    def shapes(self, x: float, y: float) -> Iterator[Shape]:
+    def shapes(self, x: float, y: float) -> Iterator[str]:
         """Yield the shapes of the table, with its upper left corner at (x, y)."""
         left, top, column = x + self.side, y + self.top, self.column
-        across, down = _places(self.columns, column), _places(self.rows, _ROW)
+        across, gaps_across, _ = _places(self.columns, self.of[1], column)
+        down, gaps_down, _ = _places(self.rows, self.of[0], _ROW)
         if self.heading:
-            yield TextLine(x, y + 10, self.heading, INK, "start")
+            yield text_line(x, y + 10, self.heading, INK, "start")
         for number, at in zip(self.columns, across, strict=True):
-            yield TextLine(left + at + column / 2, top - 4, str(number), QUIET)
-        after = [across[-1] + column + _GAP] if self.more_columns else []
-        for at in (*_gaps(self.columns, across), *after):
-            yield TextLine(left + at - _GAP / 2, top - 4, "…", QUIET)
+            yield text_line(left + at + column / 2, top - 4, str(number), QUIET)
+        for at in gaps_across:
+            yield text_line(left + at - _GAP / 2, top - 4, "…", QUIET)
         for name, at in zip(self.row_names, down, strict=True):
-            yield TextLine(left - 4, top + at + 13, name, QUIET, "end")
-        below = [down[-1] + _ROW + _GAP] if self.more_rows else []
-        for at in (*_gaps(self.rows, down), *below):
-            yield TextLine(left - 4, top + at - _GAP / 2 + 2, "…", QUIET, "end")
+            yield text_line(left - 4, top + at + 13, name, QUIET, "end")
+        for at in gaps_down:
+            yield text_line(left - 4, top + at - _GAP / 2 + 2, "…", QUIET, "end")
         cells = iter(self.cells)
         for r in down:
             for c in across:
@@ -212,7 +168,7 @@ class CellTable:
 def side_by_side(tables: Sequence[CellTable], captions: Iterable[str]) -> Picture:
     """Return a picture of tables side by side, with captions and notes on omissions below."""
     captions = (*captions, *(table.left_out for table in tables if table.left_out))
-    shapes: list[Shape] = []
+    shapes: list[str] = []
     x: float = _MARGIN
     for table in tables:
         shapes += table.shapes(x, _MARGIN)
@@ -221,7 +177,7 @@ def side_by_side(tables: Sequence[CellTable], captions: Iterable[str]) -> Pictur
     y = _MARGIN + max(table.height() for table in tables) + _LINE
     letters = int((width - 2 * _MARGIN) / _width(1))
     lines = [line for caption in captions for line in _wrapped(caption, letters)]
-    shapes += [TextLine(_MARGIN, y + k * _LINE, line, INK, "start") for k, line in enumerate(lines)]
+    shapes += [text_line(_MARGIN, y + k * _LINE, line, INK, "start") for k, line in enumerate(lines)]
     return Picture(width, y + (len(lines) - 1) * _LINE + _MARGIN, tuple(shapes))
 
 
@@ -229,21 +185,21 @@ def _width(letters: int) -> float:
     return letters * _LETTER * _FONT_SIZE
 
 
-def _places(numbers: Sequence[int], size: float) -> list[float]:
-    """Return the positions of rows or columns of size `size`, with gaps for omitted indices."""
+def _places(numbers: Sequence[int], total: int, size: float) -> tuple[list[float], list[float], float]:
+    """Return the positions of rows or columns of size `size`, the ends of gaps for omitted ones, and the end.
+
+    numbers: the indices shown, of `total`.
+    """
     places: list[float] = []
+    gaps: list[float] = []
     at: float = 0
-    for k, number in enumerate(numbers):
-        if k and number != numbers[k - 1] + 1:
-            at += _GAP
+    for number, following in zip(numbers, (*numbers[1:], total), strict=True):
         places.append(at)
         at += size
-    return places
-
-
-def _gaps(numbers: Sequence[int], places: Sequence[float]) -> list[float]:
-    """Return the positions of the rows or columns that follow a gap."""
-    return [places[k] for k in range(1, len(numbers)) if numbers[k] != numbers[k - 1] + 1]
+        if following != number + 1:
+            at += _GAP
+            gaps.append(at)
+    return places, gaps, at
 
 
 def _wrapped(text: str, letters: int) -> list[str]:

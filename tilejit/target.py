@@ -89,7 +89,6 @@ class Target:
 
     number: 90 for sm_90a.
     ptx: the oldest PTX version, as (major, minor), whose `.target` accepts it.
-    shared_bytes: maximum shared memory per CTA, with opt-in.
 
     source: PTX ISA, "PTX Module Directives: .target" and "Release notes";
     CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
@@ -97,7 +96,6 @@ class Target:
 
     name: str
     ptx: tuple[int, int]
-    shared_bytes: int
     number: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +104,11 @@ class Target:
     @property
     def multiprocessor(self) -> Multiprocessor:
         return _MULTIPROCESSORS[self.number]
+
+    @property
+    def shared_bytes(self) -> int:
+        """The maximum shared memory per CTA, with opt-in."""
+        return self.multiprocessor.shared_bytes - self.multiprocessor.reserved_bytes
 
     @property
     def is_arch_specific(self) -> bool:
@@ -160,23 +163,23 @@ _MULTIPROCESSORS = {
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("sm_75", (6, 3), 64 * _KB),
-        Target("sm_80", (7, 0), 163 * _KB),
-        Target("sm_86", (7, 1), 99 * _KB),
-        Target("sm_87", (7, 4), 163 * _KB),
-        Target("sm_89", (7, 8), 99 * _KB),
-        Target("sm_90", (7, 8), 227 * _KB),
-        Target("sm_90a", (8, 0), 227 * _KB),
-        Target("sm_100", (8, 6), 227 * _KB),
-        Target("sm_100a", (8, 6), 227 * _KB),
-        Target("sm_103", (8, 8), 227 * _KB),
-        Target("sm_103a", (8, 8), 227 * _KB),
-        Target("sm_110", (9, 0), 227 * _KB),
-        Target("sm_110a", (9, 0), 227 * _KB),
-        Target("sm_120", (8, 7), 99 * _KB),
-        Target("sm_120a", (8, 7), 99 * _KB),
-        Target("sm_121", (8, 8), 99 * _KB),
-        Target("sm_121a", (8, 8), 99 * _KB),
+        Target("sm_75", (6, 3)),
+        Target("sm_80", (7, 0)),
+        Target("sm_86", (7, 1)),
+        Target("sm_87", (7, 4)),
+        Target("sm_89", (7, 8)),
+        Target("sm_90", (7, 8)),
+        Target("sm_90a", (8, 0)),
+        Target("sm_100", (8, 6)),
+        Target("sm_100a", (8, 6)),
+        Target("sm_103", (8, 8)),
+        Target("sm_103a", (8, 8)),
+        Target("sm_110", (9, 0)),
+        Target("sm_110a", (9, 0)),
+        Target("sm_120", (8, 7)),
+        Target("sm_120a", (8, 7)),
+        Target("sm_121", (8, 8)),
+        Target("sm_121a", (8, 8)),
     )
 }
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.codegen.math_host import LLVM_TYPES, call
-from tilejit.codegen.functions import definition, has
+from tests.codegen.math_host import LLVM_TYPES, call, has
+from tilejit.codegen.operations import definition
 from tilejit.ops.elementwise import ELEMENTWISE
 
 __all__ = ["FUNCTIONS", "TARGETS", "Gpu", "entry", "ptx"]

@@ -8,16 +8,22 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from tilejit.codegen.functions import definition, symbol
+from tilejit.codegen.operations import definition, function_code, symbol
 from tilejit.dtypes import DTYPES
 from tilejit.ops.elementwise import ELEMENTWISE
 
-__all__ = ["LLVM_TYPES", "call", "computed", "run"]
+__all__ = ["LLVM_TYPES", "call", "computed", "has", "run"]
 
 #: functions for halves compute on float32
 LLVM_TYPES = {"float32": "float", "float64": "double", "float16": "float", "bfloat16": "float"} | {
     f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
+
+
+def has(op: str, dtype: str) -> bool:
+    """True if an operation on a type is a function that is called, rather than inline code."""
+    code, _ = function_code(op, DTYPES[dtype])
+    return code is not None and code.called
 
 
 def computed(dtype: str) -> np.dtype:

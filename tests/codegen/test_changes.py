@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tests.ir.test_walk import STATEMENTS, X
-from tilejit.codegen.changes import changed
+from tilejit.codegen.statements import changed
 from tilejit.ir import walk
 from tilejit.ir.nodes import Assign, If, Loop, Return, Stmt, TileOp
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.codegen.math_host import run
-from tilejit.codegen.functions import definition, has, symbol
+from tests.codegen.math_host import has, run
+from tilejit.codegen.operations import definition, symbol
 from tilejit.ops.elementwise import ELEMENTWISE
 
 INF, NAN = math.inf, math.nan

@@ -7,12 +7,11 @@ import pytest
 
 import tilejit as tj
 from tests.executable.kernels import EXECUTABLES
-from tilejit.executable import Executable
+from tilejit.executable import Executable, Usage
 from tilejit.executable.encoding import executable_from_json, executable_to_json, moved_ptx
 from tilejit.executable.signatures import signature_from_json, signature_to_json
 from tilejit.ir.types import ConstexprType, Signature
 from tilejit.layout import S, Swizzle, laneid
-from tilejit.register_usage import Usage
 
 
 def through_text(value):

@@ -248,7 +248,7 @@ def test_a_function_uses_no_variable_of_the_kernel() -> None:
     foreign = replace(combine, results=(ir.Var("n", float32),))
     broken = replace(sound, body=(*others, replace(op, attrs=(op.attrs[0], ("combine", foreign)))))
     assert [v.message for v in verify(sound, "tile")] == []
-    assert [v.message for v in verify(broken, "tile")] == [f"combine: the function doesn't define {foreign.results[0]}"]
+    assert [v.message for v in verify(broken, "tile")] == ["combine: the function doesn't define n"]
 
 
 def test_unknown_buffers_and_variables_are_reported() -> None:

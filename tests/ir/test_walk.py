@@ -229,22 +229,3 @@ def test_rewriting_asks_in_the_order_of_the_text_and_rewrites_what_it_gets() -> 
 
     assert walk.rewrite(body, change) == (ir.Loop((ir.If(COND, (ONE, ONE), ()), THREE)), ONE, ONE)
     assert asked == list(walk.statements(body))
-
-
-@pytest.mark.parametrize(
-    "stmt",
-    [
-        ir.Let(X, load("a")),
-        ir.Store(ir.Element(buffer("a"), (number(1),)), X),
-        ir.TileOp("add", "warp", (region("a"), region("b"), number(3))),
-    ],
-    ids=lambda stmt: type(stmt).__name__,
-)
-def test_the_buffers_of_a_statement_are_changed(stmt: ir.Stmt) -> None:
-    def other(name: ir.Buffer) -> ir.Buffer:
-        return buffer(f"{name.name}.other", name.space)
-
-    changed = walk.with_buffers(stmt, other)
-    for places in (walk.reads, walk.writes):
-        assert [p.buffer for p in places(changed)] == [other(p.buffer) for p in places(stmt)]
-    assert walk.with_buffers(stmt, lambda same: same) == stmt

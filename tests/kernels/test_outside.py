@@ -9,7 +9,7 @@ import pytest
 import tilejit as tj
 from tilejit.ir.nodes import Instruction
 from tilejit.ir.walk import statements
-from tilejit.isa.events import PMEVENT
+from tilejit.isa.miscellaneous import PMEVENT
 from tilejit.testing import check
 
 A = np.arange(1, 201, dtype=np.float32)

@@ -13,8 +13,8 @@ import tilejit as tj
 from tests.support.profiles import times
 from tilejit.dtypes import DTYPES, DType
 from tilejit.ir.arithmetic.facts import full_range
-from tilejit.runtime.arrays import view_of
 from tilejit.runtime.device import Launch
+from tilejit.runtime.readers import view_of
 from tilejit.runtime.simulated import SimulatedFunction
 
 TURNS, THREADS = 20, 32

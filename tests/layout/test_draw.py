@@ -13,8 +13,8 @@ import tilejit as tj
 from tests.support.pictures import cells, lines, read
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import LayoutError
-from tilejit.layout import Axis, R, S, Swizzle, TCol, TileLayout, TLane, laneid, tmem_datapath_layout, tx, warpid
-from tilejit.layout.abridged import around, kept, parts
+from tilejit.layout import Axis, R, S, Swizzle, TCol, TileLayout, TLane, datapath, laneid, tx, warpid
+from tilejit.layout.draw import around, kept, parts
 from tilejit.svg import colour_of
 from tilejit.testing import layouts
 
@@ -85,7 +85,7 @@ def test_of_many_owners_some_are_listed_and_the_others_counted() -> None:
 
 
 def test_tensor_memory_shows_lane_and_column() -> None:
-    drawn = cells(tmem_datapath_layout("F", 64, 2, 1).draw((64, 2)).svg)
+    drawn = cells(datapath("F", 64, 2, 1).draw((64, 2)).svg)
     by_index = {cell.index: cell.label for cell in drawn}
     assert [by_index[index] for index in ((0, 0), (0, 1), (1, 0), (15, 1))] == ["16,0", "16,1", "17,0", "31,1"]
     assert by_index[(63, 1)] == "127,1"

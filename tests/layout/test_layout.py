@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from tilejit import dtypes
+from tilejit.dtypes import DType, float16, float32, uint8
 from tilejit.errors import LayoutError
 from tilejit.layout import (
+    TCGEN05_SHAPES,
     Axis,
     Iter,
     R,
@@ -21,18 +23,15 @@ from tilejit.layout import (
     TCol,
     TileLayout,
     TLane,
+    atom_layout,
     common_refinement,
-    group_many,
+    datapath,
     laneid,
     m,
     swizzled_atom_layout,
-    tcgen05_atom,
-    tcgen05_atom_layout,
     tid_in_wg,
-    tmem_datapath_layout,
     tx,
     warpid,
-    wg_local,
     wgid,
     wid_in_wg,
 )
@@ -196,7 +195,7 @@ def test_thread_axes_that_dont_nest_are_refused() -> None:
 def test_grouping_splits_iterators_at_the_shapes_boundaries() -> None:
     assert S[30].group((6, 5)) == (S[(6, 5) : (5, 1)], (0, 1, 2))
     assert S[30].group((2, 15)) == (S[(2, 15) : (15, 1)], (0, 1, 2))
-    grouped, separators = group_many(S[30], [(6, 5), (2, 15)])
+    grouped, separators = S[30].group_many([(6, 5), (2, 15)])
     assert grouped == S[(2, 3, 5) : (15, 5, 1)]
     assert separators == ((0, 2, 3), (0, 1, 3))
     assert S[(4, 4)].group((4, 1, 4))[1] == (0, 1, 2, 3)
@@ -204,7 +203,7 @@ def test_grouping_splits_iterators_at_the_shapes_boundaries() -> None:
 
 def test_shapes_without_a_common_refinement_are_refused() -> None:
     with refuses("shapes (3, 4) and (2, 6) have no common refinement: 4 doesn't divide 6"):
-        group_many(S[12], [(3, 4), (2, 6)])
+        S[12].group_many([(3, 4), (2, 6)])
     with refuses("shapes to refine must have the same size; (3, 4) has 12, (2, 5) has 10"):
         common_refinement([(3, 4), (2, 5)])
 
@@ -402,7 +401,7 @@ def test_layouts_with_different_places_are_not_equivalent() -> None:
 @pytest.mark.parametrize("lane, register", [(lane, r) for lane in range(32) for r in range(8)])
 def test_16x256b_fragments_follow_the_instructions_map(lane: int, register: int) -> None:
     # PTX ISA: row l/4 + 8 (r/2 mod 2), column r mod 2 + 2 (l mod 4) + 8 (r/4).
-    fragment = tcgen05_atom_layout("16x256b", (64, 16), 32)
+    fragment = atom_layout("16x256b", 2, float32, 64)
     row, column = lane // 4 + 8 * (register // 2 % 2), register % 2 + 2 * (lane % 4) + 8 * (register // 4)
     for warp in range(4):
         assert fragment.owners(16 * warp + row, column, shape=(64, 16)) == [(32 * warp + lane, register)]
@@ -410,54 +409,50 @@ def test_16x256b_fragments_follow_the_instructions_map(lane: int, register: int)
 
 @pytest.mark.parametrize("lane, register", [(lane, r) for lane in range(32) for r in range(4)])
 def test_16x128b_and_16x64b_fragments_follow_the_instructions_map(lane: int, register: int) -> None:
-    fragment = tcgen05_atom_layout("16x128b", (64, 8), 32)
+    fragment = atom_layout("16x128b", 2, float32, 64)
     row, column = lane // 4 + 8 * (register % 2), lane % 4 + 4 * (register // 2)
     assert fragment.owners(row, column, shape=(64, 8)) == [(lane, register)]
-    fragment = tcgen05_atom_layout("16x64b", (64, 8), 32)
+    fragment = atom_layout("16x64b", 4, float32, 64)
     row, column = lane // 4 + 8 * (lane % 2), lane // 2 % 2 + 2 * register
     assert fragment.owners(row, column, shape=(64, 8)) == [(lane, register)]
 
 
-FRAGMENTS = [(s, b, r) for s in ("16x64b", "16x128b", "16x256b", "32x32b") for b in (16, 32) for r in (64, 128)]
-# The data-path-B image holds 32-bit elements only.
-FRAGMENTS.remove(("32x32b", 16, 64))
-
-
-@pytest.mark.parametrize("shape, bits, rows", FRAGMENTS)
-def test_fragments_fill_every_register_once(shape: str, bits: int, rows: int) -> None:
-    columns = 16 * 32 // bits
-    fragment = tcgen05_atom_layout(shape, (rows, columns), bits)
-    atom = tcgen05_atom(shape, rows, columns, bits)
+@pytest.mark.parametrize("shape", ["16x64b", "16x128b", "16x256b", "32x32b"])
+@pytest.mark.parametrize("dtype", [uint8, float16, float32])
+@pytest.mark.parametrize("rows", [64, 128])
+def test_fragments_fill_every_register_once(shape: str, dtype: DType, rows: int) -> None:
+    fragment, form = atom_layout(shape, 2, dtype, rows), TCGEN05_SHAPES[shape]
+    slabs = rows // 64 if form.lanes == 16 else 1
     assert fragment.is_bijective()
     assert fragment.scope == ("thread", "warpgroup")
-    assert fragment.size() == 128 * atom.registers * atom.slabs * 32 // bits
+    assert fragment.size() == 128 * 2 * form.registers * slabs * 32 // dtype.bits
 
 
-def test_illegal_fragments_say_which_columns_are_legal() -> None:
-    with refuses("24 columns of 32 bits don't fit 16x256b.xN, which has 8 * N columns, N a power of two up to 32"):
-        tcgen05_atom("16x256b", 64, 24, 32)
-    with refuses("no tcgen05 shape 'foo'; there are 32x32b, 16x64b, 16x128b, 16x256b"):
-        tcgen05_atom_layout("foo", (64, 8), 32)
-    with refuses("a tcgen05 fragment has 64 or 128 rows; got 96"):
-        tcgen05_atom_layout("16x64b", (96, 8), 32)
+def test_illegal_fragments_say_what_is_legal() -> None:
+    with refuses("16x256b.x3 doesn't exist: N is a power of two up to 32"):
+        atom_layout("16x256b", 3, float32, 64)
+    with refuses("no tcgen05 shape 'foo'"):
+        atom_layout("foo", 8, float32, 64)
+    with refuses("a warpgroup moves 64 or 128 rows; got 96"):
+        atom_layout("16x64b", 4, float32, 96)
 
 
 def test_data_paths_put_rows_on_distinct_lanes() -> None:
     for path, rows in (("A", 128), ("B", 64), ("C", 64), ("D", 128), ("E", 64), ("F", 64), ("G", 32)):
-        layout = tmem_datapath_layout(path, rows, 32)
+        layout = datapath(path, rows, 32)
         assert layout.is_injective() and layout.span(TLane) <= 128
     with refuses("data path F has no sub-slab 2"):
-        tmem_datapath_layout("F", 64, 8, 2)
+        datapath("F", 64, 8, 2)
     with refuses("data path D has 128 rows; got 64"):
-        tmem_datapath_layout("D", 64, 8)
+        datapath("D", 64, 8)
     with refuses("no data path 'X'"):
-        tmem_datapath_layout("X", 64, 8)
+        datapath("X", 64, 8)
     with refuses("data path B splits columns into 2 parts; 7 isn't a multiple of 2"):
-        tmem_datapath_layout("B", 64, 7)
+        datapath("B", 64, 7)
 
 
-def test_wg_local_gives_a_thread_its_row() -> None:
-    assert wg_local(16).owners(77, 5) == [(77, 5)]
+def test_32x32b_gives_a_thread_its_row() -> None:
+    assert atom_layout("32x32b", 16, float32).owners(77, 5) == [(77, 5)]
 
 
 @pytest.mark.parametrize("extent", [2**30, 2**70])

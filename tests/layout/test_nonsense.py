@@ -92,12 +92,6 @@ RIGHT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "common_refinement": (public.common_refinement, {"shapes": ((4, 8), (32,))}),
     "draw": (PLAIN.draw, {"shape": (4, 8), "dtype": "float16"}),
     "swizzled_atom_layout": (public.swizzled_atom_layout, {"shape": (8, 64), "bits": 16, "mode": "128B"}),
-    "tcgen05_atom": (public.tcgen05_atom, {"shape": "16x64b", "rows": 128, "columns": 8, "bits": 32}),
-    "tcgen05_atom_layout": (public.tcgen05_atom_layout, {"shape": "16x64b", "tile": (128, 8), "bits": 32}),
-    "tmem_datapath_layout": (
-        public.tmem_datapath_layout, {"path": "F", "rows": 64, "columns": 8, "sub_slab": 1},
-    ),
-    "wg_local": (public.wg_local, {"columns": 8, "rows": 128}),
     "datapath": (public.datapath, {"path": "D", "rows": 128, "columns": 8, "half": 0}),
     "atom_layout": (public.atom_layout, {"shape": "32x32b", "num": 4, "dtype": tj.float32, "rows": 128}),
     "layout_a": (public.layout_a, {"shape": (16, 16), "dtype": tj.float16, "warps": (1, 1), "scope": "cta"}),
@@ -107,7 +101,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 #: what isn't a function, and what users reach through a layout's methods
 NOT_CALLED = {
-    "TCGEN05_SHAPES", "TMEM_LANES", "TCol", "TLane", "Tcgen05Atom", "Tcgen05Shape", "R", "Replica", "Term", "digits",
+    "TCGEN05_SHAPES", "TMEM_LANES", "TCol", "TLane", "Tcgen05Shape", "R", "Replica", "Term", "digits",
     "laneid", "m", "tid_in_wg", "tx", "warpid", "weights", "wgid", "wid_in_wg",
 }
 

@@ -23,7 +23,6 @@ from tilejit.layout import (
     TCol,
     TileLayout,
     TLane,
-    group_many,
     laneid,
     m,
     tid_in_wg,
@@ -121,7 +120,7 @@ def test_group_preserves_the_function_and_multiplies_to_the_shape(data: st.DataO
 def test_group_many_refines_for_every_shape_or_says_why_not(data: st.DataObject, layout: TileLayout) -> None:
     shapes = [data.draw(shapes_of(layout)), data.draw(shapes_of(layout))]
     try:
-        grouped, separators = group_many(layout, shapes)
+        grouped, separators = layout.group_many(shapes)
     except LayoutError as error:
         assert "doesn't divide" in str(error) or "neither divides" in str(error)
         return

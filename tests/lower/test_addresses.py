@@ -13,21 +13,21 @@ from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import Const, Expr, Var
 from tilejit.layout.iters import digits
 from tilejit.lower.ask import operand
-from tilejit.lower.schedule.digits import Digit
 from tilejit.lower.schedule.placement import place
-from tilejit.lower.schedule.views import Space, View
+from tilejit.lower.schedule.views import Digit, DigitSchedule, View
 
 
 def _view(extents: list[int]) -> View:
     """Digits of which no two chain: their strides are far apart."""
-    digits = tuple(Digit(e, None, 1, (("x", 1000**k),)) for k, e in reversed(list(enumerate(extents, 1))))
-    return View("x", place(operand("shared", (8,), float32).named("x"), "thread"), (0,), digits, Space((8,), (8,)))
+    digits = tuple(Digit(e, None, 1, {"x": 1000**k}) for k, e in reversed(list(enumerate(extents, 1))))
+    schedule = DigitSchedule.of_same_shape({"x": place(operand("shared", (8,), float32).named("x"), "thread")})
+    return schedule.over(digits)["x"]
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=4), st.integers(1, 12), st.integers(1, 6))
 def test_digits_that_add_up_never_carry(extents: list[int], step: int, rounds: int) -> None:
     view = _view(extents)
-    every = [d.extent for d in view.digits]
+    every = [d.extent for d in view.schedule.digits]
     rounds = min(rounds, -(-prod(every) // step))
     carries = any(
         [x + y for x, y in zip(digits(first, every), digits(low, every), strict=True)]
@@ -41,7 +41,7 @@ def test_digits_that_add_up_never_carry(extents: list[int], step: int, rounds: i
 
 def test_whole_rows_of_threads_add_up_and_rows_cut_by_a_round_do_not() -> None:
     rows = _view([64, 4])
-    assert [d.extent for d in rows.digits] == [4, 64]
+    assert [d.extent for d in rows.schedule.digits] == [4, 64]
     assert rows.adds_up(32, 256)
     assert rows.adds_up(128, 256)
     assert not rows.adds_up(96, 288)

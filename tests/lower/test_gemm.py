@@ -225,7 +225,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "halves of a pair of float16 sums apart": (
         lambda: with_layout(0, (2, 1, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 2, "m"), form=SHORT),
-        "are 2 registers apart; must be 1 apart",
+        "are 2 elements apart; must be 1 apart",
     ),
     "rows in no two registers": (
         lambda: with_layout(1, (16, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")),
@@ -295,7 +295,8 @@ def test_a_sum_split_over_warps_is_refused() -> None:
     a = TileLayout.from_iters([*A_16X16[:2], (2, 1, "warpid"), *A_16X16[2:]])
     b = TileLayout.from_iters([(2, 1, "warpid"), *B_16X8])
     acc = TileLayout.from_iters(C_16X8, [(2, 1, "warpid")])
-    with pytest.raises(DispatchError, match=r"k is spread over 2:1@warpid in a: each warp has a part of every sum"):
+    message = "k is spread over 2:1@warpid in a: each warp has only a part of each dot product"
+    with pytest.raises(DispatchError, match=message):
         dispatch(
             "gemm", "cta", operand("local", (16, 8), float32, acc), operand("local", (16, 32), float16, a),
             operand("local", (32, 8), float16, b), threads=64,

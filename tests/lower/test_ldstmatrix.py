@@ -122,7 +122,7 @@ def test_before_sm_80_all_lanes_have_valid_addresses() -> None:
         (fragment(), rows(row=36), "rows of src start every 72 bytes; needs a multiple of 16 (what fits: 80 bytes"),
         (fragment(), rows(row=-16, offset=112), "rows of src start every -32 bytes"),
         (fragment(), columns(pair=17, quad=34), "columns of src start every 34 bytes; needs a multiple of 16"),
-        (fragment(), columns(quad=40), "columns of src are 16 elements apart, and every second column 40; needs 32"),
+        (fragment(), columns(quad=40), "columns of src are 16 elements apart, and pairs of columns 40; needs 32"),
         (fragment(), rows(tile=4), "rows of src start every 8 bytes; needs a multiple of 16"),
         (fragment(), rows(tile=9), "rows of src start every 18 bytes; needs a multiple of 16"),
         (fragment(), rows(offset=4), "offset of src is a multiple of 8 bytes; needs a multiple of 16"),

@@ -19,7 +19,7 @@ from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext, Reductions
 from tilejit.lower.engine import Verdict, dispatch
 from tilejit.lower.moves.cross_thread import Shuffles
-from tilejit.lower.proof.reductions import prove_reductions
+from tilejit.lower.proof.prove import prove_reductions
 from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.runtime import devices

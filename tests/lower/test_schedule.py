@@ -17,11 +17,9 @@ from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import Buffer, Region, Var
 from tilejit.layout import S, TileLayout, laneid
 from tilejit.lower.ask import operand
-from tilejit.lower.schedule.digits import Digit
-from tilejit.lower.schedule.owners import need_all_threads
-from tilejit.lower.schedule.placement import Placement, element_offset, place
+from tilejit.lower.schedule.placement import Placement, element_offset, need_all_threads, place
 from tilejit.lower.schedule.strides import Thread
-from tilejit.lower.schedule.views import DigitSchedule
+from tilejit.lower.schedule.views import Digit, DigitSchedule
 from tilejit.lower.schedule.windows import Edges
 
 M, N, K = 4, 6, 8
@@ -73,12 +71,12 @@ def test_an_operand_of_a_product_moves_along_its_own_dimensions_only(
 def test_what_an_operand_lacks_doesnt_move_it_and_neighbours_join() -> None:
     row = shared((8,), [0])
     schedule = DigitSchedule.of((4, 8), {"row": (row, (None, 0))})
-    assert [d.strides for d in schedule.digits] == [(("row", 0),), (("row", 1),)]
+    assert [d.strides for d in schedule.digits] == [{"row": 0}, {"row": 1}]
     whole = shared((4, 8), [0, 1])
     assert len(DigitSchedule.of_same_shape({"x": whole}).joined().digits) == 2, "rows are padded"
     dense = place(operand("shared", (4, 8), float16).named("x"), "thread")
     (digit,) = DigitSchedule.of_same_shape({"x": dense}).joined().digits
-    assert (digit.extent, digit.dim, digit["x"]) == (32, None, 1)
+    assert (digit.extent, digit.dim, digit.strides["x"]) == (32, None, 1)
 
 
 def test_a_dimension_with_an_edge_stays_apart() -> None:
@@ -91,8 +89,8 @@ def test_a_dimension_with_an_edge_stays_apart() -> None:
 
 def test_vectors_count_the_last_digit_and_a_part_of_one_counts() -> None:
     schedule = DigitSchedule.of_same_shape({"x": shared((4, 13), [0, 1])})
-    assert [(d.extent, d["x"]) for d in schedule.in_vectors(4).digits] == [(4, 15), (4, 4)]
-    assert [(d.extent, d["x"]) for d in schedule.in_vectors(16).digits] == [(4, 15)]
+    assert [(d.extent, d.strides["x"]) for d in schedule.in_vectors(4).digits] == [(4, 15), (4, 4)]
+    assert [(d.extent, d.strides["x"]) for d in schedule.in_vectors(16).digits] == [(4, 15)]
 
 
 def test_digits_spread_over_threads_are_a_part_of_the_schedule() -> None:
@@ -100,7 +98,7 @@ def test_digits_spread_over_threads_are_a_part_of_the_schedule() -> None:
     registers = place(operand("local", (8, 8), float16, layout).named("r"), "warp")
     schedule = DigitSchedule.of_same_shape({"r": registers, "s": shared((8, 8), [0, 1])})
     spread = schedule.where(lambda digit: digit.is_spread("r"))
-    assert [(d["r"], d["s"]) for d in spread.digits] == [(Thread(4), 10), (Thread(1), 2)]
+    assert [(d.strides["r"], d.strides["s"]) for d in spread.digits] == [(Thread(4), 10), (Thread(1), 2)]
     thread = build.const(13, int32)
     assert [int(evaluate(v, {})) for v in spread["r"].of_thread(thread)] == [3, 1]
     assert int(evaluate(spread["s"].at(spread["r"].of_thread(thread)), {})) == 3 * 10 + 2

@@ -18,7 +18,7 @@ from tilejit.lower import DispatchContext
 from tilejit.lower.ask import operand
 from tilejit.lower.plans import Passes
 from tilejit.lower.proof import prove
-from tilejit.lower.proof.passes import prove_passes
+from tilejit.lower.proof.prove import prove_passes
 from tilejit.lower.variant import Decline
 from tilejit.lower.variants import copy_shuffle
 from tilejit.target import target

@@ -12,8 +12,7 @@ from tilejit.ir.nodes import TileOp
 from tilejit.layout import S, Swizzle, tx
 from tilejit.lower import DispatchContext
 from tilejit.lower.ask import operand
-from tilejit.lower.moves.exchange import RoundCosts
-from tilejit.lower.moves.wavefronts import SharedAccesses
+from tilejit.lower.moves.wavefronts import RoundCosts, SharedAccesses
 from tilejit.lower.variants import copy_through_shared
 from tilejit.simulator.checks import profile
 from tilejit.target import target

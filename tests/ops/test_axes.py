@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilejit.ops.axes import COPY, ELEMENTWISE, GENERATED, PRODUCT, REDUCTION, RELATIONS, RESHAPE
+from tilejit.ops.axes import COPY, ELEMENTWISE, GENERATED, PRODUCT, REDUCTION, RESHAPE
 from tilejit.ops.tile import TILE_OPERATIONS
 
 
@@ -48,8 +48,7 @@ def test_what_is_generated_has_axes_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("record", TILE_OPERATIONS.values(), ids=lambda record: record.name)
-def test_a_record_names_a_relation_and_its_labels_are_of_its_tiles(record) -> None:
-    assert record.relation in RELATIONS
+def test_the_labels_of_a_record_are_of_its_tiles(record) -> None:
     reduces = record.relation is REDUCTION
     shapes = {o.name: (32,) if reduces and o.written else (32, 16) for o in record.operands}
     attrs = {"axis": (1,)} if reduces else {}

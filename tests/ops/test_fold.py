@@ -10,8 +10,8 @@ import pytest
 import tilejit as tj
 from tests.support.programs import source_of
 from tilejit.dtypes import DType, float8_e4m3fn, float16, float32, int32
-from tilejit.ops.combine import CombineFunction
 from tilejit.ops.fold import COMBINE, PAIRS, REDUCE, folded
+from tilejit.ops.record import CombineFunction
 
 Array = np.ndarray
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilejit.ir.nodes import Cast, Const, Expr, Load, Op, Special, Var
 from tilejit.ops.cast import convert
-from tilejit.ops.elementwise import ELEMENTWISE, value_type
+from tilejit.ops.elementwise import ELEMENTWISE
 
 Array = np.ndarray
 Leaf = Var | Special | Load
@@ -30,7 +30,7 @@ def _applied(expr: Op, arguments: list[Array]) -> Array:
     operation = ELEMENTWISE[expr.name]
     types = {a.dtype for a in expr.args[operation.conditions :]}
     assert len(types) == 1, f"{expr} mixes {types}"
-    assert expr.dtype == value_type(expr.name, expr.args[-1].dtype), f"{expr} is {expr.dtype}"
+    assert expr.dtype == ELEMENTWISE[expr.name].value_type(expr.args[-1].dtype), f"{expr} is {expr.dtype}"
     with np.errstate(all="ignore"):
         result = np.asarray(operation.formula(*arguments))
     assert result.dtype == expr.dtype.numpy, (expr, result.dtype)

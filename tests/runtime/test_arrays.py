@@ -15,7 +15,8 @@ from tests.support.profiles import times
 from tilejit import dtypes
 from tilejit.errors import LaunchError
 from tilejit.runtime import dlpack
-from tilejit.runtime.arrays import SIMULATOR, DeviceArray, facts_of, is_array, row_major, view_of
+from tilejit.runtime.arrays import SIMULATOR, DeviceArray, facts_of, row_major
+from tilejit.runtime.readers import is_array, view_of
 from tilejit.runtime.simulated import SimulatedMemory
 
 try:
@@ -69,7 +70,7 @@ def test_an_empty_array_reaches_nothing():
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(-4, 4)), max_size=4))
 def test_an_array_is_dense_if_its_elements_are_each_place_once(dims):
     shape, strides = tuple(n for n, _ in dims), tuple(s for _, s in dims)
-    places = [sum(i * s for i, s in zip(index, strides)) for index in np.ndindex(shape)]
+    places = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(shape)]
     is_dense = len(set(places)) == len(places) == max(places) - min(places) + 1
     assert facts_of(dtypes.float32, shape, strides, None).is_dense == is_dense
 

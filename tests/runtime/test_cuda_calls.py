@@ -41,8 +41,8 @@ from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
-from tilejit.executable import Executable  # noqa: E402
-from tilejit.register_usage import Measurement, Usage  # noqa: E402
+from tilejit.compiled import Measurement  # noqa: E402
+from tilejit.executable import Executable, Usage  # noqa: E402
 from tilejit.runtime import cuda, cuda_function, devices  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 

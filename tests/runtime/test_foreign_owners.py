@@ -10,8 +10,8 @@ import pytest
 
 import tilejit as tj
 from tilejit.errors import LaunchError
-from tilejit.runtime.arrays import view_of
 from tilejit.runtime.fast_launch import memory
+from tilejit.runtime.readers import view_of
 
 
 @tj.kernel(threads=64)

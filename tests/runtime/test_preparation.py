@@ -182,18 +182,18 @@ def test_a_loaded_kernels_first_launch_makes_the_context_while_its_arguments_are
     compiled = one.compile(tj.spec((32,), tj.float32), target="sm_90a")
     compiled.save(tmp_path / "one.ptx")
     loaded = tj.load_compiled(tmp_path / "one.ptx")
-    begun, checking = threading.Event(), loaded._check
+    begun, checking = threading.Event(), loaded.compiled_for
     retain = first_launch.cuDevicePrimaryCtxRetain
 
     def retaining(device: int) -> Any:
         begun.set()
         return retain(device)
 
-    def waiting(*args: Any) -> None:
+    def waiting(*args: Any) -> Any:
         assert begun.wait(10)
-        checking(*args)
+        return checking(*args)
 
     first_launch.cuDevicePrimaryCtxRetain = retaining
-    monkeypatch.setattr(loaded, "_check", waiting)
+    monkeypatch.setattr(loaded, "compiled_for", waiting)
     loaded[1](np.zeros(32, np.float32))
     assert first_launch.retained[0] is not threading.current_thread()

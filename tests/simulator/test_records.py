@@ -23,7 +23,7 @@ def test_records_of_an_array_take_no_memory_until_it_is_touched(size: int) -> No
     page = np.zeros(1, np.uint8)
     memory = np.lib.stride_tricks.as_strided(page, (size,), (0,))
     before = _resident_bytes()
-    shadow = Shadow(MemoryRegion("global", 0, size, memory, [MemoryPart("x", 0, size)]), 0, initialized=True)
+    shadow = Shadow(MemoryRegion("global", 0, size, memory, [MemoryPart("x", 0, size)]), 0, ())
     assert shadow.writes.size == size + 1
     assert not shadow.writes[:: size // 16].any()
     shadow.writes[size - 1] = 7

@@ -25,8 +25,7 @@ from tilejit.ops.atomic import ATOMIC
 from tilejit.ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 from tilejit.ops.fold import REDUCE
-from tilejit.ops.gemm import GEMM
-from tilejit.ops.gemm_async import GEMM_ASYNC
+from tilejit.ops.gemm import GEMM, GEMM_ASYNC
 from tilejit.ops.record import SCALAR, TILE, TileOperation
 from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import TILE_OPERATIONS

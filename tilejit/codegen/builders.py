@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from abc import abstractmethod
 from functools import cache
-from typing import Literal
 
 from ..dtypes import DTYPES, DType
 from ..isa import Row
@@ -18,7 +17,6 @@ from ..ops.scalar import (
     Number,
     Opcode,
     Operand,
-    ScalarBlock,
     ScalarBuilder,
     scalar_type,
 )
@@ -45,13 +43,14 @@ def llvm_type(type: str) -> str:
 def _predicate(comparison: Comparison, letter: str) -> str:
     """Return the predicate of `fcmp` (`letter` is "f") or `icmp` ("i" for signed integers, else unsigned)."""
     if letter == "f":
-        return {"==": "oeq", "!=": "une"}.get(comparison) or "o" + _ORDERS[comparison]
-    return {"==": "eq", "!=": "ne"}.get(comparison) or ("s" if letter == "i" else "u") + _ORDERS[comparison]
+        return {"==": "oeq", "!=": "une", "unordered": "uno"}.get(comparison) or "o" + _ORDERS[comparison]
+    known = {"==": "eq", "!=": "ne", "u<": "ult"}.get(comparison)
+    return known or ("s" if letter == "i" else "u") + _ORDERS[comparison]
 
 
 class _TextBuilder(ScalarBuilder):
-    def __init__(self, number_format: Format | None) -> None:
-        self._format = number_format
+    def __init__(self, dtype: DType) -> None:
+        self._format = FORMATS.get(dtype.name)
 
     @property
     def format(self) -> Format:
@@ -78,34 +77,18 @@ class _TextBuilder(ScalarBuilder):
         return int(text) if text.isdigit() else None
 
     def binary(self, opcode: Opcode, left: Number, right: Operand) -> Number:
-        if left.is_float:
-            return self._binary(_FLOAT_OPCODES[opcode], left, right)
-        opcodes = _SIGNED_OPCODES if left.is_signed else _UNSIGNED_OPCODES
-        return self._binary(opcodes.get(opcode, opcode), left, right)
-
-    def unsigned(self, opcode: Literal["div", "rem"], left: Number, right: Operand) -> Number:
-        return self._binary(_UNSIGNED_OPCODES[opcode], left, right)
-
-    def _binary(self, opcode: str, left: Number, right: Operand) -> Number:
         other = self.operand(left.type, right)
         assert other.type == left.type, f"{opcode} of {left.type} and {other.type}"
-        flags = "nsw " if self.proved and opcode in ("add", "sub", "mul") else ""
-        return self.write(left.type, f"{opcode} {flags}{llvm_type(left.type)} {left.text}, {other.text}")
+        opcodes = _FLOAT_OPCODES if left.is_float else _SIGNED_OPCODES if left.is_signed else _UNSIGNED_OPCODES
+        text = opcodes.get(opcode, opcode)
+        flags = "nsw " if self.proved and text in ("add", "sub", "mul") else ""
+        return self.write(left.type, f"{text} {flags}{llvm_type(left.type)} {left.text}, {other.text}")
 
     def negative(self, x: Number) -> Number:
         return self.write(x.type, f"fneg {llvm_type(x.type)} {x.text}")
 
     def compare(self, comparison: Comparison, left: Number, right: Operand) -> Number:
-        return self._compare(_predicate(comparison, left.type[0]), left, right)
-
-    def below(self, left: Number, right: Operand) -> Number:
-        return self._compare("ult", left, right)
-
-    def unordered(self, left: Number, right: Operand) -> Number:
-        return self._compare("uno", left, right)
-
-    def _compare(self, predicate: str, left: Number, right: Operand) -> Number:
-        other = self.operand(left.type, right)
+        other, predicate = self.operand(left.type, right), _predicate(comparison, left.type[0])
         opcode = "fcmp" if left.is_float else "icmp"
         return self.write("b1", f"{opcode} {predicate} {llvm_type(left.type)} {left.text}, {other.text}")
 
@@ -117,6 +100,8 @@ class _TextBuilder(ScalarBuilder):
         if name in ("abs", "ctlz"):
             # with `false`, abs of the least integer and ctlz of 0 are not poison
             arguments.append(("i1", "false"))
+        if name in ("maximum", "minimum") and not first.is_float:
+            name = f"{'s' if first.is_signed else 'u'}{name[:3]}"
         return self.call(first.type, f"llvm.{name}.{first.type if first.is_float else kind}", *arguments)
 
     def convert(self, conversion: Conversion, x: Number, to: str) -> Number:
@@ -131,29 +116,15 @@ class _TextBuilder(ScalarBuilder):
         kind = llvm_type(first.type)
         return self.write(first.type, f"select i1 {condition.text}, {kind} {first.text}, {kind} {second.text}")
 
-    def maximum(self, x: Number, y: Operand) -> Number:
-        return self._extreme("max", x, y)
-
-    def minimum(self, x: Number, y: Operand) -> Number:
-        return self._extreme("min", x, y)
-
-    def capped(self, x: Number, limit: Operand) -> Number:
-        return self.intrinsic("minnum", x, limit)
-
-    def _extreme(self, which: str, x: Number, y: Operand) -> Number:
-        if not x.is_float:
-            return self.intrinsic(f"{'s' if x.is_signed else 'u'}{which}", x, y)
-        return self.intrinsic(f"{which}imum", x, y)
-
 
 class FunctionBuilder(_TextBuilder, BlockBuilder):
     """Builder of the body of an LLVM function."""
 
-    def __init__(self, number_format: Format | None = None) -> None:
-        super().__init__(number_format)
+    def __init__(self, dtype: DType) -> None:
+        super().__init__(dtype)
         self._lines: list[str] = []
         self._count = 0
-        self.block = ScalarBlock("entry")
+        self.block = "entry"
 
     @property
     def body(self) -> str:
@@ -172,24 +143,24 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
         arguments = ", ".join(f"{kind} {text}" for kind, text in operands)
         return self.write(type, f"call {llvm_type(type)} @{name}({arguments})")
 
-    def start(self, block: ScalarBlock) -> None:
-        self._lines.append(f"{block.name}:")
+    def start(self, block: str) -> None:
+        self._lines.append(f"{block}:")
         self.block = block
 
-    def jump(self, block: ScalarBlock) -> None:
-        self._lines.append(f"  br label %{block.name}")
+    def jump(self, block: str) -> None:
+        self._lines.append(f"  br label %{block}")
 
-    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None:
-        self._lines.append(f"  br i1 {condition.text}, label %{yes.name}, label %{no.name}")
+    def branch(self, condition: Number, yes: str, no: str) -> None:
+        self._lines.append(f"  br i1 {condition.text}, label %{yes}, label %{no}")
 
-    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
+    def phi(self, *sources: tuple[Number, str]) -> Number:
         type = sources[0][0].type
-        pairs = ", ".join(f"[ {number.text}, %{block.name} ]" for number, block in sources)
+        pairs = ", ".join(f"[ {number.text}, %{block} ]" for number, block in sources)
         return self.write(type, f"phi {llvm_type(type)} {pairs}")
 
-    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: str) -> None:
         index = next(i for i, line in enumerate(self._lines) if line.startswith(f"  {phi.text} = phi "))
-        self._lines[index] += f", [ {value.text}, %{block.name} ]"
+        self._lines[index] += f", [ {value.text}, %{block} ]"
 
     def ret(self, result: Number) -> None:
         self._lines.append(f"  ret {llvm_type(result.type)} {result.text}")
@@ -198,8 +169,8 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
 class InlineBuilder(_TextBuilder):
     """Builder that emits an operation inline, at the writer's position, without new blocks."""
 
-    def __init__(self, emission: Emission, dtype: DType, proved: bool = False) -> None:
-        super().__init__(FORMATS.get(dtype.name))
+    def __init__(self, emission: Emission, dtype: DType, proved: bool) -> None:
+        super().__init__(dtype)
         self._emission = emission
         self.proved = proved
 
@@ -214,11 +185,11 @@ class InlineBuilder(_TextBuilder):
         return Number(self, type, self._emission.writer.intrinsic(llvm_type(type), name, *operands))
 
 
-class FormBuilder(InlineBuilder):
+class FormBuilder(_TextBuilder):
     """Builder that only detects whether an operation is a single instruction, the same for all arguments."""
 
     def __init__(self, dtype: DType, proved: bool) -> None:
-        _TextBuilder.__init__(self, FORMATS.get(dtype.name))
+        super().__init__(dtype)
         self.proved = proved
         #: declaration of the function that was called last, "" if none was
         self.declaration = ""

@@ -10,14 +10,11 @@ from typing import NamedTuple
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.nodes import Assert, Buffer, Const, Kernel
-from ..ir.walk import Block
 from ..isa import Capability, Direction, Operand, Row
 from ..source import Span
 from ..target import Target
-from .changes import changed
 from .registers import Registers, Word, WordRun
-from .types import literal
-from .view_uses import ViewUses
+from .storage import ViewUses
 from .writer import Join, Writer
 
 
@@ -27,10 +24,6 @@ class LLVMValue(NamedTuple):
     text: str
     dtype: DType
     const: Const | None = None
-
-    @staticmethod
-    def of(const: Const) -> LLVMValue:
-        return LLVMValue(literal(const), const.dtype, const)
 
 
 class OffsetParts(NamedTuple):
@@ -47,6 +40,7 @@ class Emission:
     kernel: Kernel
     target: Target
     writer: Writer
+    view_uses: ViewUses
     #: values of the immutable variables in scope
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
     #: the current expression contains a load or a mutable variable, so its value must not be cached
@@ -63,7 +57,6 @@ class Emission:
     bases: dict[str, str] = field(default_factory=dict)
     #: 32-bit addresses, by name, of the shared views that have an offset and whose addresses are instruction operands
     numbers: dict[str, str] = field(default_factory=dict)
-    view_uses: ViewUses = ViewUses()
     #: the statement being emitted is the last of the kernel
     is_last: bool = False
     #: the targets of `continue` and `break`, innermost last
@@ -78,7 +71,6 @@ class Emission:
     assertions: list[Assert] = field(default_factory=list)
     #: address of the assertion record, None if assertions are not compiled in
     record: str | None = None
-    has_tensor_memory: bool = False
     #: some loop tests for its exit at the start of an iteration
     tests_first: bool = False
     specials: set[str] = field(default_factory=set)
@@ -98,15 +90,6 @@ class Emission:
         if start.offset is not None:
             return self.numbers[start.name]
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
-
-    def changed(self, body: Block) -> list[Word]:
-        """Return the words, except named PTX registers, of existing variables and buffers that `body` may change."""
-        changes = changed(body)
-        words = [self.slots[name] for name in changes.variables if name in self.slots]
-        for name in changes.buffers:
-            if name in self.registers and not self.registers[name].prefix:
-                words += self.registers[name].words
-        return words
 
     def has(self, instruction: Capability) -> bool:
         return instruction.missing(self.target) is None

@@ -16,6 +16,7 @@ from . import memory
 from .casts import cast
 from .emission import Emission, LLVMValue, OffsetParts
 from .operations import one_instruction, operation
+from .types import literal
 
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
@@ -153,7 +154,7 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 @lasting
 def constant(const: Const) -> LLVMValue:
     """Return a non-integer constant as an LLVM value. Cached: unrolled loops repeat it, and formatting takes 8 µs."""
-    return LLVMValue.of(const)
+    return LLVMValue(literal(const), const.dtype, const)
 
 
 @lru_cache(4096)
@@ -162,7 +163,8 @@ def integer(value: int, dtype: DType) -> LLVMValue:
     wrapped = value & (2**dtype.bits - 1)
     if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
         wrapped -= 2**dtype.bits
-    return LLVMValue.of(Const(wrapped, dtype))
+    const = Const(wrapped, dtype)
+    return LLVMValue(literal(const), dtype, const)
 
 
 def _proved(op: Op) -> bool:

@@ -1,17 +1,20 @@
-"""Checks of a kernel's use of shared, local and tensor memory and of registers against their limits."""
+"""Checks of a kernel's use of shared, local and tensor memory and of registers against their limits.
+
+`estimate` predicts the use of registers, for use until a driver has compiled the PTX.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from ..errors import ResourceError
+from ..executable import Usage
 from ..ir.analyses.pressure import Pressure, most_live, words
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
-from .register_estimate import OTHER_REGISTERS
-from .storage import allocations, most_at_once
+from .storage import allocations, local_memory, most_at_once
 
 #: bytes of local memory that this compiler allows per thread
 _LOCAL_LIMIT = 16 * 1024
@@ -24,6 +27,10 @@ _THREAD_LIMIT = 512 * 1024
 #: to 344 if tiles take all 255 registers), which is better than an error; beyond it, ptxas spills kilobytes, sometimes
 #: nearly all tiles.
 _TOLERATED = 8
+
+#: registers for addresses, indices and temporaries; an elementwise kernel takes 8 to 16 if each thread has one element,
+#: and 16 to 32 if it has tiles
+_OTHER_REGISTERS = 16
 
 #: the maximum number of buffers that an error names; an error about tensor memory names all
 _NAMED = 5
@@ -107,12 +114,12 @@ def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | No
     """Raise ResourceError if the tiles that are live at once need too many registers.
 
     kernel: at tile level. addressed: names of the buffers in local memory.
-    returns: the point of maximum pressure, or None if all tiles fit together with `OTHER_REGISTERS`.
+    returns: the point of maximum pressure, or None if all tiles fit together with `_OTHER_REGISTERS`.
     """
     limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
     # a cheap upper bound: as if all tiles were live at once
-    if sum(map(words, local)) + OTHER_REGISTERS <= limit:
+    if sum(map(words, local)) + _OTHER_REGISTERS <= limit:
         return None
     pressure = most_live(kernel.body, addressed)
     if pressure.words <= most_words(kernel):
@@ -145,3 +152,20 @@ def _more(kernel: Kernel, pressure: Pressure) -> str:
     is_for_threads = kernel.threads < MAX_THREADS and pressure.words * kernel.threads <= REGISTERS
     is_asked = most_registers(kernel.threads, None) > most_registers(kernel.threads, kernel.max_registers)
     return ("use more threads, " if is_for_threads else "") + ("raise max_registers, " if is_asked else "")
+
+
+def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
+    """Return an estimate of the register usage. pressure: the result of `check_registers`.
+
+    Registers: `_OTHER_REGISTERS` and the tiles in registers that are live at once at lane level, each from its first to
+    its last use, up to the limit. The kernel may need fewer, but ptxas uses about as many if available, to keep loads
+    in flight. Spills: the excess over the limit at the point of maximum pressure.
+    """
+    limit = most_of_a_thread(kernel)
+    tiles = most_at_once(kernel.body)
+    if tiles:
+        addressed = {buffer.name for buffer in local_memory(kernel.body)}
+        tiles = tuple([buffer for buffer in tiles if buffer.name not in addressed])
+    wanted = sum(-(-buffer.size_bytes // 4) for buffer in tiles) + _OTHER_REGISTERS
+    needed = 0 if pressure is None else pressure.words + _OTHER_REGISTERS
+    return Usage(min(wanted, limit), 4 * max(0, needed - limit), is_estimate=True)

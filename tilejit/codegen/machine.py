@@ -15,7 +15,7 @@ from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
-from .types import pointer_type, register_type
+from .types import register_type
 
 #: mask of a shared address within a CTA; the bits above it select a CTA of the cluster
 _WITHIN_CTA = 0x3FFFF
@@ -33,7 +33,8 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     arguments = row.arguments_without_sums if named else row.arguments
     for number, item in enumerate(inputs):
         if carries is not None and isinstance(item, Vector) and number < len(outputs):
-            kind = _carried(carries, item)
+            # a float32 vector has float registers
+            kind = _as_floats(carries) if item.buffer.dtype == float32 else carries
             values = _vector_operands(emission, item, kind)
             operands += values
             carried += [kind] * len(values)
@@ -80,11 +81,6 @@ def _values(
         return inputs, outputs, []
     carried = tuple([v for v in outputs if not emission.registers[v.buffer.root.name].prefix])
     return (*carried, *inputs[len(outputs) :]), carried, []
-
-
-def _carried(operand: Operand, vector: Vector) -> Operand:
-    """Return the description of a carried vector's registers: `operand`, with float registers for a float32 vector."""
-    return _as_floats(operand) if vector.buffer.dtype == float32 else operand
 
 
 @cache
@@ -167,8 +163,7 @@ def view(emission: Emission, stmt: BufferView) -> None:
     if buffer.name in emission.view_uses.taken:
         emission.numbers[buffer.name] = _add_offset(emission, buffer, emission.number(base), offset)
     if buffer.space != "shared" or buffer.name in emission.view_uses.accessed:
-        pointer = pointer_type(buffer.space)
-        emission.bases[buffer.name] = memory.element_address(emission, buffer, pointer, emission.base(base), offset)
+        emission.bases[buffer.name] = memory.element_address(emission, buffer, emission.base(base), offset)
 
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.displaced import root_offset_divisor
 from ..ir.nodes import Buffer, Const, Move, Vector
 from ..isa.access import GLOBAL_256, LOAD, STORE, WIDEST_BITS, GlobalAccess
 from .emission import Emission, LLVMValue, OffsetParts
@@ -57,35 +56,33 @@ def words_of(dtype: DType, width: int) -> WordFormat:
 
 def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, str]:
     """Return the type and value of a pointer to an element in memory."""
-    pointer = pointer_type(buffer.space)
-    place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
-    if buffer.space == "local" and past:
-        # `fresh` reuses no earlier sum: LLVM folds the constant only into an access of the same block; for one of
-        # another block it would remain an addition
-        return pointer, emission.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
-    return pointer, _past(emission, pointer, place, past)
+    pointer, (place, past) = pointer_type(buffer.space), _place(emission, buffer, offset)
+    if not past:
+        return pointer, place
+    # `fresh` reuses no earlier sum: LLVM folds the constant only into an access of the same block; for one of another
+    # block it would remain an addition
+    emit = emission.writer.fresh if buffer.space == "local" else emission.writer.value
+    return pointer, emit(f"getelementptr i8, {pointer} {place}, i64 {past}")
 
 
 def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
     """Emit the run-time part of an address that isn't in local memory, so that later blocks can share it."""
     if buffer.space != "local":
-        _place(emission, buffer, offset, pointer_type(buffer.space), emission.base(buffer))
+        _place(emission, buffer, offset)
 
 
-def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
+def _place(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, int]:
+    """Return the run-time part of an element's address, and the byte offset to add to it."""
+    base = emission.base(buffer)
     if offset.part is not None:
-        base = element_address(emission, buffer, pointer, base, offset.part)
+        base = element_address(emission, buffer, base, offset.part)
     return base, offset.past * buffer.dtype.bytes
 
 
-def element_address(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
+def element_address(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue) -> str:
     """Return the address of the element at `offset` from the address `base`."""
-    index = f"i{offset.dtype.bits} {offset.text}"
-    return emission.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
-
-
-def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
-    return emission.writer.value(f"getelementptr i8, {pointer} {place}, i64 {count}") if count else place
+    kind, pointer = memory_type(buffer.dtype), pointer_type(buffer.space)
+    return emission.writer.value(f"getelementptr {kind}, {pointer} {base}, i{offset.dtype.bits} {offset.text}")
 
 
 #: scope of the memory model -> `syncscope` of LLVM, whose default is the system
@@ -177,20 +174,15 @@ def run_of(emission: Emission, vector: Vector) -> WordRun | None:
     at = vector.offset
     if not isinstance(at, Const):
         return None
-    first = int(at.value)
-    runs, key = emission.runs, (vector.buffer.name, first, vector.width)
+    buffer, first = vector.buffer, int(at.value)
+    runs, key = emission.runs, (buffer.name, first, vector.width)
     if key not in runs:
-        runs[key] = _run(emission, vector.buffer, first, vector.width)
+        runs[key], registers = None, emission.registers.get(buffer.root.name)
+        if registers is not None:
+            words = words_of(buffer.dtype, vector.width)
+            held = _registers(buffer, registers, OffsetParts(None, first), words)
+            runs[key] = None if held is None else WordRun(held, words.word, words.bits)
     return runs[key]
-
-
-def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun | None:
-    registers = emission.registers.get(buffer.root.name)
-    if registers is None:
-        return None
-    words = words_of(buffer.dtype, width)
-    held = _registers(buffer, registers, OffsetParts(None, first), words)
-    return None if held is None else WordRun(held, words.word, words.bits)
 
 
 def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
@@ -311,9 +303,7 @@ def write(
     for first in range(0, words.number, access.number):
         stored = values[first]
         if access.number > 1:
-            stored = "poison"
-            for i, value in enumerate(values[first : first + access.number]):
-                stored = w.value(f"insertelement {kind} {stored}, {access.word} {value}, i32 {i}")
+            stored = _gathered(emission, kind, access.word, values[first : first + access.number])
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
         w.effect(f"store{_ordered(order)[0]} {kind} {stored}, {pointer} {place}, align {align}")
 
@@ -361,9 +351,8 @@ def _as_registers(emission: Emission, words: WordFormat, values: list[str]) -> l
 
 def global_address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, int]:
     """Return the run-time part of an element's global address as an i64, and the byte offset to add to it."""
-    pointer = pointer_type(buffer.space)
-    place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
-    return emission.writer.value(f"ptrtoint {pointer} {place} to i64"), past
+    place, past = _place(emission, buffer, offset)
+    return emission.writer.value(f"ptrtoint {pointer_type(buffer.space)} {place} to i64"), past
 
 
 def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
@@ -378,9 +367,19 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
     offset_bytes = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
-    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), offset_bytes)
+    align = gcd(WIDEST_BYTES, _root_offset_divisor(vector.buffer), offset_bytes)
     number = gcd(words.number, max(align * 8 // words.bits, 1))
     return words._replace(number=number), min(align, number * words.bits // 8)
+
+
+def _root_offset_divisor(buffer: Buffer) -> int:
+    """Return a divisor of a buffer's offset in bytes from its root; 0 if the offset is zero."""
+    number, view = 0, buffer
+    while view.base is not None:
+        if view.offset is not None:
+            number = gcd(number, facts.multiple_of(view.offset) * view.dtype.bytes)
+        view = view.base
+    return number
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
@@ -435,10 +434,14 @@ def regrouped(emission: Emission, values: list[str], source: tuple[str, int], ta
         split = [w.bitcast(kind, v, parts) for v in values]
         return [w.value(f"extractelement {parts} {v}, i32 {i}") for v in split for i in range(bits // to_bits)]
     count = to_bits // bits
-    vector, joined = f"<{count} x {kind}>", []
-    for at in range(0, len(values), count):
-        group = "poison"
-        for i, value in enumerate(values[at : at + count]):
-            group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
-        joined.append(w.bitcast(vector, group, to))
-    return joined
+    vector = f"<{count} x {kind}>"
+    groups = (values[at : at + count] for at in range(0, len(values), count))
+    return [w.bitcast(vector, _gathered(emission, vector, kind, group), to) for group in groups]
+
+
+def _gathered(emission: Emission, vector: str, kind: str, values: list[str]) -> str:
+    """Return a vector of the LLVM type `vector` whose elements are `values`, of type `kind`."""
+    made = "poison"
+    for i, value in enumerate(values):
+        made = emission.writer.value(f"insertelement {vector} {made}, {kind} {value}, i32 {i}")
+    return made

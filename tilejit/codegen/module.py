@@ -7,8 +7,9 @@ import time
 from ..dataclass import dataclass
 from ..errors import assert_never
 from ..executable import SharedPlace
+from ..ir import walk
 from ..ir.analyses.register_pool import sets_registers
-from ..ir.nodes import Assert, Buffer, Kernel
+from ..ir.nodes import Assert, Buffer, Instruction, Kernel
 from ..ir.params import (
     AddressParam,
     AssertionsParam,
@@ -20,18 +21,19 @@ from ..ir.params import (
     TensorMapParam,
 )
 from ..ir.placements import TMEM, within
+from ..isa import ROWS
 from ..source import Span
 from ..target import Target
-from . import barriers, functions, memory, storage
+from . import barriers, memory, storage
 from .debug import LineTable
 from .emission import Emission, LLVMValue
+from .operations import definition
 from .ptxas_faults import without_faults
 from .registers import Registers
 from .statements import block
 from .target_machine import TRIPLE, FrontPasses, compile_text
-from .tensor_memory import release, reserve
+from .tensor_memory import ADDRESS_WORD, release, reserve
 from .types import memory_type, register_type
-from .view_uses import uses_of_views
 from .writer import Writer
 
 
@@ -62,7 +64,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     buffers = tuple(storage.allocations(kernel.body))
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
-    emission = Emission(kernel, target, Writer(table), view_uses=uses_of_views(kernel))
+    emission = Emission(kernel, target, Writer(table), storage.uses_of_views(kernel.body))
     text = _module(emission, buffers, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(emission), _passes(emission))
@@ -118,7 +120,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         *(registers.declaration for registers in emission.registers.values() if registers.prefix),
         *emission.writer.lines(),
         "}",
-        *(functions.definition(*key) for key in reversed(emission.functions)),
+        *(definition(*key) for key in reversed(emission.functions)),
         f"attributes #0 = {{ {_attributes(kernel)} }}",
         *table.metadata(),
         "",
@@ -133,15 +135,14 @@ def _passes(emission: Emission) -> FrontPasses:
 def _body(emission: Emission) -> list[str]:
     """Emit the kernel's body and return the definitions of shared variables that it needs for tensor memory."""
     barriers.set_up(emission)
-    if not within(emission.kernel.memory, TMEM):
-        block(emission, emission.kernel.body, is_last=True)
-        emission.writer.leave()
-        return []
-    definition, address = reserve(emission)
+    has_tensor_memory = bool(within(emission.kernel.memory, TMEM))
+    address = reserve(emission) if has_tensor_memory else ""
     block(emission, emission.kernel.body, is_last=True)
     emission.writer.leave()
+    if not has_tensor_memory:
+        return []
     release(emission, address)
-    return [definition]
+    return [ADDRESS_WORD]
 
 
 def _attributes(kernel: Kernel) -> str:
@@ -225,9 +226,11 @@ def _name_sums(emission: Emission) -> None:
     A buffer stays unnamed if some word of it isn't a whole register, or if an asynchronous instruction also fills it
     without accumulating: a move before the wait would read a stale register.
     """
-    sums = storage.sums(emission.kernel.body)
+    rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(emission.kernel.body, Instruction)]
+    sums = [vector for stmt, row in rows if row.accumulates for vector in stmt.outputs]
     others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}
-    others |= storage.filled_later(emission.kernel.body) if sums else set()
+    filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
+    others |= {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
     for name in dict.fromkeys([vector.buffer.root.name for vector in sums]):
         if name not in others:
             emission.registers[name].give_names(f"%{storage.legal(name)}_".replace("$", "$$"))

@@ -1,6 +1,7 @@
-"""Emission of elementwise operations, which `Elementwise` records define.
+"""Emission of elementwise operations, which `Elementwise` records define, inline or as LLVM functions.
 
-An operation without code for float16 and bfloat16 is computed in float32, and its result is rounded once.
+An operation without code for float16 and bfloat16 is computed in float32, and its result is rounded once. Functions use
+only IEEE operations, so their results are the same on all targets.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ..dtypes import DType, bool_, float32
+from ..dtypes import DTYPES, DType, bool_, float32
 from ..errors import KernelTypeError
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.scalar import Code, Number, scalar_type
 from ..source import Span
-from .builders import FormBuilder, InlineBuilder
+from .builders import FormBuilder, FunctionBuilder, InlineBuilder, llvm_type
 from .casts import cast
 from .emission import Emission, LLVMValue
-from .functions import symbol
 from .types import register_type
 
 
@@ -48,7 +48,7 @@ def operation(
 def _computed(
     emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
 ) -> LLVMValue:
-    one = _one_instruction(record, dtype, proved)
+    one = one_instruction(record.name, dtype, proved)
     if one is not None:
         if one.declaration:
             emission.writer.declarations[one.declaration] = None
@@ -78,13 +78,8 @@ class OneInstruction(NamedTuple):
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
     """Return the instruction that computes `name` in type `dtype`, or None if it isn't always a single instruction."""
     record = ELEMENTWISE.get(name)
-    return None if record is None else _one_instruction(record, dtype, proved)
-
-
-@cache
-def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInstruction | None:
-    code = record.code(dtype)
-    if code is None or code.called or code.shortcut is not None:
+    code = record.code(dtype) if record is not None else None
+    if record is None or code is None or code.called or code.shortcut is not None:
         return None
     b, kind = FormBuilder(dtype, proved), scalar_type(dtype)
     arguments = [Number(b, "b1" if k < record.conditions else kind, f"{{{k}}}") for k in range(record.arity)]
@@ -113,3 +108,30 @@ def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType
         high = emission.writer.value(f"lshr i32 {bits}, 16")
         return LLVMValue(emission.writer.value(f"trunc i32 {high} to i16"), dtype)
     return cast(emission, result, dtype)
+
+
+def function_code(op: str, dtype: DType) -> tuple[Code | None, DType]:
+    """Return the code of `op` for `dtype`, and the type in which it computes. A function is emitted if it is called."""
+    record = ELEMENTWISE[op]
+    if dtype.is_half and record.halves is not None:
+        return record.halves, float32
+    return record.code(dtype), dtype
+
+
+def symbol(op: str, dtype: str) -> str:
+    """Return the name of a function without its `@`, for example `tj.exp.f32` of `exp` for "float32"."""
+    return f"tj.{op}.{scalar_type(DTYPES[dtype])}"
+
+
+@cache
+def definition(op: str, dtype: str) -> str:
+    """Return a function's LLVM IR, without declarations of intrinsics, which LLVM's parser adds."""
+    operands = ELEMENTWISE[op].operands
+    code, computed = function_code(op, DTYPES[dtype])
+    assert code is not None, f"{op} doesn't compute in {dtype}"
+    b, kind = FunctionBuilder(computed), scalar_type(computed)
+    result = code.write(b, *(Number(b, kind, f"%{name}") for name in operands))
+    b.ret(result)
+    parameters = ", ".join(f"{llvm_type(kind)} %{name}" for name in operands)
+    header = f"define internal {llvm_type(result.type)} @{symbol(op, dtype)}({parameters}) alwaysinline nounwind {{"
+    return f"{header}\nentry:\n{b.body}\n}}\n"

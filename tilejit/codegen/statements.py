@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..dtypes import int32
 from ..ir import walk
@@ -31,6 +31,8 @@ from ..ir.nodes import (
     Vector,
     WaitPhase,
 )
+from ..ir.walk import Block, Place
+from ..remember import remembered
 from . import barriers, memory
 from .atomics import atomic
 from .casts import cast
@@ -124,7 +126,7 @@ def _for(emission: Emission, stmt: For) -> None:
     w.write(index, index.kind, start)
     head = w.join("body")
     w.jump(head)
-    w.start(head, [index, *control.words, *emission.changed(stmt.body)])
+    w.start(head, [index, *control.words, *_changing(emission, stmt.body)])
     present = w.read(index, index.kind)
     if tests_first:
         emission.tests_first = True
@@ -158,10 +160,55 @@ def _loop(emission: Emission, stmt: Loop) -> None:
     after = w.join("endloop", emission.is_last)
     head = w.join("loop")
     w.jump(head)
-    w.start(head, emission.changed(stmt.body))
+    w.start(head, _changing(emission, stmt.body))
     _loop_body(emission, stmt.body, w.join("next"), after)
     w.jump(head)
     w.start(after)
+
+
+class Changes(NamedTuple):
+    """The names of the assigned variables, and of the roots of the written local buffers, as ordered sets."""
+
+    variables: dict[str, None]
+    buffers: dict[str, None]
+
+
+# cached: the result for a loop is part of the result for each loop that encloses it
+@remembered
+def changed(body: Block) -> Changes:
+    """Return the variables that `body` assigns and the local buffers that it writes, also in nested statements."""
+    variables: dict[str, None] = {}
+    buffers: dict[str, None] = {}
+    places: list[Place] = []
+    for stmt in body:
+        # `walk.writes`, inlined: the calls would dominate the cost here
+        if isinstance(stmt, Store):
+            places.append(stmt.place)
+        elif isinstance(stmt, Move):
+            places.append(stmt.dst)
+        elif isinstance(stmt, Instruction):
+            places += stmt.outputs
+        elif isinstance(stmt, Assign):
+            variables[stmt.var.name] = None
+        elif isinstance(stmt, walk.COMPOUND):
+            for inner in map(changed, walk.blocks(stmt)):
+                variables.update(inner.variables)
+                buffers.update(inner.buffers)
+    for place in places:
+        buffer = place.buffer
+        if buffer.space == "local":
+            buffers[buffer.name if buffer.base is None else buffer.root.name] = None
+    return Changes(variables, buffers)
+
+
+def _changing(emission: Emission, body: Block) -> list[Word]:
+    """Return the words, except named PTX registers, of existing variables and buffers that `body` may change."""
+    changes = changed(body)
+    words = [emission.slots[name] for name in changes.variables if name in emission.slots]
+    for name in changes.buffers:
+        if name in emission.registers and not emission.registers[name].prefix:
+            words += emission.registers[name].words
+    return words
 
 
 def _tests_first(body: Sequence[Stmt]) -> bool:

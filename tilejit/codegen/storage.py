@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ..ir import walk
-from ..ir.nodes import Alloc, Buffer, Instruction, Move, Vector
+from ..ir.nodes import (
+    Alloc,
+    Atomic,
+    Buffer,
+    BufferView,
+    Descriptor,
+    Instruction,
+    Let,
+    Load,
+    Move,
+    Store,
+    Vector,
+    WaitPhase,
+)
 from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
-from ..isa import ROWS
 
 #: the symbol of the dynamic shared memory
 BLOCK = "@dynamic_shared"
@@ -29,23 +42,46 @@ def local_memory(body: Block) -> tuple[Buffer, ...]:
     return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
 
 
-def sums(body: Block) -> list[Vector]:
-    """Return the register vectors that instructions accumulate into."""
-    added = [stmt for stmt in walk.each(body, Instruction) if ROWS[stmt.name].accumulates]
-    return [vector for stmt in added for vector in stmt.outputs]
-
-
-def filled_later(body: Block) -> set[str]:
-    """Return the names of the local buffers that asynchronous instructions fill without accumulating."""
-    rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(body, Instruction)]
-    filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
-    return {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
-
-
 def moved_on(body: Block) -> set[str]:
     """Return the names of the local buffers that moves copy to memory."""
     moves = [stmt for stmt in walk.each(body, Move) if stmt.dst.buffer.space != "local"]
     return {stmt.src.buffer.root.name for stmt in moves}
+
+
+class ViewUses(NamedTuple):
+    """Names of the shared buffers whose addresses instructions take as integers, and of those accessed by pointers."""
+
+    taken: frozenset[str]
+    accessed: frozenset[str]
+
+
+def uses_of_views(body: Block) -> ViewUses:
+    """Return the uses of shared buffers, counting a view's also for its bases; none if no shared view has an offset."""
+    views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
+    if "shared" not in [view.space for view in views]:
+        return ViewUses(frozenset(), frozenset())
+    # an update counts as both: if the target lacks the instruction, a load and a loop replace it
+    updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
+    taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
+    for stmt in walk.each(body, Instruction):
+        for each in stmt.inputs:
+            place = each.place if isinstance(each, Descriptor) else each
+            if isinstance(place, Vector):
+                taken.append(place.buffer)
+    accessed = [*updated, *[stmt.place.buffer for stmt in walk.each(body, Store)]]
+    accessed += [stmt.memory.buffer for stmt in walk.each(body, Move)]
+    accessed += [let.value.place.buffer for let in walk.each(body, Let) if isinstance(let.value, Load)]
+    return ViewUses(_with_bases(taken), _with_bases(accessed))
+
+
+def _with_bases(buffers: Iterable[Buffer]) -> frozenset[str]:
+    names: set[str] = set()
+    for buffer in buffers:
+        view: Buffer | None = buffer
+        while view is not None and view.space == "shared" and view.name not in names:
+            names.add(view.name)
+            view = view.base
+    return frozenset(names)
 
 
 def most_at_once(body: Block) -> tuple[Buffer, ...]:

@@ -26,16 +26,19 @@ _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"
 
+#: the definition of the shared word that receives the address of the columns
+ADDRESS_WORD = f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4"
+
 
 def _reserved(kernel: Kernel) -> int:
     """Return the number of columns to allocate: a power of two of at least 32, as the hardware requires."""
     return max(_LEAST, 1 << (total(kernel.memory, TMEM) - 1).bit_length())
 
 
-def reserve(emission: Emission) -> tuple[str, str]:
-    """Emit the allocation by the first warp, bind each buffer's address, and make all threads end at one exit block.
+def reserve(emission: Emission) -> str:
+    """Emit the allocation by the first warp, and return the address of the columns.
 
-    returns: the definition of the shared word that receives the address, and the address.
+    Binds each buffer's address, and makes all threads end at one exit block.
     """
     w, span = emission.writer, emission.kernel.span
     w.exit = w.join("exit")
@@ -54,8 +57,7 @@ def reserve(emission: Emission) -> tuple[str, str]:
     lanes = _lanes_of_warp(emission, address)
     for placement in within(emission.kernel.memory, TMEM):
         emission.bases[placement.name] = w.value(f"add i32 {lanes}, {placement.first}")
-    emission.has_tensor_memory = True
-    return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
+    return address
 
 
 def release(emission: Emission, address: str) -> None:
@@ -85,7 +87,7 @@ def cta_barrier(emission: Emission, span: Span | None) -> None:
     Different warps of one warpgroup access different lanes, so a single warpgroup needs no fences.
     source: PTX ISA, "tcgen05.fence".
     """
-    shared = emission.has_tensor_memory and emission.kernel.threads > WARPGROUP
+    shared = emission.kernel.threads > WARPGROUP and within(emission.kernel.memory, TMEM)
     if shared:
         emission.machine(tcgen05.FENCE_BEFORE, span=span)
     emission.machine(BAR_SYNC, span=span)

@@ -1,22 +1,28 @@
-"""Run ptxas, if it is installed, for its performance notes. Compilation and launches don't need it."""
+"""Performance notes of the driver's compiler or, if it is installed, of ptxas, which nothing else needs."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sysconfig
-import tempfile
+import re
 from pathlib import Path
-
-from ..register_usage import notes_in
 
 #: seconds after which ptxas is killed
 _PATIENCE = 60
 
+# codes of ptxas's advisories on performance: waits and copies that it added, or instructions that it ignored
+_IS_NOTE = re.compile(r"\(C75\d\d\)")
+
+
+def notes_in(output: str) -> tuple[str, ...]:
+    """Return the distinct lines of ptxas's output that contain an advisory on performance."""
+    return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
+
 
 def find_ptxas() -> str | None:
     """Return the path of ptxas, from PATH or else from an NVIDIA wheel, or None if there is none."""
+    import shutil
+    import sysconfig
+
     found = shutil.which("ptxas")
     if found:
         return found
@@ -26,6 +32,10 @@ def find_ptxas() -> str | None:
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
     """Return ptxas's notes about lost performance; empty if ptxas is missing, fails to start or times out."""
+    # launches import this module
+    import subprocess
+    import tempfile
+
     ptxas = find_ptxas()
     if ptxas is None:
         return ()

@@ -28,10 +28,9 @@ from ..ir.text.layout_text import layout_from_text
 from ..ir.types import Signature
 from ..ir.values import Buffer, Strided, Var
 from ..ir.watched import WatchedRegion
-from ..register_usage import Usage
 from ..source import Span
 from ..target import target
-from .record import Assertion, Executable, SharedPlace
+from .record import Assertion, Executable, SharedPlace, Usage
 
 #: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)

@@ -67,11 +67,11 @@ def c_header(executable: Executable) -> str:
     e = executable
     name = _identifier(e.name)
     own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
-    fields = _field_names(e.params, own)
+    described = [_described(param) for param in e.params]
+    fields = _field_names([wanted for wanted, _, _ in described], own)
     lines = [*_head(e, name), "typedef struct {"]
-    for field, param in zip(fields, e.params, strict=True):
-        declared, meaning = _declared(field, param)
-        lines.append(f"    {declared};".ljust(36) + f" /* {_comment(meaning)} */")
+    for field, (_, declared, meaning) in zip(fields, described, strict=True):
+        lines.append(f"    {declared.format(field)};".ljust(36) + f" /* {_comment(meaning)} */")
     if not fields:
         lines.append("    char nothing; /* the kernel has no parameters */")
     lines += [f"}} {name}_arguments;", ""]
@@ -111,54 +111,43 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield ""
 
 
-def _declared(field: str, param: Param) -> tuple[str, str]:
+def _described(param: Param) -> tuple[str, str, str]:
+    """Return a name for the parameter's field, its declaration with `{}` in place of the name, and its meaning."""
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
             meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {counted(buffer.align, 'byte')}, {written}"
-            return f"uint64_t {field}", meaning
+            return of, "uint64_t {}", meaning
         case ScalarParam(of=of, var=var):
-            return f"{C_TYPES[var.dtype.name]} {field}", f"{of}: {var.dtype.name}"
-        case ExtentParam(of=of, var=var):
-            return f"{C_TYPES[var.dtype.name]} {field}", f"extent {param.axis} of {of}"
-        case StrideParam(of=of, var=var):
-            return f"{C_TYPES[var.dtype.name]} {field}", f"stride {param.axis} of {of}, in elements"
+            return of, f"{C_TYPES[var.dtype.name]} {{}}", f"{of}: {var.dtype.name}"
+        case ExtentParam(of=of, var=var, axis=axis):
+            return f"{of}_extent_{axis}", f"{C_TYPES[var.dtype.name]} {{}}", f"extent {axis} of {of}"
+        case StrideParam(of=of, var=var, axis=axis):
+            return f"{of}_stride_{axis}", f"{C_TYPES[var.dtype.name]} {{}}", f"stride {axis} of {of}, in elements"
         case AddressParam(of=of, var=var):
-            return f"{C_TYPES[var.dtype.name]} {field}", f"address of {of} again, for the kernel's checks"
+            meaning = f"address of {of} again, for the kernel's checks"
+            return f"{of}_address", f"{C_TYPES[var.dtype.name]} {{}}", meaning
         case AssertionsParam():
-            return f"uint64_t {field}", f"address of {AssertionsParam.RECORD_BYTES} zero bytes for failed assertions"
-        case TensorMapParam():
+            meaning = f"address of {AssertionsParam.RECORD_BYTES} zero bytes for failed assertions"
+            return "assertions", "uint64_t {}", meaning
+        case TensorMapParam(map=spec):
             # not a CUtensorMap, because its alignment is 64 or 128 bytes depending on the version of cuda.h
-            of_map = f"TILEJIT_ALIGNAS({param.align_bytes}) uint64_t {field}[{param.size_bytes // 8}]"
-            spec = param.map
+            declared = f"TILEJIT_ALIGNAS({param.align_bytes}) uint64_t {{}}[{param.size_bytes // 8}]"
             dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
             how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
-            return of_map, f"the CUtensorMap of {param.of}, by cuTensorMapEncodeTiled: {how}"
+            return f"{param.of}_map", declared, f"the CUtensorMap of {param.of}, by cuTensorMapEncodeTiled: {how}"
         case BarrierParam(buffer=buffer):
             meaning = f"address of {buffer.dtype.bytes} zero bytes that no concurrent launch uses"
-            return f"uint64_t {field}", meaning
+            return "barrier", "uint64_t {}", meaning
         case _:
             return assert_never(param)
 
 
-def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
+def _field_names(wanted: Sequence[str], macros: Sequence[str]) -> list[str]:
     taken = set(macros)
     names: list[str] = []
-    for param in params:
-        match param:
-            case AssertionsParam() | BarrierParam():
-                wanted = "assertions" if isinstance(param, AssertionsParam) else "barrier"
-            case ExtentParam():
-                wanted = f"{param.of}_extent_{param.axis}"
-            case StrideParam():
-                wanted = f"{param.of}_stride_{param.axis}"
-            case AddressParam():
-                wanted = f"{param.of}_address"
-            case TensorMapParam():
-                wanted = f"{param.of}_map"
-            case _:
-                wanted = param.of
-        name = _identifier(wanted)
+    for each in wanted:
+        name = _identifier(each)
         if not _KEPT.fullmatch(name) or name in _KEYWORDS or name in _DEFINED:
             name += "_"
         while name in taken:

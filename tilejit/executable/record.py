@@ -24,7 +24,6 @@ from ..ir.params import (
 )
 from ..ir.types import Signature
 from ..ir.watched import WatchedRegion
-from ..register_usage import Usage
 from ..source import Span
 from ..target import Target
 
@@ -58,6 +57,15 @@ class MachineCode:
 
     image: bytes = field(repr=False)
     capability: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """32-bit registers and bytes of spills per thread. is_estimate: True if no driver has compiled the kernel yet."""
+
+    registers: int
+    spill_bytes: int
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,14 @@ from ..ir.nodes import (
     Kernel,
     Let,
     Loop,
+    Region,
     Simple,
     Stmt,
     Strided,
     TileOp,
     Var,
 )
+from ..ir.rewriting import Rewriting
 from ..ir.walk import Block
 from ..ops.copies import CAST
 from ..source import Span
@@ -199,7 +201,7 @@ class BufferChoice:
 _Held = tuple[str, str, int | None]
 
 
-def check(ctx: Context, kernel: Kernel) -> None:
+def check_copies(ctx: Context, kernel: Kernel) -> None:
     """Raise KernelTypeError for a read of a slot or phi that was assigned before one of its buffers was last written.
 
     Copies into other slots aren't errors, but a read of the other slot is one.
@@ -345,14 +347,13 @@ class _Selection:
         return chain
 
     def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
-
-        def buffer(old: Buffer) -> Buffer:
-            return self._instead(old, phi, number) if old.root.name == phi.name else old
-
-        if isinstance(stmt, TileOp):
-            return (walk.with_buffers(stmt, buffer),)
-        loaded = replace(stmt.var, name=self.ctx.unique(stmt.var.name))
-        return walk.with_buffers(replace(stmt, var=loaded), buffer), Assign(stmt.var, loaded, stmt.span)
+        places = [o for o in stmt.given if isinstance(o, Region)] if isinstance(stmt, TileOp) else walk.reads(stmt)
+        loaded = replace(stmt.var, name=self.ctx.unique(stmt.var.name)) if isinstance(stmt, Let) else None
+        old = [place.buffer for place in places if place.buffer.root.name == phi.name]
+        made = Rewriting({buffer.name: self._instead(buffer, phi, number) for buffer in old}).stmt(stmt)
+        if not isinstance(made, Let) or loaded is None:
+            return (made,)
+        return replace(made, var=loaded), Assign(made.var, loaded, made.span)
 
     def _instead(self, old: Buffer, phi: Buffer, number: int) -> Buffer:
         alternative = list(self.ctx.alternatives.values())[number]

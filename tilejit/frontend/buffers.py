@@ -19,6 +19,7 @@ from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import full_range, is_data
 from ..ir.nodes import TRUE, Alloc, Assert, Buffer, BufferView, Expr, Open, Region, Stmt, TileOp
+from ..ir.rewriting import Rewriting
 from ..layout import TileLayout
 from ..layout.grid import Projection, alone
 from ..ops.copies import FILL
@@ -32,14 +33,6 @@ if TYPE_CHECKING:
     from .context import Context
 
 
-def is_empty(shape: tuple[object, ...]) -> bool:
-    """True if a static extent is 0; a run-time extent counts as nonzero."""
-    for extent in shape:
-        if type(extent) is int and extent == 0:
-            return True
-    return False
-
-
 def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
     """True if an operand of the operation, or the buffer that the statement defines, has no elements."""
     if isinstance(statement, TileOp):
@@ -47,7 +40,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
             if isinstance(operand, Region) and 0 in operand.extents:
                 return True
         return False
-    return is_empty(statement.buffer.shape)
+    return 0 in statement.buffer.shape
 
 
 def remaining(op: TileOp) -> TileOp:
@@ -72,7 +65,7 @@ def remaining(op: TileOp) -> TileOp:
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
     """Return the layout of `memory`'s buffer, chosen now if it is open; raise LayoutError if the buffer has none."""
     root = memory.buffer.root
-    if is_empty(root.shape):
+    if 0 in root.shape:
         raise LayoutError(
             f"{root.name} of shape {root.shape} has no elements and no layout", span=span,
             hint="take the layout of a tile that has elements",
@@ -129,7 +122,7 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
     relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
-    return walk.rebuffered(body, relaid)
+    return Rewriting(relaid).block(body)
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:

@@ -111,24 +111,34 @@ class Located:
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager that emits into `block`; a class is faster than a generator. deeper: the increment of `depth`."""
+    """Context manager that emits into `block`; a class is faster than a generator.
+
+    deeper: the increment of `Context.depth`. enclosure: the enclosure of the block's statements, if it is a new one.
+    """
 
     ctx: Context
     block: Draft
     deeper: int = 0
+    enclosure: Enclosure | None = None
 
     def __enter__(self) -> Draft:
         inner, self.block, self.ctx.block = self.block, self.ctx.block, self.block
         self.ctx.depth += self.deeper
+        if self.enclosure is not None:
+            self.ctx.enclosures.append(self.enclosure)
         return inner
 
     def __exit__(self, *_: object) -> None:
         self.ctx.block = self.block
         self.ctx.depth -= self.deeper
+        if self.enclosure is not None:
+            self.ctx.enclosures.pop()
 
 
 @dataclass(slots=True)
 class Hinted:
+    """Context manager in which new memory is named after the variable `name`."""
+
     ctx: Context
     name: str | None
 
@@ -180,7 +190,7 @@ class Context:
     used: dict[str, int] = field(default_factory=dict)
     #: the values of the integer variables that `let` created, by variable name
     definitions: dict[str, Expr] = field(default_factory=dict)
-    #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
+    #: the slots and phis of buffers, by buffer name (see `check_copies`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
     #: buffer name -> a buffer that a phi may be; phis hold its index in this dict (see `buffer_choices`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
@@ -259,15 +269,9 @@ class Context:
         """Return a context manager that emits into a new block, which will be executed conditionally."""
         return EmitInto(self, [], deeper=1)
 
-    @contextmanager
-    def inside(self, enclosure: Enclosure) -> Iterator[Draft]:
-        """Translate the contents of an enclosure into a new block, which is conditional in a run-time loop."""
-        self.enclosures.append(enclosure)
-        try:
-            with EmitInto(self, [], deeper=int(enclosure.is_loop)) as block:
-                yield block
-        finally:
-            self.enclosures.pop()
+    def inside(self, enclosure: Enclosure) -> EmitInto:
+        """Return a context manager that emits the statements of an enclosure, which are conditional in a loop."""
+        return EmitInto(self, [], int(enclosure.is_loop), enclosure)
 
     def leave(self, enclosure: Enclosure, span: Span, jump: type[Break | Continue] | None = Break) -> None:
         """Record an exit from an enclosure at the current position, with a placeholder for its statements."""

@@ -169,13 +169,11 @@ def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
         # the members of the library itself don't change, so the module represents them
         used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
         if used not in values:
-            values[used] = _resolve(exists, head, used[1:])
+            values[used] = _resolve(head if exists else _MISSING, used[1:])
     return values
 
 
-def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
-    if not exists:
-        return _MISSING
+def _resolve(value: Any, attributes: tuple[str, ...]) -> Any:
     for name in attributes:
         if not isinstance(value, ModuleType):
             break

@@ -13,7 +13,7 @@ from ..ir.clusters import ctas_along, rank_name
 from ..ir.nodes import Declare, Expr, Instruction, Let, Special, Sync, Var
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS, CLUSTER_SYNC
-from ..isa.registers import LEAST, MOST, SET_REGISTERS, STEP
+from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers

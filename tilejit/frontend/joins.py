@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 from ..dataclass import dataclass, replace
 from ..dtypes import bool_, int64
+from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import FALSE, TRUE, Assign, Break, Cast, Declare, Expr, If, Let, Loop, Op, Stmt, Var
 from ..source import Span
@@ -275,10 +276,8 @@ class LoopTrial:
 
     def _definitions(self) -> Iterator[tuple[Var, Expr]]:
         for stmt in drafted(self.block):
-            if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
-                value = stmt.init if isinstance(stmt, Declare) else stmt.value
-                if isinstance(value, (Var, Op, Cast)):
-                    yield stmt.var, value
+            if isinstance(stmt, (Let, Assign, Declare)):
+                yield from ((stmt.var, value) for value in walk.expressions(stmt) if isinstance(value, (Var, Op, Cast)))
         for name, head in self.heads.items():
             yield from ((head, b.value.expr) for b in self.changes[name] if isinstance(b.value, Scalar))
 

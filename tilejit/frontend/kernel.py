@@ -12,8 +12,10 @@ from ..ir import verify, walk
 from ..ir.analyses import collectives
 from ..ir.analyses.liveness import interference, is_move, touches
 from ..ir.clusters import Cluster
+from ..ir.names import names_in
 from ..ir.nodes import Alloc, Atomic, Buffer, BufferView, Instruction, Kernel, Region, Stmt, Strided, TileOp, Var
 from ..ir.params import ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.rewriting import Rewriting
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..ir.walk import Block
 from ..isa.warp import ELECT
@@ -24,7 +26,7 @@ from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from .barriers import check_steps
-from .buffer_choices import check, selected
+from .buffer_choices import check_copies, selected
 from .buffers import with_fixed
 from .context import ELECTED, Context, Frame
 from .expressions import EXPRESSIONS
@@ -53,14 +55,13 @@ def build(
     ctx = Context(
         EXPRESSIONS, STATEMENTS, target, threads, Frame(source, source.node, env=env), cooperative, max_registers,
         cluster, debug,
+        used=dict.fromkeys([*env, *[param.defines.name for param in params if param.defines is not None]], 0),
     )
-    for name in (*env, *[param.defines.name for param in params if param.defines is not None]):
-        ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     entry_code = (Instruction(ELECT.name, (), (), span, ELECTED),) if ctx.elects else ()
     body = _without_unread(with_fixed((*ctx.allocations, *entry_code, *sealed(ctx.block)), ctx.fixed))
     kernel = Kernel(source.name, params, threads, target.name, body, max_registers, cluster, debug, span, cooperative)
-    check(ctx, kernel)
+    check_copies(ctx, kernel)
     body = _coalesced(selected(ctx, body), ctx.allocated_in)
     kernel = replace(kernel, body=body, params=_with_writes(params, body))
     for violation in verify.verify(kernel, "open"):
@@ -162,13 +163,7 @@ def _without_unread(body: Block) -> Block:
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
-    read = {
-        part.name
-        for stmt in every
-        for expr in walk.expressions(stmt)
-        for part in walk.subexpressions(expr)
-        if isinstance(part, Var)
-    }
+    read = {name for stmt in every for expr in walk.expressions(stmt) for name in names_in(expr)}
     read_tiles = {place.buffer.root.name for stmt in every for place in walk.reads(stmt)}
     unread = {
         id(stmt): stmt.region("before").buffer.name
@@ -197,11 +192,8 @@ def _is_by_element(update: TileOp) -> bool:
     return isinstance(value, Region) and value.shape == update.region("place").shape
 
 
-_WRITING: frozenset[type[Stmt]] = frozenset(walk.WRITING)
-
-
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
-    writing = [stmt for stmt in walk.statements(body) if type(stmt) in _WRITING]
+    writing = [stmt for stmt in walk.statements(body) if isinstance(stmt, walk.WRITING)]
     written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
     return tuple([replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params])
 
@@ -300,4 +292,4 @@ def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
             dst, src = [others.get(buffer.name, buffer) for buffer in _ends(op)]
             if id(op) in unread or dst.name == src.name:
                 dropped[at] = ()
-    return walk.rebuffered(body, others, dropped)
+    return Rewriting(others).block(walk.edited(body, dropped))

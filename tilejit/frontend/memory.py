@@ -17,7 +17,6 @@ from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import counted, shown
 from .arguments import Arguments, optional
 from .buffer_choices import REMEDY
-from .buffers import is_empty
 from .context import Context, Located
 from .flow import Construct
 from .scalars import as_scalar, held, load
@@ -164,7 +163,7 @@ def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
             node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
             "use .registers for the calling thread's elements, or copy the tile to shared memory",
         )
-    if memory.is_local and is_empty(memory.buffer.shape):
+    if memory.is_local and 0 in memory.buffer.shape:
         raise ctx.type_error(
             node, f"{memory.buffer.name} of shape {memory.buffer.shape} has no elements",
             "leave the access out if there is nothing to access",

@@ -122,31 +122,7 @@ def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
 
 
 def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
-    return run(ctx, node, closure, _arguments(ctx, node, closure))
-
-
-def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
-    """Inline a call of `closure` with its parameters bound by `env`; raise KernelTypeError for recursion."""
-    if closure.node in ctx.calls:
-        raise ctx.type_error(
-            node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",
-            "write a loop",
-        )
-    frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame)
-    frame.env.update(env)
-    outer = ctx.frame
-    ctx.frame = frame
-    ctx.calls.append(closure.node)
-    try:
-        with ctx.hinted(None):
-            run_block(ctx, frame.node, Construct.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
-            return _result(ctx, frame)
-    finally:
-        ctx.frame = outer
-        ctx.calls.pop()
-
-
-def _arguments(ctx: Context, node: ast.Call, closure: Closure) -> dict[str, Binding]:
+    """Inline a call of `closure`."""
     a = closure.node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")
@@ -159,7 +135,27 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure) -> dict[str, Bind
             raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
         value = closure.defaults[name] if argument is None else ctx.evaluate(argument)
         env[name] = Binding(value, ctx.span(node if argument is None else argument))
-    return env
+    return run(ctx, node, closure, env)
+
+
+def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
+    """Like `inline`, with the parameters bound by `env`; raise KernelTypeError for recursion."""
+    if closure.node in ctx.calls:
+        raise ctx.type_error(
+            node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",
+            "write a loop",
+        )
+    frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame, dict(env))
+    outer = ctx.frame
+    ctx.frame = frame
+    ctx.calls.append(closure.node)
+    try:
+        with ctx.hinted(None):
+            run_block(ctx, frame.node, Construct.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
+            return _result(ctx, frame)
+    finally:
+        ctx.frame = outer
+        ctx.calls.pop()
 
 
 def _body(ctx: Context, frame: Frame) -> bool:

@@ -22,7 +22,7 @@ from ..ops.copies import COPY
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import AttributeValue, TileOperation
-from ..ops.reduction import Reduction
+from ..ops.reduce import Reduction
 from ..source import Span
 from ..wording import counted, with_article
 from . import memory as mem

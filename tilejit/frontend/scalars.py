@@ -234,7 +234,10 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
             raise _no_scalar(ctx, node, name, value)
     common, weak = common_operand_type(name, numbers)
     for value in numbers:
-        operands.append(as_type(ctx, node, value, common))
+        if isinstance(value, Scalar) and not value.weak:
+            operands.append(value.expr)
+        else:
+            operands.append(as_type(ctx, node, value, common))
     return operands, weak
 
 
@@ -354,10 +357,9 @@ def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
     """Context manager that binds names of rank-0 tiles in arithmetic to scalars, so that each tile is loaded once."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
-    singles: dict[str, Binding] = {}
-    if all(isinstance(part, _ARITHMETIC) for part in parts):
-        bindings = {name: binding for name in names if (binding := ctx.frame.env.get(name)) is not None}
-        singles = {name: binding for name, binding in bindings.items() if is_single(binding.value)}
+    bindings = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
+    is_arithmetic = all(isinstance(part, _ARITHMETIC) for part in parts)
+    singles = {name: binding for name, binding in bindings.items() if is_arithmetic and is_single(binding.value)}
     for name, binding in singles.items():
         ctx.bind(name, Binding(as_scalar(ctx, names[name], binding.value), binding.span))
     try:

@@ -46,11 +46,9 @@ class KernelSource:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        fn, a = self.function, self.node.args
-        positional = [arg.arg for arg in (*a.posonlyargs, *a.args)]
-        values = fn.__defaults__ or ()
-        last = positional[len(positional) - len(values) :]
-        return dict(zip(last, values, strict=True)) | (fn.__kwdefaults__ or {})
+        fn, values = self.function, self.function.__defaults__ or ()
+        positional = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+        return dict(zip(positional[len(positional) - len(values) :], values, strict=True)) | (fn.__kwdefaults__ or {})
 
     @staticmethod
     def of(fn: Callable[..., Any]) -> KernelSource:

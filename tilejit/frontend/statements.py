@@ -61,8 +61,7 @@ def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
         value = ctx.evaluate(decorator)
         if getattr(getattr(value, "value", None), "__name__", "") != "function":
             raise ctx.syntax_error(decorator, "@tj.function is the only decorator of a nested function", "leave it out")
-    closure = make_closure(ctx, node)
-    ctx.bind(node.name, Binding(closure, ctx.span(node)))
+    ctx.bind(node.name, Binding(make_closure(ctx, node), ctx.span(node)))
     return True
 
 

@@ -21,10 +21,9 @@ from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
 from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
-from ..ops.gemm_async import GEMM_ASYNC
+from ..ops.gemm import GEMM_ASYNC
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
-from ..ops.reduce import REDUCTIONS
-from ..ops.reduction import Reduction
+from ..ops.reduce import REDUCTIONS, Reduction
 from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS

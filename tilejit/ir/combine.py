@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dataclass import dataclass, replace
 from ..dtypes import DType
-from ..ops.combine import CombineFunction
+from ..ops.record import CombineFunction
 from .arithmetic.evaluate import evaluate
 from .nodes import Cast, Const, Expr, Let, Op, Var
 

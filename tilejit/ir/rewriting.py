@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..dataclass import replace
-from ..errors import assert_never
 from ..source import Span
 from . import nodes as ir
-from .walk import Block, Place
+from .arithmetic.intern import with_args
+from .walk import Block, Place, indices, mapped
 
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
 
+#: class of a statement -> its fields that may change, besides the span, in the order in which they are rewritten
+_FIELDS: dict[type[ir.Stmt], tuple[str, ...]] = {
+    ir.Let: ("value", "var"),
+    ir.Declare: ("init", "var"),
+    ir.Assign: ("var", "value"),
+    ir.Alloc: ("buffer",),
+    ir.BufferView: ("buffer",),
+    ir.Store: ("place", "value"),
+    ir.Atomic: ("place", "operands", "var"),
+    ir.If: ("cond", "then", "orelse"),
+    ir.For: ("start", "stop", "step", "var", "body"),
+    ir.Loop: ("body",),
+    ir.Break: (),
+    ir.Continue: (),
+    ir.Return: (),
+    ir.Sync: (),
+    ir.Arrive: ("place", "bytes"),
+    ir.WaitPhase: ("place", "phase", "var"),
+    ir.Expect: ("place", "bytes"),
+    ir.Assert: ("values", "cond"),
+    ir.Print: ("parts",),
+    ir.TileOp: ("operands",),
+    ir.Move: ("predicate", "otherwise", "dst", "src"),
+    ir.Instruction: ("outputs", "inputs", "var"),
+}
 
-class Rewriting(ABC):
-    """Clones statements; subclasses substitute expressions and defined variables.
 
+class Rewriting:
+    """Clones statements with other buffers and spans; subclasses substitute expressions and defined variables.
+
+    A block, a statement or a part of one is the same object if nothing in it changes.
     buffers: replacements, by the name of the replaced buffer. span: maps each statement's source location.
     """
 
@@ -26,98 +52,55 @@ class Rewriting(ABC):
     ) -> None:
         self._buffers, self._span = dict(buffers), span
 
-    @abstractmethod
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """Return the replacement of an expression, or the same object if nothing in it changes."""
+        """Return the replacement of an expression; here, with another buffer if it is a load."""
+        if not isinstance(expr, ir.Load):
+            return expr
+        place = self.place(expr.place)
+        return expr if place is expr.place else replace(expr, place=place)
 
-    @abstractmethod
     def defined(self, var: ir.Var) -> ir.Var:
         """Return the replacement of a variable at its definition."""
+        return var
 
     def block(self, body: Block) -> Block:
         """Clone a block, visiting its statements in program order."""
-        return tuple([self.stmt(stmt) for stmt in body])
+        return mapped(body, self.stmt)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
+        """Clone a statement, including its blocks."""
+        changed: dict[str, Any] = {}
+        for name in _FIELDS[type(stmt)]:
+            part: Any = getattr(stmt, name)
+            made: Any
+            if name in ("then", "orelse", "body"):
+                made = self.block(part)
+            elif name == "buffer":
+                made = self.view(part)
+            elif name == "var" and type(stmt) is not ir.Assign:
+                made = None if part is None else self.defined(part)
+            elif type(part) is tuple:
+                made = mapped(part, self.operand)
+            else:
+                made = self.operand(part)
+            if made is not part:
+                changed[name] = made
         span = self._span(stmt.span)
-        match stmt:
-            case ir.Let():
-                value = self.expr(stmt.value)
-                return replace(stmt, var=self.defined(stmt.var), value=value, span=span)
-            case ir.Declare():
-                init = self._optional(stmt.init)
-                return replace(stmt, var=self.defined(stmt.var), init=init, span=span)
-            case ir.Assign():
-                var = self.expr(stmt.var)
-                assert isinstance(var, ir.Var), "an assigned variable must map to a variable"
-                return replace(stmt, var=var, value=self.expr(stmt.value), span=span)
-            case ir.Store():
-                return replace(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
-            case ir.Atomic():
-                place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
-                defined = None if stmt.var is None else self.defined(stmt.var)
-                return replace(stmt, place=place, operands=operands, var=defined, span=span)
-            case ir.Arrive() | ir.WaitPhase() | ir.Expect():
-                return self._at_barrier(stmt, span)
-            case ir.If() | ir.For() | ir.Loop():
-                return self._with_blocks(stmt, span)
-            case ir.Move():
-                predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
-                dst, src = self.place(stmt.dst), self.place(stmt.src)
-                return replace(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
-            case ir.Instruction():
-                outputs = tuple([self.place(each) for each in stmt.outputs])
-                inputs = tuple([self._input(each) for each in stmt.inputs])
-                defined = None if stmt.var is None else self.defined(stmt.var)
-                return replace(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
-            case ir.Assert():
-                values = tuple([self.expr(value) for value in stmt.values])
-                return replace(stmt, cond=self.expr(stmt.cond), values=values, span=span)
-            case ir.Print():
-                parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
-                return replace(stmt, parts=parts, span=span)
-            case ir.TileOp():
-                return replace(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
-            case ir.Alloc():
-                return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
-            case ir.BufferView():
-                return replace(stmt, buffer=self.view(stmt.buffer), span=span)
-            case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-                return replace(stmt, span=span)
-            case _:
-                return assert_never(stmt)
+        if span is not stmt.span:
+            changed["span"] = span
+        return replace(stmt, **changed) if changed else stmt
 
-    def _at_barrier(self, stmt: ir.Arrive | ir.WaitPhase | ir.Expect, span: Span | None) -> ir.Stmt:
-        place = self.place(stmt.place)
-        if isinstance(stmt, ir.Arrive):
-            return replace(stmt, place=place, bytes=self._optional(stmt.bytes), span=span)
-        if isinstance(stmt, ir.Expect):
-            return replace(stmt, place=place, bytes=self.expr(stmt.bytes), span=span)
-        phase = self.expr(stmt.phase)
-        defined = None if stmt.var is None else self.defined(stmt.var)
-        return replace(stmt, place=place, phase=phase, var=defined, span=span)
-
-    def _with_blocks(self, stmt: ir.If | ir.For | ir.Loop, span: Span | None) -> ir.Stmt:
-        if isinstance(stmt, ir.Loop):
-            return replace(stmt, body=self.block(stmt.body), span=span)
-        if isinstance(stmt, ir.If):
-            cond = self.expr(stmt.cond)
-            return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)
-        start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-        var = self.defined(stmt.var)
-        return replace(stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span)
-
-    def view(self, view: ir.Buffer) -> ir.Buffer:
-        """Return the replacement of a view at its definition, and use it for later places."""
-        if view.name in self._buffers or view.offset is None or view.base is None:
-            return self._buffers.get(view.name, view)
-        base, offset = self._buffers.get(view.base.name, view.base), self.expr(view.offset)
-        if base is not view.base or offset is not view.offset:
-            self._buffers[view.name] = replace(view, base=base, offset=offset)
-        return self._buffers.get(view.name, view)
+    def view(self, buffer: ir.Buffer) -> ir.Buffer:
+        """Return the replacement of a buffer or view at its definition, and use it for later places."""
+        if buffer.name in self._buffers or buffer.offset is None or buffer.base is None:
+            return self._buffers.get(buffer.name, buffer)
+        base, offset = self._buffers.get(buffer.base.name, buffer.base), self.expr(buffer.offset)
+        if base is not buffer.base or offset is not buffer.offset:
+            self._buffers[buffer.name] = replace(buffer, base=base, offset=offset)
+        return self._buffers.get(buffer.name, buffer)
 
     def place(self, place: P) -> P:
-        """Return the rewritten place; a `Vector` is the same object if nothing in it changes."""
+        """Return the rewritten place."""
         buffer = self._buffers.get(place.buffer.name, place.buffer)
         if isinstance(place, ir.Vector):
             # most offsets are constants, which are never replaced
@@ -125,20 +108,54 @@ class Rewriting(ABC):
             if buffer is place.buffer and offset is place.offset:
                 return place
             return ir.Vector(buffer, offset, place.width, place.span)
+        exprs = mapped(indices(place), self.expr)
+        if buffer is place.buffer and exprs is indices(place):
+            return place
         if isinstance(place, ir.Element):
-            return replace(place, buffer=buffer, indices=tuple([self.expr(index) for index in place.indices]))
-        return replace(place, buffer=buffer, starts=tuple([self.expr(start) for start in place.starts]))
+            return replace(place, buffer=buffer, indices=exprs)
+        return replace(place, buffer=buffer, starts=exprs)
 
-    def _input(self, given: ir.Input) -> ir.Input:
-        if isinstance(given, ir.Descriptor):
-            return replace(given, place=self.place(given.place))
-        return self.place(given) if isinstance(given, ir.Vector) else self.expr(given)
+    def operand(self, operand: Any) -> Any:
+        """Return a rewritten place, expression or descriptor; None and text as they are."""
+        if isinstance(operand, (ir.Vector, ir.Element, ir.Region)):
+            return self.place(operand)
+        if isinstance(operand, ir.Descriptor):
+            place = self.place(operand.place)
+            return operand if place is operand.place else replace(operand, place=place)
+        return operand if operand is None or isinstance(operand, str) else self.expr(operand)
 
-    def _operand(self, operand: ir.Region | ir.Expr | None) -> ir.Region | ir.Expr | None:
-        if isinstance(operand, ir.Region):
-            buffer = self._buffers.get(operand.buffer.name, operand.buffer)
-            return replace(operand, buffer=buffer, starts=tuple([self.expr(start) for start in operand.starts]))
-        return self._optional(operand)
 
-    def _optional(self, expr: ir.Expr | None) -> ir.Expr | None:
-        return None if expr is None else self.expr(expr)
+class Renaming(Rewriting):
+    """Clones statements with fresh variables, other buffers and other spans.
+
+    buffers, span: as in `Rewriting`. fresh: maps the name of a defined variable to a new one.
+    """
+
+    def __init__(
+        self, buffers: Mapping[str, ir.Buffer], fresh: Callable[[str], str], span: Callable[[Span | None], Span | None]
+    ) -> None:
+        super().__init__(buffers, span)
+        self._fresh = fresh
+        self._vars: dict[str, ir.Var] = {}
+        self._renamed: dict[int, tuple[ir.Expr, ir.Expr]] = {}
+
+    def defined(self, var: ir.Var) -> ir.Var:
+        made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
+        return made
+
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        """Return the renamed expression."""
+        if isinstance(expr, ir.Var):
+            return self._vars.get(expr.name, expr)
+        if not isinstance(expr, (ir.Op, ir.Cast)):
+            return super().expr(expr)
+        entry = self._renamed.get(id(expr))
+        if entry is None:
+            entry = self._renamed[id(expr)] = (expr, self._with_operands(expr))
+        return entry[1]
+
+    def _with_operands(self, expr: ir.Op | ir.Cast) -> ir.Expr:
+        if isinstance(expr, ir.Op):
+            return with_args(expr, tuple(map(self.expr, expr.args)))
+        x = self.expr(expr.x)
+        return expr if x is expr.x else replace(expr, x=x)

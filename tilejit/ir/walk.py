@@ -144,6 +144,12 @@ def size(stmt: ir.Stmt) -> int:
     return 1 + sum([inventory(block).size for block in blocks(stmt)])
 
 
+def mapped(parts: tuple[S, ...], change: Callable[[S], S]) -> tuple[S, ...]:
+    """Return the tuple with each part changed, or the same object if no part changes."""
+    made = tuple([change(part) for part in parts])
+    return parts if all(map(is_, made, parts)) else made
+
+
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
     """Return the block with each statement replaced by the statements that `change` returns for it.
 
@@ -188,66 +194,6 @@ class _Edits:
             same = with_blocks(stmt, self.block) if type(stmt) in COMPOUND_KINDS else stmt
             made += (same,) if others is None else [same if other is stmt else other for other in others]
         return tuple(made)
-
-
-def rebuffered(
-    body: Block, others: Mapping[str, ir.Buffer], edits: Mapping[int, tuple[ir.Stmt, ...]] | None = None
-) -> Block:
-    """Return the block with buffers replaced at definitions and uses (open and tile level).
-
-    others: replacements, by the name of the replaced buffer. edits: replacements of statements, as for `edited`, in
-    which buffers aren't replaced.
-    """
-
-    def buffer(old: ir.Buffer) -> ir.Buffer:
-        return others.get(old.name, old)
-
-    every = dict(edits or {})
-    for number, stmt in enumerate(statements(body)):
-        if number in every:
-            continue
-        if isinstance(stmt, _WITH_PLACES):
-            if not others.keys().isdisjoint(_buffers(stmt)):
-                every[number] = (with_buffers(stmt, buffer),)
-        elif isinstance(stmt, BUFFERS) and stmt.buffer.name in others:
-            every[number] = (replace(stmt, buffer=others[stmt.buffer.name]),)
-    return edited(body, every)
-
-
-#: the classes of statements that refer to places at open and tile level
-_WITH_PLACES = (ir.TileOp, ir.Let, ir.Store, ir.Atomic, ir.Arrive, ir.WaitPhase, ir.Expect)
-
-
-def _buffers(
-    stmt: ir.TileOp | ir.Let | ir.Store | ir.Atomic | ir.Arrive | ir.WaitPhase | ir.Expect
-) -> Sequence[str]:
-    if isinstance(stmt, ir.TileOp):
-        return [operand.buffer.name for operand in stmt.operands if isinstance(operand, ir.Region)]
-    if isinstance(stmt, ir.Let):
-        return (stmt.value.place.buffer.name,) if isinstance(stmt.value, ir.Load) else ()
-    return (stmt.place.buffer.name,)
-
-
-def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
-    """Return the statement with the buffers of its places changed, except in its blocks (open and tile level)."""
-
-    def place(part: Place) -> Any:
-        buffer = change(part.buffer)
-        return part if buffer is part.buffer else replace(part, buffer=buffer)
-
-    match stmt:
-        case ir.TileOp():
-            operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
-            is_same = all(map(is_, operands, stmt.operands))
-            return stmt if is_same else replace(stmt, operands=operands)
-        case ir.Store() | ir.Atomic() | ir.Arrive() | ir.WaitPhase() | ir.Expect():
-            made = place(stmt.place)
-            return stmt if made is stmt.place else replace(stmt, place=made)
-        case ir.Let(value=ir.Load() as load):
-            made = place(load.place)
-            return stmt if made is load.place else replace(stmt, value=replace(load, place=made))
-        case _:
-            return stmt
 
 
 #: the classes of statements that may define a variable, that define a buffer, and that define nothing
@@ -422,7 +368,7 @@ def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
 
 
 #: the classes of statements for which `accesses` may return places
-ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
+ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic))
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:

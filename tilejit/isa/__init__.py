@@ -1,8 +1,8 @@
-"""The table of instructions beyond scalar code, one module per topic.
+"""The table of instructions that are emitted as inline assembly, one module per topic.
 
 LLVM generates most scalar code (arithmetic, addresses, special registers), plain loads and stores, and control flow.
-The other instructions have rows here, each with its text, its operands, the oldest target and PTX version, the threads
-that execute it together, the work that it starts or completes, and its meaning. Operations and the IR refer to
+Each other instruction has a row here: its assembly, its operands, the oldest target and PTX version, the threads that
+execute it together, the asynchronous work that it starts or completes, and its meaning. Operations and the IR refer to
 instructions by the names of their rows.
 """
 

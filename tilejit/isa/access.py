@@ -1,6 +1,6 @@
 """Global loads and stores with cache hints or predicates, and the widths of accesses.
 
-For a predicated load, LLVM would generate a branch around it and a select after it, which takes more compile time.
+For a predicated load, LLVM would generate a branch around it and a select after it, which takes longer to compile.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from itertools import product
 from ..dataclass import dataclass
 from .row import B16, B32, B64, F32, F64, Capability, Direction, OpenFamily, Register, Row, address, predicate, register
 
-#: Maximum bits of one thread's access to any memory on every target. From sm_100 on global accesses may have 256
-#: (`GLOBAL_256`), but schedules don't know the target.
+#: Bits of the widest `ld` or `st` of one thread that all targets support in global and shared memory. From sm_100 on,
+#: accesses to global memory can have 256 bits (`GLOBAL_256`), but schedules don't know the target.
 #: source: PTX ISA, "Data Movement and Conversion Instructions: ld, st"
 WIDEST_BITS = 128
 
@@ -20,14 +20,14 @@ GLOBAL_256 = Capability(name="global.256", since=100, ptx=(8, 8))
 
 _ANY = Capability(name="global", since=75, ptx=(6, 0))
 
-#: hint -> PTX modifier, and the PTX version that it requires, at least that of `_ANY`
+#: hint -> PTX modifier, and the PTX version that it requires
 _HINTS: dict[str, tuple[str, tuple[int, int]]] = {
     "evict_first": ("L1::evict_first", (7, 4)),
     "evict_last": ("L1::evict_last", (7, 4)),
     "streaming": ("cs", (6, 0)),
 }
 
-#: (bits, is float) -> register of a word; 8-bit words use 16-bit registers
+#: (bits, is float) -> kind of register that holds a word; 8-bit words use 16-bit registers
 _REGISTERS: dict[tuple[int, bool], Register] = {
     (8, False): B16, (16, False): B16, (32, False): B32, (64, False): B64, (32, True): F32, (64, True): F64,
 }
@@ -35,7 +35,7 @@ _REGISTERS: dict[tuple[int, bool], Register] = {
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """An access to `number` words of `bits` bits in global memory. guarded: it has a predicate."""
+    """An access to a vector of `number` words of `bits` bits in global memory. guarded: True if it is predicated."""
 
     bits: int
     number: int = 1
@@ -65,7 +65,7 @@ def _numbers(bits: int, widest: int) -> tuple[int, ...]:
     return tuple(number for number in (1, 2, 4, 8) if number == 1 or (bits >= 32 and bits * number <= widest))
 
 
-#: forms with neither a hint nor a predicate are missing, because LLVM generates them
+#: without forms that have neither a hint nor a predicate, because LLVM generates those accesses
 FORMS = tuple(
     GlobalAccess(bits, number, is_float, hint, guarded)
     for hint, guarded in product(("", *_HINTS), (False, True))

@@ -37,7 +37,7 @@ OPERATIONS: dict[str, _Atomic] = {
     "cas": _Atomic(("b16", *_BITS), "becomes $desired if it was $expected", ("expected", "desired")),
 }
 
-#: PTX type -> register; 16-bit floats use untyped registers
+#: PTX type -> kind of register; 16-bit floats use untyped registers
 _REGISTERS: dict[str, Register] = {
     "u32": B32, "s32": B32, "b32": B32, "u64": B64, "s64": B64, "b64": B64, "b16": B16, "f16": B16, "bf16": B16,
     "f32": F32, "f64": F64,
@@ -88,7 +88,7 @@ def _row(form: AtomicForm, *, returns: bool) -> Row:
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
     previous = "; $before is the previous one" if returns else ""
-    # PTX ISA: the "current implementation" of float32 `add` in global memory flushes subnormals to zero
+    # PTX ISA: the "current implementation" of float32 `add` on global memory flushes subnormals to zero
     return Row(
         name=name,
         text=f"{name} {'$before, ' if returns else ''}{listed};",
@@ -146,7 +146,7 @@ def _vector_row(form: VectorForm) -> Row:
     )
 
 
-#: additions of several elements that return nothing; for each type, the widest comes first
+#: additions to several elements, whose old values aren't returned; for each type, the widest comes first
 RED_VECTOR = Family.of(
     "red of vectors",
     (
@@ -191,12 +191,12 @@ def qualified(row: Row, order: str) -> Row:
 
 
 def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
-    """Return the row of `form` with an order: a `red` if nothing is returned and it supports both, else an `atom`."""
+    """Return the row of `form` and `order`: a `red` if no result is needed and `red` supports them, else an `atom`."""
     # acquire needs a read, so `red` doesn't support it
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)
 
 
 def swap_of(form: AtomicForm, order: str) -> Row:
-    """Return the 16-bit compare-and-swap for loops that replace additions of 16-bit floats on older targets."""
+    """Return the 16-bit compare-and-swap, with which a loop adds 16-bit floats on targets without such an addition."""
     return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)

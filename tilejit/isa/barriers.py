@@ -1,6 +1,6 @@
-"""Barriers of a CTA, a warpgroup, a warp and a cluster, and the numbered barriers of some warps of a CTA.
+"""Barriers of a warp, a warpgroup, a CTA and a cluster, and named barriers of some warps of a CTA.
 
-A CTA has sixteen numbered barriers: 0 is the CTA's, 1 to 7 are for users, and from 8 on each warpgroup has one.
+A CTA has 16 named barriers: 0 is for all of its threads, 1 to 7 are for users, and from 8 on each warpgroup has one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .warp import VOTE
 
 OF_A_CTA = 16
 
-#: numbers for users, and the number of the first warpgroup's barrier
+#: the named barriers for users, and that of the first warpgroup
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
 
@@ -45,8 +45,8 @@ BAR_SYNC_NUMBERED = _sync(
 )
 BAR_ARRIVE_NUMBERED = _sync(
     name="bar.arrive.n", text="bar.arrive $barrier, $threads;", scope=WARP, called="named_barrier(...).arrive",
-    meaning="arrives at $barrier as one of $threads threads without waiting; its accesses come before those of threads "
-    "after their wait",
+    meaning="arrives at $barrier as one of $threads threads without waiting; accesses before it are ordered before "
+    "those of waiting threads after their wait",
     operands=_NUMBERED, elides_sync=True,
 )
 
@@ -79,8 +79,8 @@ def _vote(vote: str, scope: Scope) -> Row:
     how, of_warp = {"any": "or", "all": "and"}[vote], VOTE[vote]
     barrier = BARRIERS[scope]
     at, name = ("$barrier, 128", f"bar.{vote}.named") if barrier.arguments else ("0", f"bar.{vote}")
-    # ptxas doesn't infer that the barrier's result is uniform. An additional vote of each warp makes it uniform for
-    # ptxas, so that values after a branch on the result stay in uniform registers.
+    # ptxas doesn't infer that the barrier's result is uniform, but infers it for a vote. So each warp also votes on the
+    # result; then values after a branch on it stay in uniform registers.
     text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(
         name=name, text=text, scope=scope, since=75, ptx=(6, 0), memory=True, convergent=True, agrees=True,

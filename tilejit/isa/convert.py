@@ -14,14 +14,15 @@ _VALUE = register("value", F32, element=float32)
 _TWO = (register("lower", F32, element=float32), register("upper", F32, element=float32))
 
 BF16 = _cvt(
-    name="cvt.rn.bf16.f32", text="cvt.rn.bf16.f32 $result, $value;", meaning="to nearest even", since=80, ptx=(7, 0),
+    name="cvt.rn.bf16.f32", text="cvt.rn.bf16.f32 $result, $value;",
+    meaning="float32 to bfloat16, to nearest even", since=80, ptx=(7, 0),
     operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
-#: needed because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed because PTX doesn't define unconverted float32 bits as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
     name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
-    meaning="to the 10 bits of fraction of tf32, to nearest, ties away from zero",
+    meaning="float32 to the 10 fraction bits of tf32, to nearest, ties away from zero",
     operands=(register("result", B32, Direction.OUT, element=float32), _VALUE),
 )
 
@@ -56,12 +57,12 @@ def _narrow_pair(dtype: DType) -> Row:
     name = f"cvt.rn.{_HALVES[dtype]}.f32"
     return _cvt(
         name=name, text=f"{name} $result, $upper, $lower;", since=80, ptx=(7, 0),
-        meaning="two float32 to nearest even",
+        meaning=f"two float32 to {dtype}, to nearest even",
         operands=(register("result", B32, Direction.OUT, element=dtype), *_TWO),
     )
 
 
-#: conversions of two float32 to one register, by the resulting type
+#: conversions of two float32 values to a pair in one register, keyed by the resulting type
 NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
 

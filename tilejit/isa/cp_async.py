@@ -35,7 +35,7 @@ def _copy(form: Copy) -> Row:
         bytes_inside = (register("bytes", B32),)
         return _start(f"{name}.zfill", size, bytes_inside, f"$bytes bytes, and zeros up to {size},")
     if form.edge == "ignore":
-        # ptxas refuses the predicate before PTX 7.5
+        # ptxas rejects the predicate before PTX 7.5
         ignored = (predicate("ignored"),)
         return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros if $ignored,", (7, 5))
     return _start(name, size, (), f"{size} bytes")

@@ -14,7 +14,7 @@ _ROW_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """A form for `num` tiles. trans: columns rather than rows of a tile are contiguous in memory."""
+    """A form for `num` tiles. trans: True if columns of a tile, rather than rows, are contiguous in memory."""
 
     num: int
     trans: bool = False

@@ -1,7 +1,7 @@
-"""Barriers in shared memory: arrivals, expected bytes of copies, and waits for a phase by its number.
+"""mbarrier: barriers in shared memory, with arrivals, expected bytes of copies, and waits for a phase.
 
-A barrier starts in phase 0. A phase completes after the expected number of arrivals, when the expected number of bytes
-has been copied. Instructions take only the parity of a phase's number.
+A barrier starts in phase 0. A phase is complete after the expected number of arrivals, once the expected number of
+bytes has been copied. Waits take only the parity of a phase's number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .row import B32, Direction, Row, address, predicate, register
 #: source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", valid ranges of its counts
 MOST_IN_A_PHASE = (1 << 20) - 1
 
-# defaults that suit every instruction of this module; rows of older ones override `since` and `ptx`
+# defaults for the rows of this module; those of older instructions override `since` and `ptx`
 _row = partial(
     Row, since=90, ptx=(8, 0), scope=THREAD, memory=True, convergent=True, elides_sync=True,
     source='PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"',
@@ -39,7 +39,7 @@ FENCE = _row(
 ARRIVE = _row(
     name="mbarrier.arrive", since=80, ptx=(7, 8),
     text="mbarrier.arrive.shared::cta.b64 _, [$barrier];",
-    meaning="arrives at the barrier; this thread's earlier accesses come before those of threads after a wait for the "
+    meaning="arrives at the barrier; accesses before it are ordered before those of other threads after a wait for the "
     "phase",
     operands=(_BARRIER,),
 )
@@ -50,7 +50,7 @@ ARRIVE_EXPECT = _row(
     operands=(_BARRIER, _BYTES),
 )
 
-#: Lacks `.release.cluster`, for which ptxas generates a GPU-wide fence. The release isn't needed: products and copies
+#: Without `.release.cluster`, for which ptxas generates a GPU-wide fence. The release isn't needed: products and copies
 #: that have been waited for are complete for every observer.
 ARRIVE_AT_PEER = _row(
     name="mbarrier.arrive.remote",

@@ -7,16 +7,17 @@ from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float
 from ..scopes import WARP
 from .row import B32, F32, Direction, Family, Row, register
 
-#: rows of A, columns of B, and bits of a register, in every form
+#: rows of A and columns of B in every form, and bits of a register
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 
-#: PTX name of a factor's type; a float32 factor must have been rounded to tf32
-_PTX = {
+#: PTX name of the element type of A or B; float32 elements must have been rounded to tf32 (wgmma ignores their other
+#: bits)
+PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",
 }
 
-_PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
+PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +31,29 @@ class Mma:
 
     @property
     def name(self) -> str:
-        acc = _PTX_SUMS[self.acc]
-        return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{_PTX[self.a]}.{_PTX[self.b]}.{acc}"
+        acc = PTX_SUMS[self.acc]
+        return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{PTX[self.a]}.{PTX[self.b]}.{acc}"
 
     @property
     def pack(self) -> int:
-        """Elements of a factor in a 32-bit register, neighbors along k."""
+        """Elements of A or B in a 32-bit register, adjacent along k."""
         return WORD_BITS // self.a.bits
 
     @property
     def halves(self) -> int:
-        """Registers per lane along k; one register of each of 4 lanes covers 4 * pack elements."""
+        """32-bit registers per lane along k; one register in each of 4 lanes covers 4 * pack elements."""
         return self.k // (4 * self.pack)
 
     @property
     def acc_pack(self) -> int:
-        """Elements of the accumulator in a 32-bit register, neighbors along n."""
+        """Elements of the accumulator in a 32-bit register, adjacent along n."""
         return WORD_BITS // self.acc.bits
 
 
 _BYTES = ((int8, int8), (int8, uint8), (uint8, int8), (uint8, uint8))
 _FP8 = tuple((a, b) for a in (float8_e4m3fn, float8_e5m2) for b in (float8_e4m3fn, float8_e5m2))
 
-#: form -> oldest target and PTX version; for each combination of types the form with the largest k comes first
+#: form -> oldest target and PTX version; among forms with the same types, the one with the largest k comes first
 #: source: PTX ISA, "Multiply-and-Accumulate Instruction: mma", target and version notes
 _FORMS: dict[Mma, tuple[int, tuple[int, int]]] = {
     **{
@@ -89,7 +90,7 @@ MMA = Family.of("mma", tuple(_FORMS), _mma)
 
 
 def products(a: DType, b: DType, acc: DType) -> Family[Mma]:
-    """Return the forms that multiply `a` by `b` into `acc`, the one with the largest k first."""
+    """Return the forms with operands of types `a` and `b` and an accumulator of type `acc`, the largest k first."""
     return MMA.among(f"mma of {a} by {b} into {acc}", lambda form: (form.a, form.b, form.acc) == (a, b, acc))
 
 

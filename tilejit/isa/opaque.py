@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .row import B32, B64, Direction, Row, register
 
-#: always 1, because CTAs have one dimension, but neither LLVM nor ptxas can infer that
+#: The result is always 1, because CTAs have one dimension, but neither LLVM nor ptxas can infer that.
 CTA_DEPTH = Row(
     name="mov.u32.ntid.z", text="mov.u32 $result, %ntid.z;", meaning="threads of a CTA along the third axis",
     operands=(register("result", B32, Direction.OUT),), since=75, ptx=(6, 0),
@@ -20,13 +20,13 @@ def _bitwise(opcode: str, meaning: str) -> Row:
     )
 
 
-#: unlike an LLVM `xor`, opaque to LLVM's optimizations; a pair of 16-bit values is one operand
+#: unlike the `xor` of LLVM IR, opaque to LLVM's optimizations; an operand may be a pair of 16-bit values
 XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
-#: with an opaque zero as the mask, returns a zero that depends on $value
+#: with an opaque zero as the mask, the result is a zero that depends on $value
 AND = _bitwise("and", "the bits of $value that $mask has too")
 
-#: keeps LLVM from hoisting uses of the result out of loops
+#: an opaque copy, which keeps LLVM from hoisting computations on the result out of loops
 COPY = Row(
     name="mov.b64", text="mov.b64 $result, $value;", meaning="$value", since=75, ptx=(6, 0),
     operands=(register("result", B64, Direction.OUT), register("value", B64)),

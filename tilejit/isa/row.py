@@ -50,19 +50,19 @@ B16, B32, B64 = Register("h", 16), Register("r", 32), Register("l", 64)
 F32 = Register("f", 32, is_float=True)
 F64 = Register("d", 64, is_float=True)
 
-#: tiles store predicates as `bool_`
+#: as wide as `bool_`, the element type in which tiles hold predicates
 _PREDICATE = Register("b", bool_.bits)
 _CONSTANT = Register("n", 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: a list of registers of one kind, a constant, a predicate, an address, or a descriptor."""
+    """One operand: registers of one kind, a constant, a predicate, an address, or a descriptor."""
 
     #: the operand is `$name` in the row's text
     name: str
     kind: Kind
-    #: the kind of register; for an address, the register that holds it
+    #: the kind of register; for an address, that of the register that holds it
     register: Register
     direction: Direction = Direction.IN
     #: number of registers; None for any number
@@ -72,7 +72,7 @@ class Operand:
     space: str = ""
     #: bytes at the address that one thread accesses; 0 if that isn't a fixed number
     access_bytes: int = 0
-    #: True if other operands may exclude some or all of the bytes at the address
+    #: True if other operands may exclude some or all of the bytes at the address from the access
     is_cut: bool = False
     #: True if an integer constant may be an immediate in place of a register
     is_immediate: bool = False
@@ -89,7 +89,7 @@ class Operand:
 
     @property
     def is_result(self) -> bool:
-        """True if the instruction writes the operand's registers; always False for an address, which is only read."""
+        """True if the instruction writes the operand's registers; False for an address, whose register is only read."""
         return self.kind is not Kind.ADDRESS and self.direction is not Direction.IN
 
     @property
@@ -108,7 +108,7 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Return a read-write operand of any number of 32-bit registers, which keeps their later uses after the row."""
+    """Return a read-write operand of any number of 32-bit registers, so that their later uses stay after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
@@ -117,7 +117,7 @@ def constant(name: str, among: range | None = None) -> Operand:
 
 
 def descriptor(name: str) -> Operand:
-    """Return an operand that is a descriptor of a tile in shared memory, which the instruction reads."""
+    """Return an operand that is the descriptor of a tile in shared memory that the instruction reads."""
     return Operand(name, Kind.DESCRIPTOR, B64, space="shared")
 
 
@@ -135,11 +135,11 @@ def address(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AsyncWork:
-    """Asynchronous work, which continues after the instruction that starts it."""
+    """A kind of asynchronous work, which continues after the instruction that starts it."""
 
     name: str
     started_by: str
-    #: user-visible names after `tj.` of the wait, and of the commit of a group; "" for no commit
+    #: user-visible names (after `tj.`) of the wait, and of the commit of a group; "" if users commit no groups
     wait: str
     commit: str = ""
     #: True if it writes result registers after the instruction that starts it
@@ -187,19 +187,19 @@ class Capability:
 class Row(Capability):
     """One instruction, or a sequence of instructions."""
 
-    #: LLVM inline assembly, except that `$name` is an operand, its registers separated by commas. An address in
-    #: brackets is alone in them, `[$name]`, so that a constant offset can follow it.
+    #: LLVM inline assembly in which `$name` is an operand: its registers, separated by commas. An address operand is
+    #: alone in its brackets, `[$name]`, so that a constant offset can follow it.
     text: str
     meaning: str
     #: read-write operands first, then results, then arguments, in the order of the IR
     operands: tuple[Operand, ...] = ()
     scope: Scope = THREAD
-    #: the work that it starts; results are valid, and registers free, only after the wait
+    #: the work that it starts; result registers are valid, and argument registers may be reused, only after the wait
     starts: AsyncWork | None = None
-    #: the work that it commits: instances since the last commit become a group
+    #: the work that it commits: all of it that was started since the last commit becomes a group
     commits: AsyncWork | None = None
     #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
-    #: most recent groups that it leaves unfinished.
+    #: most recent groups that may remain unfinished.
     completes: AsyncWork | None = None
     memory: bool = False
     #: True if it must not be moved into or out of divergent code
@@ -208,10 +208,10 @@ class Row(Capability):
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
-    #: True for waits, arrivals, fences, and starts of work that completes later, for instance: if threads execute only
-    #: such instructions, one thread may arrive at an mbarrier for all of them without synchronizing them first
+    #: True if one thread may arrive at an mbarrier for all threads that have executed it, without a barrier before the
+    #: arrival, as for waits, arrivals, fences, and starts of asynchronous work
     elides_sync: bool = False
-    #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
+    #: True if it accesses memory through the async proxy; a fence is needed to order ordinary accesses with it
     asynchronous: bool = False
     #: the user-visible name, if it differs from `name`
     called: str = ""
@@ -235,7 +235,7 @@ class Row(Capability):
 
     @cached_property
     def leaves(self) -> int | None:
-        """The index of a wait's argument that is the number of groups left unfinished; None if it has none."""
+        """The index of a wait's argument that is the number of groups that may remain unfinished; None without one."""
         constants = [k for k, o in enumerate(self.arguments) if o.kind is Kind.CONSTANT]
         return constants[0] if self.completes is not None and constants else None
 
@@ -283,9 +283,9 @@ class Row(Capability):
     def assembly(self, number_carried: int = 0, named: Sequence[str] = ()) -> str:
         """Return the text with operands numbered as in inline assembly, results first.
 
-        A read-write register has the number of its result; its tied argument takes a further number.
+        A read-write register appears with the number of its result; its tied argument takes another number.
         number_carried: the number of registers of `carries`.
-        named: the PTX names of the accumulators, which get no numbers; empty to number them.
+        named: the PTX names of the read-write registers, which then get no numbers; empty to number them.
         """
         names, after = iter(named), 0
         texts: dict[str, list[str]] = {}
@@ -313,7 +313,7 @@ Form = TypeVar("Form", bound=Hashable)
 
 
 class OpenFamily(Generic[Form]):
-    """Instructions with too many forms to list. make: creates a form's row. called: parses a name, or returns None."""
+    """Instructions with too many forms to list. make: creates a form's row. called: maps a name to a form or None."""
 
     def __init__(
         self, name: str, target: Capability, make: Callable[[Form], Row], called: Callable[[str], Form | None]
@@ -330,7 +330,7 @@ class OpenFamily(Generic[Form]):
 
 @dataclass(frozen=True, eq=False)
 class Family(Generic[Form]):
-    """Instructions of several forms. made: form -> row, in the order in which `on` yields the forms."""
+    """Instructions with a fixed list of forms. made: form -> row, in the order in which `on` yields the forms."""
 
     name: str
     made: Mapping[Form, Row]

@@ -87,12 +87,12 @@ DEALLOC = _row(
     operands=(address("place", "tmem", Direction.INOUT), register("columns", B32)),
 )
 FENCE_BEFORE = _row(
-    name="tcgen05.fence.before", text="tcgen05.fence::before_thread_sync;", meaning="orders accesses before a barrier",
-    elides_sync=True,
+    name="tcgen05.fence.before", text="tcgen05.fence::before_thread_sync;",
+    meaning="orders earlier accesses to tensor memory before a barrier", elides_sync=True,
 )
 FENCE_AFTER = _row(
-    name="tcgen05.fence.after", text="tcgen05.fence::after_thread_sync;", meaning="orders accesses after a barrier",
-    elides_sync=True,
+    name="tcgen05.fence.after", text="tcgen05.fence::after_thread_sync;",
+    meaning="orders later accesses to tensor memory after a barrier", elides_sync=True,
 )
 
 ROWS = (

@@ -5,8 +5,8 @@ A copy of a box reads a tensor map: 128 bytes with the tensor's address, extents
     map of A[m, k]    dims (k, m), stride of m in bytes, box (64, 128)
     copy              coordinates (c, r): elements A[r : r + 128, c : c + 64]; loads give zeros outside the tensor
 
-A multicast load writes to the same offset in several CTAs of a cluster, and its bytes count for the barrier at the same
-offset in each.
+A multicast load writes to the same shared memory offset in several CTAs of a cluster. In each of them, its bytes count
+for the barrier at the offset of the given barrier.
 
 A load is complete when the phase of a barrier that expects its bytes is complete; stores are committed in groups.
 """
@@ -28,7 +28,7 @@ _BYTES = register("bytes", B32)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A copy of a box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
+    """A copy of a box of `rank` dimensions. multicast: True if it is written to several CTAs of a cluster."""
 
     rank: int
     multicast: bool = False

@@ -11,9 +11,10 @@ from enum import Enum
 from itertools import product
 
 from ..dataclass import dataclass
-from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8, int32, uint8
+from ..dtypes import DType, bfloat16, float16, float32, int8, int32, uint8
 from ..scopes import WARPGROUP
 from ..target import WARPGROUP as THREADS
+from .mma import PTX, PTX_SUMS, WORD_BITS
 from .row import (
     B32,
     F32,
@@ -30,19 +31,13 @@ from .row import (
     register,
 )
 
-#: rows of A in every product, bytes of a row of A, and bits of a register
-WGMMA_M, K_BYTES, _WORD_BITS = 64, 32, 32
+#: rows of A, and bytes of a row of A, in every product
+WGMMA_M, K_BYTES = 64, 32
 
 #: maximum columns of B in a product
 _MOST_COLUMNS = 256
 
-#: PTX name of a factor's type; only the tf32 bits of a float32 factor are read
-_PTX = {
-    float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
-    float8_e5m2: "e5m2",
-}
-_PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
-_DTYPES = {text: dtype for dtype, text in (*_PTX.items(), *_PTX_SUMS.items())}
+_DTYPES = {text: dtype for dtype, text in (*PTX.items(), *PTX_SUMS.items())}
 
 PRODUCTS = AsyncWork(
     "products of tensor cores", "gemm_async", wait="wgmma.wait", fills=True, reads=True, is_awaited=True
@@ -52,7 +47,7 @@ _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Ins
 
 
 class FactorPlace(Enum):
-    """The place of a factor: shared memory in which k (K-major) or the other dimension is contiguous, or registers."""
+    """The place of A or B: shared memory in which k (K-major) or the other dimension is contiguous, or registers."""
 
     K_MAJOR = "k"
     MN_MAJOR = "mn"
@@ -76,17 +71,17 @@ class Product:
 
     @property
     def opcode(self) -> str:
-        types = f"{_PTX_SUMS[self.acc]}.{_PTX[self.a]}.{_PTX[self.b]}"
+        types = f"{PTX_SUMS[self.acc]}.{PTX[self.a]}.{PTX[self.b]}"
         return f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{self.n}k{self.k}.{types}"
 
     @property
     def sums(self) -> int:
         """Registers per thread that hold D."""
-        return WGMMA_M * self.n // THREADS * self.acc.bits // _WORD_BITS
+        return WGMMA_M * self.n // THREADS * self.acc.bits // WORD_BITS
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the factors' signs, then whether each 16-bit factor in memory is MN-major; () for integers."""
+        """Immediates: the signs of A and B, then whether each 16-bit one in memory is MN-major; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)
@@ -95,14 +90,14 @@ class Product:
 
 
 def is_column_count(n: int, a: DType) -> bool:
-    """True if products with a factor A of type `a` may have `n` columns."""
+    """True if products with A of type `a` may have `n` columns."""
     if not 8 <= n <= _MOST_COLUMNS or n % 8:
         return False
     return a.is_float or n in (8, 24) or n % 16 == 0
 
 
 def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
-    """Return the accumulator types of products of `a` and `b`; empty if wgmma has no such product."""
+    """Return the possible accumulator types for A and B of types `a` and `b`; () if wgmma doesn't support these."""
     is_fp8 = a.is_fp8 and b.is_fp8
     if is_fp8 or (a, b) == (float16, float16):
         return float32, float16
@@ -112,7 +107,7 @@ def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
 
 
 def products() -> Iterator[Product]:
-    for a, b in product(_PTX, repeat=2):
+    for a, b in product(PTX, repeat=2):
         transposed = (FactorPlace.K_MAJOR, FactorPlace.MN_MAJOR) if a.bits == b.bits == 16 else (FactorPlace.K_MAJOR,)
         for acc, a_place, b_place in product(sums_of(a, b), (*transposed, FactorPlace.REGISTERS), transposed):
             for n in range(8, _MOST_COLUMNS + 1, 8):
@@ -132,7 +127,7 @@ class WgmmaForm:
     @property
     def name(self) -> str:
         one = self.product
-        types = f"{_PTX_SUMS[one.acc]}.{_PTX[one.a]}.{_PTX[one.b]}"
+        types = f"{PTX_SUMS[one.acc]}.{PTX[one.a]}.{PTX[one.b]}"
         sides = f"a_{one.a_place.value}.b_{one.b_place.value}"
         return f"wgmma.m{WGMMA_M}n{one.n}k{one.k}.{types}.{sides}.{self.m}x{self.n}x{self.k}"
 
@@ -199,7 +194,7 @@ def _b(form: WgmmaForm) -> Iterator[Operand]:
         yield descriptor(f"b{j}_{k}")
 
 
-#: the first PTX version with products of an int8 and a uint8 factor
+#: the first PTX version that multiplies int8 by uint8, or uint8 by int8
 _MIXED_INTEGERS = (8, 4)
 
 _TARGET = Capability(name="wgmma", since=90, ptx=(8, 0), only=("sm_90a",))

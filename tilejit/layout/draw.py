@@ -1,9 +1,17 @@
-"""Pictures of layouts: the owner or the shared memory bank of each element."""
+"""Pictures of layouts: the owner or the shared memory bank of each element.
+
+A picture of a large tile shows some rows and columns. An index is decomposed into the layout's digits. The first values
+and the last value of each digit are shown, and all values of the innermost digits if there is room. Rows with digits
+(16, 8), of which at most 32 are shown:
+
+    0 1 2 3 4 5 6 7 | 8 ... 15 | 16 ... 23 | … | 120 ... 127
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +21,9 @@ from ..dtypes import as_dtype
 from ..errors import LayoutError
 from ..svg import Cell, CellTable, Picture, colour_of, side_by_side
 from ..wording import shown
-from .abridged import kept, parts
 from .arguments import extents
-from .axes import Axis
-from .iters import digits
+from .axes import Axis, m
+from .iters import Iter, digits, merged, refined, weights
 from .places import map_at
 
 if TYPE_CHECKING:
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
+#: maximum number of digits that are abridged; the outermost are merged if there are more
+_MOST_DIGITS = 3
 #: width of a table above which at most half of `_MOST_COLUMNS` are shown, to fit a screen
 _WIDE = 1000
 #: maximum number of stripes in a replicated element's cell, and of places in its title
@@ -84,7 +93,7 @@ class Labels:
         threads = tuple(axis for axis in axes if axis.is_thread)
         memory = tuple(axis for axis in axes if not axis.is_thread and axis.name != "m")
         if threads:
-            return Labels(threads, memory or (Axis("m"),), bits)
+            return Labels(threads, memory or (m,), bits)
         if {axis.name for axis in axes} & {"TLane", "TCol"}:
             others = tuple(axis for axis in axes if axis.name not in ("TLane", "TCol"))
             return Labels((Axis("TLane"),), (Axis("TCol"), *others), bits)
@@ -99,7 +108,7 @@ class Labels:
         table = map_at(layout, flat)
         shape = (math.prod(it.extent for it in layout.replica), flat.size)
         none = np.zeros(shape, np.int64)
-        axes = (*self.owners, *self.memory) or (Axis("m"),)
+        axes = (*self.owners, *self.memory) or (m,)
         columns = np.stack([table.get(axis.name, none) for axis in axes], axis=-1)
         return [list(dict.fromkeys(map(tuple, columns[:, k].tolist()))) for k in range(flat.size)]
 
@@ -190,3 +199,60 @@ def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
         return (layout.size() // row, row) if layout.size() % row == 0 else (1, layout.size())
     splits = [(math.prod(radices[:k]), math.prod(radices[k:])) for k in range(1, len(radices))]
     return min(splits, key=lambda s: abs(math.log(s[0] / s[1])))
+
+
+def parts(layout: TileLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the extents of the layout's digits in each dimension, split at a swizzle's chunks and rows."""
+    try:
+        groups = refined(layout.shard, shape)
+    except LayoutError:
+        # digits cross dimensions and show no pattern
+        return [(extent,) for extent in shape]
+    return [tuple(e for it in merged(group) for e in _cut(it, layout)) or (1,) for group in groups]
+
+
+def _cut(it: Iter, layout: TileLayout) -> tuple[int, ...]:
+    """Split an iterator's extent at the bits that the swizzle reads and changes."""
+    swizzle, stride = layout.swizzle, abs(it.stride)
+    if swizzle is None or it.axis != m or not stride:
+        return (it.extent,)
+    bits = (swizzle.base, swizzle.base + swizzle.shift, swizzle.base + swizzle.shift + swizzle.bits)
+    cut: list[int] = []
+    outer = it.extent
+    for steps in sorted({(1 << bit) // stride for bit in bits}, reverse=True):
+        if 1 < steps < outer and outer % steps == 0:
+            cut.append(outer // steps)
+            outer = steps
+    return (*cut, outer)
+
+
+def kept(radices: Sequence[int], most: int) -> list[int]:
+    """Return at most `most` values of an index whose digits have these radices.
+
+        kept((16, 2), 8)     [0, 1, 2, 3, 4, 5, 30, 31]
+    """
+    count = math.prod(radices)
+    if count <= most:
+        return list(range(count))
+    fewer = [radix for radix in radices if radix > 1]
+    outer = len(fewer) - _MOST_DIGITS + 1
+    if outer > 1:
+        fewer = [math.prod(fewer[:outer]), *fewer[outer:]]
+    counts = [2] * len(fewer)
+    for k in reversed(range(len(fewer))):
+        others = math.prod(counts) // counts[k]
+        counts[k] = min(fewer[k], most // others)
+    values = [_ends(extent, n) for extent, n in zip(fewer, counts, strict=True)]
+    worth = weights(fewer)
+    return [sum(x * w for x, w in zip(number, worth, strict=True)) for number in product(*values)]
+
+
+def _ends(extent: int, count: int) -> list[int]:
+    return list(range(extent)) if count == extent else [*range(count - 1), extent - 1]
+
+
+def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
+    """Return at most `most` indices below `extent`, sorted: the first of `wanted`, and the smallest others."""
+    first = list(wanted)[:most]
+    others = (number for number in range(extent) if number not in set(first))
+    return sorted([*first, *(number for number, _ in zip(others, range(most - len(first)), strict=False))])

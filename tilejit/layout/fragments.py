@@ -22,7 +22,7 @@ from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
 from ..wording import shown
 from .axes import Axis, axis_between, laneid, m
-from .grid import Projection, projected
+from .grid import Projection
 from .iters import Iter
 from .tile_layout import TileLayout
 
@@ -57,7 +57,7 @@ def layout_a(
 
 def _a(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
     (rows, depth), (wm, wn) = shape, warps
-    _need_multiple("M", rows, _ROWS, wm)
+    need_multiple("M", rows, _ROWS, wm)
     pack, words = registers_of(depth, dtype)
     height = (
         Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 2 * pack * words, m), Iter(2, pack, m), Iter(8, 4, laneid),
@@ -82,7 +82,7 @@ def layout_b(
 
 def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
     (depth, columns), (wm, wn) = shape, warps
-    _need_multiple("N", columns, _COLUMNS, wn)
+    need_multiple("N", columns, _COLUMNS, wn)
     pack, words = registers_of(depth, dtype)
     height = (Iter(words, pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
     width = (Iter(wn, 1, axis), Iter(columns // (_COLUMNS * wn), pack * words, m), Iter(8, 4, laneid))
@@ -105,8 +105,8 @@ def layout_c(
 
 def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
     (rows, columns), (wm, wn) = shape, warps
-    _need_multiple("M", rows, _ROWS, wm)
-    _need_multiple("N", columns, _COLUMNS, wn)
+    need_multiple("M", rows, _ROWS, wm)
+    need_multiple("N", columns, _COLUMNS, wn)
     if as_dtype(dtype) not in (float32, float16, int32):
         raise LayoutError(
             f"tensor cores accumulate in float32, float16 or int32; got {shown(dtype)}",
@@ -140,10 +140,8 @@ def fragment_layout(
     if copies > 1:
         made = TileLayout(made.shard, (*made.replica, Iter(copies, warps[0] * warps[1], axis)))
     dims = [None if n == 1 else d for d, n in enumerate(shape)]
-    if None in dims:
-        made = projected(made, whole, dims)
-    slots = tuple(1 if n == 1 else padded for n, padded in zip(shape, whole, strict=True))
-    return Projection(made, slots).concise(shape)
+    padded = Projection(made, whole)
+    return (padded.along(shape, dims) if None in dims else padded).concise(shape)
 
 
 def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
@@ -175,11 +173,12 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
     return listed[0], listed[1]
 
 
-def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
+def need_multiple(name: str, extent: int, tile: int, warps: int = 1, by: str = "a fragment") -> None:
+    """Raise LayoutError unless `extent` is a positive multiple of `tile` for each of the warps."""
     if extent < 1 or extent % (tile * warps):
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(
-            f"{name} is {shown(extent)}; a fragment needs a positive multiple of {tile}{among}",
+            f"{name} is {shown(extent)}; {by} needs a positive multiple of {tile}{among}",
             hint=f"make {name} a multiple of {tile * warps}",
         )
 
@@ -190,6 +189,6 @@ def registers_of(depth: int, dtype: DType) -> tuple[int, int]:
     if element is None or element.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)
         raise LayoutError(f"tensor cores multiply {names}; got {shown(dtype)}", hint="give the operand's type")
-    _need_multiple("K", depth, _K[element.name], 1)
+    need_multiple("K", depth, _K[element.name])
     pack = 32 // element.bits
     return pack, depth // (4 * pack)

@@ -64,7 +64,7 @@ class Projection:
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
         """Return the layout of a tile whose dimension k is `dims[k]` of this tile, or has extent 1 if that is None."""
         slots = self.slots or tuple(shape)
-        made = _projected(self.layout, slots, tuple(dims))
+        made = projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
 
     def concise(self, shape: Sequence[int]) -> Projection:
@@ -194,17 +194,13 @@ def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
     return tuple(digits), _joined(fused.replica), fused.offset
 
 
-def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | None]) -> TileLayout:
+@lru_cache(maxsize=1024)
+def projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | None, ...]) -> TileLayout:
     """Return the layout of a tile whose dimension k is `dims[k]` of another tile, or has extent 1 if `dims[k]` is None.
 
     layout, shape: the layout and the padded extents of the other tile. Threads along dropped dimensions hold replicas.
     raises: LayoutError if the layout doesn't split into dimensions.
     """
-    return _projected(layout, tuple(shape), tuple(dims))
-
-
-@lru_cache(maxsize=1024)
-def _projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | None, ...]) -> TileLayout:
     groups = refined(layout.shard, shape)
     kept = [it for d in dims if d is not None for it in groups[d]]
     dropped = [it for d, group in enumerate(groups) if d not in dims for it in group]

@@ -1,4 +1,4 @@
-"""Refinement of one layout for several shapes at once."""
+"""The common refinement of several shapes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ..errors import LayoutError
 from .arguments import extents, items
-
-if TYPE_CHECKING:
-    from .tile_layout import TileLayout
 
 
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
@@ -56,12 +52,3 @@ def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
         at.append(common.index(mark) + seen[mark])
         seen[mark] += 1
     return (0, *at[1:-1], len(common) - 1)
-
-
-def group_many(
-    layout: TileLayout, shapes: Sequence[Sequence[int]]
-) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-    """Return `layout` split at the dimensions of all `shapes`, and the positions in it of each shape's dimensions."""
-    refinement, positions = common_refinement(shapes)
-    grouped, separators = layout.group(refinement)
-    return grouped, tuple(tuple(separators[k] for k in at) for at in positions)

@@ -15,13 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..dataclass import dataclass
 from ..target import WARP
-from .transfer import Holding
-
-Array = NDArray[np.int64]
+from .transfer import Array, Holding
 
 _LANE_BITS = WARP.bit_length() - 1
 

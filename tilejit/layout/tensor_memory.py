@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype
 from ..errors import LayoutError
 from ..wording import shown
 from .arguments import integer
-from .axes import m
+from .axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
 from .iters import Iter
-from .stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
 from .tile_layout import TileLayout
 
 #: lanes (rows) of a CTA's tensor memory, each of 512 columns of 32 bits
 TMEM_LANES = 128
-
-_WORD = 32
 
 
 def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
@@ -29,7 +27,66 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
         path = tj.tmem.datapath("F", 64, 32)
         assert path.apply(16, 0, shape=(64, 32)) == {"TLane": 32, "TCol": 0}
     """
-    return tmem_datapath_layout(path, rows, columns, half)
+    needs = {"A": 128, "B": 64, "C": 64, "D": 128, "E": 64, "F": 64, "G": 32}
+    if not isinstance(path, str) or path not in needs:
+        raise LayoutError(f"no data path {shown(path)}; there are {', '.join(needs)}", hint="choose one of these")
+    hint = "give rows and columns of the accumulator"
+    rows, columns = integer(rows, "a number of rows", hint), integer(columns, "a number of columns", hint, least=1)
+    half = integer(half, "a sub-slab", "write 0 or 1")
+    if rows != needs[path]:
+        raise LayoutError(
+            f"data path {path} has {needs[path]} rows; got {shown(rows)}",
+            hint=f"write {needs[path]}, or choose another path",
+        )
+    if half not in ((0, 1) if path in "CF" else (0,)):
+        raise LayoutError(f"data path {path} has no sub-slab {shown(half)}", hint="write 0; C and F also have 1")
+    if path in "AD":
+        return TileLayout((Iter(128, 1, TLane), Iter(columns, 1, TCol)))
+    if path in "CF":
+        shard = (Iter(4, 32, TLane), Iter(16, 1, TLane), Iter(columns, 1, TCol))
+        return TileLayout(shard, offset=((TLane, 16 * half),))
+    parts = 128 // rows
+    if columns < parts or columns % parts != 0:
+        raise LayoutError(
+            f"data path {path} splits columns into {parts} parts; {columns} isn't a multiple of {parts}",
+            hint=f"write a multiple of {parts}",
+        )
+    return TileLayout((Iter(rows, 1, TLane), Iter(parts, rows, TLane), Iter(columns // parts, 1, TCol)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tcgen05Shape:
+    """One repetition of a shape of tcgen05.ld and tcgen05.st.
+
+    lanes, columns: lanes of tensor memory per warp, and 32-bit columns. registers: 32-bit registers per thread.
+    max_num: the largest number of repetitions per instruction.
+    """
+
+    name: str
+    lanes: int
+    columns: int
+    registers: int
+    max_num: int
+
+
+#: source: PTX ISA, "tcgen05: matrix fragments and data movement shapes"
+TCGEN05_SHAPES = {
+    s.name: s
+    for s in (
+        Tcgen05Shape("32x32b", 32, 1, 1, 128),
+        Tcgen05Shape("16x64b", 16, 2, 1, 128),
+        Tcgen05Shape("16x128b", 16, 4, 2, 64),
+        Tcgen05Shape("16x256b", 16, 8, 4, 32),
+    )
+}
+
+#: shape -> (extent, stride, axis) of the digits of 16 rows and of the columns; an extent of 0 is replaced by the number
+#: of repetitions
+_SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
+    "16x64b": ((2, 1, laneid), (8, 4, laneid), (0, 1, m), (2, 2, laneid)),
+    "16x128b": ((2, 1, m), (8, 4, laneid), (0, 2, m), (4, 1, laneid)),
+    "16x256b": ((2, 2, m), (8, 4, laneid), (0, 4, m), (4, 1, laneid), (2, 1, m)),
+}
 
 
 def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayout:
@@ -63,10 +120,19 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
             f"tensor memory holds elements of 8, 16 and 32 bits; {element} has {element.bits}",
             hint="view the elements as a type of these widths",
         )
-    halves = 2 if shape == "32x32b" and rows == 64 else 1
-    words = tcgen05_atom_layout(shape, (rows, num * form.columns * halves), _WORD)
-    packed = _WORD // element.bits
+    words = _words(form, num, rows)
+    packed = 32 // element.bits
     if packed == 1:
-        return words
-    spread = (Iter(it.extent, it.stride * packed, m) if it.axis == m else it for it in words.shard)
+        return TileLayout(words)
+    spread = (Iter(it.extent, it.stride * packed, m) if it.axis == m else it for it in words)
     return TileLayout((*spread, Iter(packed, 1, m)))
+
+
+def _words(form: Tcgen05Shape, num: int, rows: int) -> list[Iter]:
+    """Return the iterators of the 32-bit words of a tile."""
+    if form.name == "32x32b":
+        halves = [Iter(2, 64, tid_in_wg)] if rows == 64 else []
+        return [Iter(rows, 1, tid_in_wg), *halves, Iter(num, 1, m)]
+    slabs = [Iter(2, num * form.registers, m)] if rows == 128 else []
+    inside = (Iter(extent or num, stride, axis) for extent, stride, axis in _SLAB[form.name])
+    return [Iter(4, 1, wid_in_wg), *slabs, *inside]

@@ -18,7 +18,7 @@ from ..wording import counted, shown
 from . import arguments, iters, places, tiling
 from .axes import Axis, Term, fusion, m, scope_of
 from .draw import draw
-from .grouping import group_many
+from .grouping import common_refinement
 from .iters import Iter, digits, merged, refined, steps, weights
 from .swizzle import Swizzle
 
@@ -250,7 +250,9 @@ class TileLayout:
 
     def group_many(self, shapes: Sequence[Sequence[int]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
         """Return the layout split just enough for all `shapes`, and the separators of each shape."""
-        return group_many(self, shapes)
+        refinement, positions = common_refinement(shapes)
+        grouped, separators = self.group(refinement)
+        return grouped, tuple(tuple(separators[k] for k in at) for at in positions)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
         """Reorder whole groups of iterators: group k of the result is group perm[k].

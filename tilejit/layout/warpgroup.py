@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtypes import DType
-from ..errors import LayoutError
-from ..wording import shown
-from .axes import laneid, m, wid_in_wg
-from .fragments import matrix_shape, registers_of
+from ..dtypes import DType, float32
+from . import fragments
+from .axes import m
+from .fragments import matrix_shape, need_multiple, registers_of
 from .iters import Iter
 from .tile_layout import TileLayout
 
 #: the rows and warps of a product, and the bytes in a row of its A operand
-_ROWS, _WARPS, _DEPTH_BYTES = 64, 4, 32
+_ROWS, _WARPS, _DEPTH_BYTES = 64, (4, 1), 32
 
 
 def layout_c(shape: Sequence[int]) -> TileLayout:
@@ -28,9 +27,9 @@ def layout_c(shape: Sequence[int]) -> TileLayout:
         assert c.apply(17, 2, shape=(64, 16)) == {"wid_in_wg": 1, "laneid": 5, "m": 0}
     """
     rows, columns = matrix_shape(shape, "the accumulator", "(M, N)")
-    _need_multiples("M", rows, _ROWS)
-    _need_multiples("N", columns, 8)
-    return _layout(rows, (Iter(columns // 8, 4, m), Iter(4, 1, laneid), Iter(2, 1, m)), 2)
+    need_multiple("M", rows, _ROWS, by="wgmma")
+    need_multiple("N", columns, 8, by="wgmma")
+    return _stacked(fragments.layout_c((_ROWS, columns), float32, _WARPS, "warpgroup"), rows)
 
 
 def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
@@ -41,21 +40,12 @@ def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
         assert a.apply(17, 2, shape=(64, 16)) == {"wid_in_wg": 1, "laneid": 5, "m": 0}
     """
     rows, depth = matrix_shape(shape, "A", "(M, K)")
-    _need_multiples("M", rows, _ROWS)
-    pack, words = registers_of(depth, dtype)
-    _need_multiples("K", depth, _DEPTH_BYTES // 4 * pack)
-    return _layout(rows, (Iter(words, 2 * pack, m), Iter(4, 1, laneid), Iter(pack, 1, m)), pack)
+    need_multiple("M", rows, _ROWS, by="wgmma")
+    pack, _ = registers_of(depth, dtype)
+    need_multiple("K", depth, _DEPTH_BYTES // 4 * pack, by="wgmma")
+    return _stacked(fragments.layout_a((_ROWS, depth), dtype, _WARPS, "warpgroup"), rows)
 
 
-def _layout(rows: int, width: tuple[Iter, ...], pack: int) -> TileLayout:
-    block = 2 * pack * width[0].extent
-    height = (Iter(rows // _ROWS, block, m), Iter(_WARPS, 1, wid_in_wg), Iter(2, pack, m), Iter(8, 4, laneid))
-    return TileLayout(tuple(it for it in (*height, *width) if it.extent > 1))
-
-
-def _need_multiples(name: str, extent: int, tile: int) -> None:
-    if extent < 1 or extent % tile:
-        raise LayoutError(
-            f"{name} is {shown(extent)}; wgmma needs a positive multiple of {tile}",
-            hint=f"make {name} a multiple of {tile}",
-        )
+def _stacked(one: TileLayout, rows: int) -> TileLayout:
+    """Return the layout of `rows` rows, of which every 64 have the layout `one`."""
+    return one if rows == _ROWS else TileLayout((Iter(rows // _ROWS, one.span(), m), *one.shard))

@@ -20,6 +20,6 @@ __all__ = [
 def lower(kernel: Kernel, target: Target) -> Lowered:
     """Lower `kernel` to lane level, and record the variant chosen for each tile operation.
 
-    raises: DispatchError if it can't be lowered, KernelTypeError as for `store_groups.check`.
+    raises: DispatchError if it can't be lowered; KernelTypeError if `store_groups.check` rejects a wait.
     """
     return _lower(kernel, target, VARIANTS)

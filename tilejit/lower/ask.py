@@ -38,7 +38,7 @@ class OperandSpec:
 
     region: (start, extent) per dimension, or None for the whole buffer.
     strides: of a global tensor, or None to use `layout`; "runtime" if known only at launch (the last stride is 1).
-    align: bytes that divide the base address and the run-time strides.
+    align: in bytes; it divides the base address and the run-time strides.
     """
 
     space: str
@@ -194,10 +194,11 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
     """Return `value` as an expression.
 
-    A bool becomes a bool_. An int gets the last tile's type and wraps around in it; without a tile, or if that type is
-    bool_, it becomes an int32. A float gets the last tile's type if that is a float type, else float32.
+    A bool becomes a bool_ constant. An int becomes a constant of the last tile's type (wrapped, or rounded for a float
+    type); without a tile, or if that type is bool_, an int32. A float becomes a constant of the last tile's type if
+    that is a float type, else a float32.
 
-    raises: KernelTypeError if `value` is neither a number nor an expression.
+    raises: KernelTypeError if `value` is neither a number nor an expression, or is a load.
     """
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 from ..dataclass import replace
-from ..dtypes import DType, int32, int64, uint8, uint32
+from ..dtypes import DType, bool_, int32, int64, uint8, uint32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
@@ -34,37 +34,39 @@ from ..ir.nodes import (
 from ..ir.params import BoxShare, TensorMapParam, TensorMapSpec
 from ..ir.walk import Block
 from ..isa.opaque import CTA_DEPTH
+from ..isa.warp import ELECT
 from ..layout import TileLayout
 from ..remember import LIMIT
-from ..scopes import SCOPES
+from ..scopes import CTA, SCOPES, THREAD, WARP, WARPGROUP
 from ..source import Span
+from ..target import WARP as WARP_THREADS
 
 #: Loops of at most this many iterations are unrolled. Unrolling two copies of 64 iterations, to local memory and back,
 #: gives 326 lines of PTX instead of 79, and takes four times as long from lowering to PTX.
 _UNROLLED = 32
 
-#: number of exchange buffers that differ only in name; further operations reuse them after a barrier
+#: maximum number of exchange buffers that differ only in name; further operations reuse these after a barrier
 _OWN_BUFFERS = 8
 
-#: Once `_OWN_BUFFERS` kinds of exchange buffers take this many bytes, further kinds may share pools: otherwise each
-#: `tj.cat` of a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
+#: Once there are `_OWN_BUFFERS` kinds of exchange buffers, with this many bytes in all, further kinds may share pools:
+#: otherwise each `tj.cat` of a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
 _OWN_BYTES = 16 * 1024
 
 
 def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
-    """Return how many instances of `scope` a CTA of `threads` threads has, and the index of the current thread's."""
+    """Return the number of instances of `scope` in a CTA of `threads` threads, and the index of the current one."""
     number = SCOPES[scope].number_id
     count = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
 
 
 #: `each_round` emits up to this many iterations as straight-line code: LLVM compiles two copies of a body in a third
-#: less time than a loop, and `unroll` costs more (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
+#: less time than a loop, and the `unroll` pass is slower (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
 WRITTEN_OUT = 2
 
 
 def filled(registers: Vector, value: Expr, span: Span | None) -> list[Stmt]:
-    """Return a store of `value` to each register of the vector `registers`."""
+    """Return statements that store `value` to each register of the vector `registers`."""
     each = [build.add(registers.offset, at) for at in range(registers.width)]
     return [Store(Vector(registers.buffer, offset), value, span=span) for offset in each]
 
@@ -74,12 +76,11 @@ _ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
 
 @lru_cache(LIMIT)
 def _linear(count: int) -> TileLayout:
-    """Return a contiguous layout. Cached, since buffers have few different sizes."""
     return TileLayout.row_major((count,))
 
 
 def opaque_zero(name: str) -> tuple[Vector, Block]:
-    """Return a register with a zero that is opaque to LLVM and ptxas, and the statements that initialize it."""
+    """Return a register whose value is 0, but opaque to LLVM and ptxas, and the statements that initialize it."""
     buffer = Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
     zero = Vector(buffer, build.const(0, int32))
     one_less = build.op("sub", Load(zero), build.const(1, uint32))
@@ -120,7 +121,7 @@ class Builder:
     def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
         """Return the address of a tensor map. Copies with equal `spec` share one parameter.
 
-        written: True if this copy writes global memory. share: the part of the box that each CTA of a cluster copies.
+        written: True if this copy writes global memory. share: set if CTAs of a cluster share this copy.
         """
         made = self._maps.get(spec)
         var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
@@ -140,7 +141,7 @@ class Builder:
     def move(
         self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None, order: str = ""
     ) -> None:
-        """Move `src` to `dst` if `cond` holds. If not, store `otherwise` in `dst`; without it, `dst` is unchanged."""
+        """Move `src` to `dst` if `cond` holds; if not, store `otherwise` to `dst`, unless it is None."""
         if not isinstance(cond, Const):
             self._open[-1].append(Move(dst, src, cond, otherwise, order, span=self.span))
         elif cond.value:
@@ -187,13 +188,39 @@ class Builder:
             self.head.append(Let(var, Special(counter.name), span=self.span))
         return self._threads[scope]
 
+    def leads(self, scope: str, threads: int) -> Expr:
+        """Return the condition that a thread executes what its instance of a scope must do only once.
+
+        All threads must compute it. A warp's leader is the lane that `elect.sync` elects; the leader of a warpgroup or
+        a CTA is that of its first warp. In a CTA with a partial warp, an instance's leader is its first thread instead.
+        Leaders don't change during a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test
+        of the lane.
+        threads: of the CTA.
+        """
+        if SCOPES[scope] is THREAD or threads == 1:
+            return TRUE
+        if threads % WARP_THREADS:
+            # the result of `elect.sync` in a partial warp is unspecified
+            counter = SCOPES[scope].thread_id
+            assert counter is not None, f"a {scope} has no id that counts its threads"
+            return build.equal(Special(counter.name), _ZERO)
+        elected = Var(self.name("leads"), bool_)
+        self.append(Instruction(ELECT.name, (), (), self.span, elected))
+        if SCOPES[scope] is WARP:
+            return elected
+        assert SCOPES[scope] in (WARPGROUP, CTA), f"a {scope} has no leader"
+        warp: Expr = Special("warp_id")
+        if SCOPES[scope] is WARPGROUP:
+            warp = build.mod(warp, WARPGROUP.threads(threads) // WARP_THREADS)
+        return build.logical_and(build.equal(warp, _ZERO), elected)
+
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
         buffer = Buffer(self.name(stem), "local", dtype, (count,), _linear(count), dtype.bytes)
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
     def opaque_zero(self) -> Vector:
-        """Return the kernel's register with a zero that is opaque to LLVM and ptxas."""
+        """Return the kernel's register whose value is 0, but opaque to LLVM and ptxas."""
         if self._zero is None:
             self._zero, made = opaque_zero(self.name("zero"))
             self.head.extend(made)
@@ -202,10 +229,10 @@ class Builder:
     def exchange(
         self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False
     ) -> tuple[Buffer, Expr]:
-        """Return shared memory for exchanges between the threads of a scope, and the offset of the instance's part.
+        """Return shared memory for exchanges between the threads of a scope, and the offset of their instance's part.
 
         The memory is an `exchange_buffer`; the caller synchronizes between writing and reading.
-        threads: of the CTA. layout: of one instance's part, in elements. is_idle: a barrier already precedes each use.
+        threads: of the CTA. layout: of one instance's part, in elements. is_idle: as in `exchange_buffer`.
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
@@ -217,9 +244,9 @@ class Builder:
     def exchange_buffer(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
         """Allocate a shared buffer through which the threads of a scope exchange values, or reuse an earlier one.
 
-        Emit a barrier if the previous contents may still be read: in an earlier iteration of a loop, or by the
-        operation whose buffer is reused.
-        is_idle: True if a barrier already precedes each iteration.
+        Emit a barrier if other threads may not have finished reading the previous contents: in an earlier iteration of
+        a loop, or in the operation whose buffer is reused.
+        is_idle: True if a barrier already precedes the use in each iteration of a loop.
         """
         earlier = self._exchange_buffers.setdefault((scope, replace(buffer, name="")), [])
         is_reused = len(earlier) >= _OWN_BUFFERS
@@ -232,10 +259,10 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, but return a view of a pool for a new kind once there are many kinds and bytes.
+        """Like `exchange_buffer`, but once `_OWN_BYTES` is reached, return a view of a pool for a new kind of buffer.
 
-        The operation must have a single buffer. If a scope has several `instances`, no pool is used: instances don't
-        wait for each other, and their parts of the pool would overlap.
+        The operation must use a single exchange buffer. If a scope has several `instances`, no pool is used: instances
+        don't wait for each other, and their parts of the pool would overlap.
         """
         is_known = (scope, replace(buffer, name="")) in self._exchange_buffers
         if instances > 1 or is_known or len(self._exchange_buffers) < _OWN_BUFFERS or self._own_bytes < _OWN_BYTES:
@@ -254,14 +281,15 @@ class Builder:
         return view
 
     def _guard_reuse(self, scope: str, *, is_reused: bool, is_idle: bool = False) -> None:
-        """Emit a barrier if the previous contents may still be read. is_reused: another operation used the buffer."""
+        """Emit the barrier that `exchange_buffer` describes. is_reused: True if another operation used the buffer."""
         if (self.is_repeated and not is_idle) or (is_reused and not self.is_repeated):
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
-        """Return a per-thread buffer for elements to be copied to `via`, in registers if the copying loop is unrolled.
+        """Return a per-thread buffer for `count` elements that a loop then stores to `via`.
 
-        Otherwise it is in local memory, which operations share, so its contents don't outlive an operation.
+        If that loop is unrolled, the buffer is in registers. Otherwise it is in local memory, and operations share it,
+        so its contents don't outlive an operation.
         """
         if self.unrolls(count, via):
             return self.scratch(stem, dtype, count)
@@ -282,7 +310,7 @@ class Builder:
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Mark what is emitted inside the context as part of a loop of the kernel."""
+        """Mark statements emitted inside the context as part of a loop of the kernel."""
         outer, self.is_repeated = self.is_repeated, True
         try:
             yield
@@ -301,7 +329,7 @@ class Builder:
         self.append(For(var, _ZERO, build.const(trips, int32), _ONE, tuple(body), unrolled, span=self.span))
 
     def rounds(self, trips: int, *buffers: Buffer) -> AbstractContextManager[Expr]:
-        """Emit a loop whose body accesses `buffers`."""
+        """Like `loop`, for a loop whose body accesses `buffers`."""
         return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
 
     def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:
@@ -319,7 +347,7 @@ class Builder:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Emit the context's statements under an `If` on `cond`; if `cond` is a constant, without it or not at all."""
+        """Emit the context's statements in an `If` on `cond`, or unconditionally or not at all if it is a constant."""
         if isinstance(cond, Const) and cond.value:
             yield
             return

@@ -55,7 +55,7 @@ class Verdict(Generic[P]):
     def draw(self, issue: int = 0, warp: int = 0) -> Picture:
         """Draw the elements that a warp moves in one issue, for each input and for the destination.
 
-        issue: index of an iteration or an instruction of the plan. warp: index in the scope.
+        issue: the index of an iteration or an instruction of the plan. warp: the warp's index in the scope.
 
             tj.dispatch("copy", "warp", registers, shared, threads=32).draw(issue=1)
 
@@ -116,7 +116,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
-    """Return the variant that the call names, or all with a priority. raises: DispatchError if the name is unknown."""
+    """Return the variant that the call names, or all that have a priority; raise DispatchError for an unknown name."""
     name = op.attr("variant")
     if name is None:
         return _by_priority(variants).get(op.name, ())
@@ -139,14 +139,14 @@ def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[
 
 @lasting
 def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
-    """Like `_by_operation`, without the variants that are chosen by name only."""
+    """Like `_by_operation`, but without the variants that are chosen by name only."""
     return {name: [v for v in every if v.priority is not None] for name, every in _by_operation(variants).items()}
 
 
 def _refusal(
     op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
 ) -> DispatchError:
-    """Return the error that lists each variant's reasons. declined: the declines of plans, by variant."""
+    """Return the error that lists each variant's reasons. declined: the declines of `Variant.plan`, by variant name."""
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     tested: dict[Condition, str | None] = {}

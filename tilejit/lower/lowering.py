@@ -1,4 +1,4 @@
-"""The walk that lowers a kernel: it dispatches tile operations and turns element accesses into vectors."""
+"""The walk that lowers a kernel: it dispatches tile operations, and computes the offsets of single elements."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from .variant import DispatchContext, Variant
 class Lowered:
     """A kernel at lane level, and its verdicts in program order.
 
-    addressed: name of each local buffer that an operation needs in local memory -> the place in the source.
+    addressed: name of each local buffer that must be in local memory -> the place in the source that needs its address.
     """
 
     kernel: Kernel
@@ -72,7 +72,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
     accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
     back at each access would copy all of it in each iteration of a loop.
-    raises: DispatchError if the kernel can't be lowered, KernelTypeError as for `store_groups.check`.
+    raises: DispatchError if the kernel can't be lowered; KernelTypeError if `store_groups.check` rejects a wait.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)
@@ -85,7 +85,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
         if builder.addressed == addressed:
             break
         addressed = builder.addressed
-    # checked last: an operation that no variant accepts is reported first, with every variant's reasons
+    # checked after dispatch, which reports an operation that no variant accepts with every variant's reasons
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     store_groups.check(kernel, walker.verdicts)
@@ -122,7 +122,7 @@ class _Walk:
     ) -> None:
         self.recomputed = recomputed
         self.debug = debug
-        # not a method, since verdicts keep it alive and would keep the walk alive too
+        # not a method, since verdicts hold a reference to it, which would keep the walk alive
         self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
@@ -233,7 +233,7 @@ class _Walk:
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
-            # an element at a run-time index is selected from registers, but fp8 has no select
+            # an element at a run-time index is selected among registers, but fp8 values can't be selected
             self.builder.address(place.buffer)
         index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
@@ -257,7 +257,7 @@ class _Walk:
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
 
 
-#: class of statements -> the method that lowers them; other statements stay unchanged
+#: class of statements -> the method that lowers them; statements of other classes stay unchanged
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
     Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,

@@ -10,8 +10,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..errors import DispatchError
 from ..ir.nodes import Region, TileOp
-from ..layout.abridged import around
-from ..layout.draw import BANK_BITS, BANKS
+from ..layout.draw import BANK_BITS, BANKS, around
 from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
@@ -20,14 +19,14 @@ from .proof.places import Contents, each_element
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: width in pixels beyond which a table shows fewer columns, so that two tables fit on a screen; and that number
+#: maximum width of a table in pixels, so that two fit on a screen; maximum number of columns of a wider table
 _WIDE, _FEWER_COLUMNS = 620, 16
-#: rows or columns without moved elements to show, and the least number of rows or columns in all
+#: number of rows or columns without moved elements that a table also shows, and its minimum number of rows or columns
 _CONTEXT, _LEAST = 2, 8
 #: maximum number of threads listed in a tooltip, and of stripes shown for an element that several threads move
 _MOST_COPIES = 4
 
-#: (thread, place) of one element
+#: (thread, place) of one move of an element
 Visit = tuple[int, int]
 
 
@@ -40,7 +39,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
         count = _issues(plan, moved)
-        raise DispatchError(f"no issue {issue}: {variant} has {count}", hint=f"give a number from 0 to {count - 1}")
+        raise DispatchError(f"{variant} has issues 0 to {count - 1}, not {issue}", hint="give one of these")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))
@@ -80,7 +79,7 @@ def _issues(plan: Plan, moved: MovedElements) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MovedElements:
-    """The moved elements, one per row, with thread and place on each side. The destination comes first."""
+    """The moved elements, one per row, with the thread and the place on each side. The destination comes first."""
 
     sides: tuple[Region, ...]
     issue: Array
@@ -108,7 +107,7 @@ class MovedElements:
 
 
 def _passed(passes: Passes) -> tuple[Array, Array, Array]:
-    """Return (issue, receiver and sender, their registers) of the passed elements, one row per element."""
+    """Return (issue, receiver and sender, register in each of the two) of the passed elements, one row per element."""
     issue, thread, step = np.indices((*passes.sent.shape, passes.width)).reshape(3, -1)
     sender = passes.sender[issue, thread]
     places = np.stack([passes.kept[issue, thread] + step, passes.sent[issue, sender] + step], axis=1)
@@ -173,7 +172,7 @@ class Panel:
 
 
 def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return the indices of the rows or columns to show: those in `moved`, up to `most`, and some around them."""
+    """Return the indices of at most `most` rows or columns to show: those in `moved`, and some around them."""
     wanted = sorted(set(moved))
     return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _CONTEXT)))
 

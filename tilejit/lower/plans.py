@@ -4,7 +4,7 @@ A plan has `Facts`, which `explain` shows, and `Moves` (or `Products`, ...), whi
 A `VectorPlan` derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
-    issue        one warp-wide instruction, such as ldmatrix, counted along the plan
+    issue        one iteration, or one warp-wide instruction, such as ldmatrix, numbered in the order of the plan
     row          of `Moves`: a piece that one thread moves, which is a vector or one of several pieces of an issue
 """
 
@@ -80,7 +80,7 @@ class VectorPlan(Plan):
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The distance between a vector's elements in each tile: 1, or 0 if one element is broadcast."""
+        """The distance between adjacent elements of a vector in each tile: 1, or 0 if one element is broadcast."""
         return (1,) * len(self.regions)
 
     @property
@@ -113,7 +113,7 @@ class VectorPlan(Plan):
 class Facts:
     """The figures that listings show about a plan."""
 
-    #: text for the size of one transfer, or "-"
+    #: the size of one transfer, such as "4 elements", or "-"
     width: str
     #: iterations of the loop over vectors, or instructions of a warp
     rounds: int
@@ -133,8 +133,8 @@ class Facts:
 class JointAccess:
     """Accesses to one tile's memory by several threads together, or by one thread on behalf of all.
 
-    side: the tile's index in the operation. starts: addresses in elements. width: elements of each access.
-    align: divides each address, in elements.
+    side: the tile's index among those of the operation. starts: addresses in elements. width: elements of each access.
+    align: the number of elements of which each address must be a multiple.
     """
 
     side: int
@@ -161,7 +161,7 @@ class Moves:
     places: Array
     #: elements of each piece, of shape (rows,)
     width: Array
-    #: distance between a piece's elements on each side: 1, or 0 if one element is broadcast
+    #: distance between adjacent elements of a piece on each side: 1, or 0 if one element is broadcast
     steps: tuple[int, ...]
     #: memory accesses, where they differ from the rows; at most one per side
     accesses: tuple[JointAccess, ...] = ()
@@ -176,17 +176,17 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """The registers of a warp's tensor instructions, one row per instruction."""
+    """The registers of a warp's tensor core instructions, one row per instruction of m x n x k."""
 
     m: int
     n: int
     k: int
-    #: bits of a factor's element
+    #: bits of an element of A or B
     bits: int
     #: number of threads in the scope
     threads: int
     #: register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's order.
-    #: It is the same for all threads, and -1 for a sum to which no register of the accumulator belongs.
+    #: It is the same for all threads, and -1 for an element of `acc` that has no register.
     acc: Array
     a: Array
     b: Array
@@ -197,9 +197,9 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class SharedFactor:
-    """A factor that products read in shared memory.
+    """A or B in shared memory.
 
-    descriptors: one per instruction, for a buffer at address 0. is_mn_major: contiguous along M or N, not along K.
+    descriptors: one per instruction, for a buffer at address 0. is_mn_major: True if M or N is contiguous, not K.
     """
 
     descriptors: Array
@@ -208,7 +208,7 @@ class SharedFactor:
 
 @dataclass(frozen=True, slots=True)
 class WarpgroupProducts:
-    """The registers and memory of a warpgroup's tensor instructions, one row per instruction of 64 x n by k.
+    """The registers and memory of a warpgroup's tensor core instructions, one row per instruction of 64 x n x k.
 
     acc, a: the register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's
     order. It is the same for all threads.
@@ -227,7 +227,7 @@ class Reductions:
 
     dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
     values). taken: True if a thread uses the register, of shape (threads, values). partners: the threads whose values
-    make up each thread's result, including its own, of shape (threads, partners).
+    are combined into each thread's results, itself included, of shape (threads, partners).
     """
 
     dst: Array
@@ -238,11 +238,11 @@ class Reductions:
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """The elements that a reduction combines in order.
+    """The elements that a reduction of one or several tiles by a user's function combines, in order.
 
-    dst: the register of each result, of shape (values, results). src: the registers combined for it, of shape (values,
-    results, slots). order: what each thread combines, as thread * slots + slot, of shape (threads, length), padded
-    with -1.
+    dst: the register of each result, of shape (tiles, results). src: the registers combined for it, of shape (tiles,
+    results, slots). order: the slots whose elements are combined into each thread's results, as thread * slots + slot,
+    of shape (threads, length), padded with -1.
     """
 
     dst: Array
@@ -254,8 +254,8 @@ class Folds:
 class Passes:
     """Registers that the threads of a warp send each other, one row per iteration.
 
-    sent, kept: the first register that each thread sends, or receives into, of shape (rounds, threads). sender: the
-    thread from which each thread receives, of the same shape. width: elements per message.
+    sent, kept: the first register that each thread sends, and the first in which it receives, of shape (rounds,
+    threads). sender: the thread from which each thread receives, of the same shape. width: elements per message.
     """
 
     sent: Array

@@ -4,8 +4,8 @@
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So tests of a vector's first and last element can decide for the whole vector, and masks that are read nowhere else
-need no registers.
+So a mask can be tested for a whole vector by its first and last element, and masks that are read nowhere else need no
+registers.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _SINGLE = (1, None)
 class Recomputed:
     """The tiles whose elements can be recomputed at the statement that is being lowered.
 
-    Such a tile has integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
-    scalars that read no memory and are never reassigned. The operation precedes the statement, in its
-    block or an enclosing one.
+    Such a tile holds integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
+    scalars that read no memory and are never reassigned. The operation precedes the statement, in its block or an
+    enclosing one.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -81,7 +81,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile, or None if it isn't recomputed. index: without dimensions of extent 1."""
+        """Return an element of a local tile, or None if it can't be recomputed. index: without unit dimensions."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:
@@ -178,12 +178,12 @@ def _is_unmoved(buffer: Buffer) -> bool:
 
 
 def _is_part_of_dimension(region: Region) -> bool:
-    """True if the region is a single element along a longer dimension."""
+    """True if the region takes a single element of a longer dimension."""
     return any(e in _SINGLE and n != 1 for e, n in zip(region.extents, region.buffer.shape, strict=True))
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
-    """Return an element of `op` for input elements `values`, computed in the operation's type, then cast to `dtype`."""
+    """Return the result of `op` for input elements `values`, computed in the operation's type, then cast to `dtype`."""
     if op.name not in ELEMENTWISE:
         return build.cast(values[0], dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple([v.dtype for v in values]))

@@ -15,16 +15,16 @@ from typing import Any
 from ..dataclass import dataclass
 from ..forks import cached_property
 from ..ir.nodes import Buffer, Const, Expr, Region, TileOp, Var
-from ..ir.renaming import Renaming
+from ..ir.rewriting import Renaming
 from ..ir.walk import Block
 from .builder import Builder
 from .engine import Verdict
 
 
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
-    """Return a key, equal only for operations with the same lane IR up to renaming; None if `op` isn't reusable.
+    """Return a key that is equal only for operations with the same lane IR up to renaming, or None if there is none.
 
-    An operation is reusable if its operands are local tiles at constant offsets, scalars that are variables or
+    Operations have a key if their operands are local tiles at constant offsets, scalars that are variables or
     constants, and, without optional operands, regions of shared memory that start at such scalars.
     """
     roots: dict[str, int] = {}
@@ -42,7 +42,7 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
             operands.append(_scalar(operand))
         else:
             return None
-    # attributes as text: the constants of a user's function may be 0.0 or -0.0, which compare equal
+    # attributes as a string: the constants of a user's function may be 0.0 or -0.0, which compare equal
     return op.name, op.scope, repr(op.attrs), tuple(operands)
 
 
@@ -59,7 +59,7 @@ def _is_scalar(operand: Expr) -> bool:
 
 
 def _scalar(operand: Expr | None) -> Hashable:
-    # as text: 0.0 and -0.0 compare equal, and a NaN differs from itself
+    # as a string: 0.0 and -0.0 compare equal, and a NaN differs from itself
     return (operand.dtype, repr(operand.value)) if isinstance(operand, Const) else operand
 
 
@@ -98,7 +98,7 @@ class LoweredOperation:
     statements: Block
 
     def reuse_for(self, op: TileOp, b: Builder, dispatch: Dispatch) -> Verdict[Any]:
-        """Emit the lane IR, renamed for `op`, which has the same `reuse_key`, and return the verdict on `op`."""
+        """Emit the lane IR, renamed for `op`, and return the verdict on `op`, which must have the same `reuse_key`."""
         first = self.verdict.op
         pairs = zip(first.operands, op.operands, strict=True)
         buffers: dict[str, Buffer] = {}
@@ -114,7 +114,7 @@ class LoweredOperation:
 
 
 def _matching_buffers(one: Buffer, other: Buffer) -> dict[str, Buffer]:
-    """Map the name of a buffer, and those of its bases, to the corresponding buffers of `other`."""
+    """Map the name of `one` to `other`, and the names of its bases to the corresponding bases of `other`."""
     pairs = {one.name: other}
     if one.base is not None and other.base is not None:
         pairs |= _matching_buffers(one.base, other.base)

@@ -69,7 +69,7 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return why conditions on operands fail and options aren't supported; if neither, why those of `when` fail.
+        """Return why conditions of `operands` fail and options aren't supported, or else why those of `when` fail.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
@@ -158,7 +158,6 @@ class Decline:
 
 
 def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
-    """Return a decline if a plan moves fewer bits at a time than `require_bits`, else None."""
     required = op.attr("require_bits")
     if not isinstance(required, int):
         return None
@@ -173,7 +172,7 @@ def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     )
 
 
-#: an instruction, or a family of which one form suffices
+#: an instruction, or a family of instructions of which one form suffices
 _Needed = Capability | Family[Any]
 
 
@@ -254,7 +253,7 @@ def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def lead_of(src: Region) -> str:
-    """Return the side whose order a copy follows: a global source for coalescing, otherwise the destination."""
+    """Return the operand whose order a copy follows: a global source, for coalescing, otherwise the destination."""
     return "src" if src.buffer.space == "global" else "dst"
 
 
@@ -276,7 +275,7 @@ def among(*spaces: str) -> Condition:
 
 
 def tiles_in(*spaces: str, does: str, remedy: str = "") -> Condition:
-    """Return the condition that all tiles are in `spaces`. does, remedy: beginning and end of the reason."""
+    """Return the condition that all tiles are in `spaces`. does, remedy: the beginning and the end of the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         buffers = [tile.buffer for tile in op.tiles.values() if tile.buffer.space not in spaces]
@@ -301,7 +300,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 
 
 def fills_zero(reason: str) -> Condition:
-    """Return the condition that the fill value, if given, is 0, not -0. reason: contains "{value}"."""
+    """Return the condition that the fill value, if given, is 0, not -0. reason: a format string with "{value}"."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         fill = op.value("fill")
@@ -337,7 +336,7 @@ SCOPE = Condition("scope", _scope)
 FILLS_ONE = Condition("one CTA", _fills_one)
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
-#: number and kinds of operands (region or scalar) follow the table of tile operations
+#: the number and the kinds of operands (region or scalar) follow the table of tile operations
 KINDS = Condition("operands", _kinds)
 
 #: the operands' types, and their shapes, follow the operation's rules

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from ..dtypes import DType, bool_
+from ..dtypes import bool_
 from ..isa.atomics import OPERATIONS, has_type
 from ..wording import counted
 from . import axes
 from .broadcast import broadcasts
 from .copies import INDEX, MASK, VARIANT_NAME, mask_fault
-from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
-
-Array = np.ndarray
+from .record import SCALAR, TILE, Attribute, Attributes, DTypes, Fault, Shapes, TileOperand, TileOperation
 
 OPERATION = Attribute("operation", str, "the operation that updates each element", "add", tuple(OPERATIONS))
 ORDER = Attribute("order", str, "the memory order and its scope", "relaxed.gpu")
 RETURNS = Attribute("returns", bool, "whether the old values are used", True)
 
 
-def _shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     place = shapes["place"] or ()
     for name, shape in shapes.items():
         if name not in ("place", "index") and shape is not None and not broadcasts(shape, place):
@@ -30,7 +28,7 @@ def _shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) ->
     return None
 
 
-def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     place, op = dtypes["place"], str(attrs.get("operation", OPERATION.default))
     mask = dtypes.get("mask")
     if mask is not None and mask != bool_:
@@ -51,13 +49,13 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
     return None
 
 
-_MEANINGS: dict[str, Callable[[Array, Array], Array]] = {
+_MEANINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "exch": lambda place, value: value,
 }
 
 
-def _updated(place: Array, value: Array, operation: str = "add") -> Array:
+def _updated(place: np.ndarray, value: np.ndarray, operation: str = "add") -> np.ndarray:
     """Return `place` with each element updated once by `value`, which broadcasts; not defined for compare-and-swap."""
     return np.array(_MEANINGS[operation](place, np.broadcast_to(value, place.shape)), place.dtype)
 

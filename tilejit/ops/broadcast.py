@@ -1,10 +1,15 @@
-"""Broadcasting of shapes, as in NumPy."""
+"""Comparison of shapes: broadcasting, as in NumPy, and dimensions of 1."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from .record import AttributeValue, Fault, Shape
+from .record import Attributes, Fault, Shape, Shapes
+
+
+def without_units(shape: Shape) -> tuple[int, ...]:
+    """Return the extents other than 1; none of a scalar."""
+    return tuple([n for n in shape or () if n != 1])
 
 
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
@@ -30,7 +35,7 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     )
 
 
-def broadcast_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def broadcast_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     """Return why the inputs don't broadcast to the destination, whose shape comes first, or None."""
     dst, *inputs = [shape for shape in shapes.values() if shape is not None]
     if all(shape == dst for shape in inputs):

@@ -6,10 +6,8 @@ import numpy as np
 
 from ..dtypes import DType, bool_
 
-Array = np.ndarray
 
-
-def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
+def convert(values: np.ndarray, dtype: DType, saturate: bool = True) -> np.ndarray:
     """Convert `values` to `dtype` with the semantics of the IR's `Cast`.
 
     To floats: rounded once, to nearest even, except that integers are rounded to float32 before bfloat16 and fp8. To
@@ -28,14 +26,14 @@ def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
         return _to_narrow(values, dtype, saturate)
 
 
-def _to_numpy_type(values: Array, dtype: DType) -> Array:
+def _to_numpy_type(values: np.ndarray, dtype: DType) -> np.ndarray:
     # ml_dtypes converts its types exactly to float32, which NumPy can convert further
     if values.dtype.kind not in "biuf":
         values = values.astype(np.float32)
     return values.astype(dtype.numpy)
 
 
-def _to_narrow(values: Array, dtype: DType, saturate: bool) -> Array:
+def _to_narrow(values: np.ndarray, dtype: DType, saturate: bool) -> np.ndarray:
     single = round_to_odd(values) if values.dtype == np.float64 else values.astype(np.float32)
     narrow = single.astype(dtype.numpy)
     if not (dtype.is_fp8 and saturate):
@@ -46,7 +44,7 @@ def _to_narrow(values: Array, dtype: DType, saturate: bool) -> Array:
     return np.where(np.isnan(single), single, np.clip(single, -largest, largest)).astype(dtype.numpy)
 
 
-def round_to_odd(values: Array) -> Array:
+def round_to_odd(values: np.ndarray) -> np.ndarray:
     """Round float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
     A value that float32 can't represent becomes the adjacent float32 whose last bit is 1.

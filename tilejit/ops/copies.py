@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
 from ..dtypes import DType, bool_, from_numpy
 from . import axes
-from .broadcast import broadcast_fault, broadcasts
+from .broadcast import broadcast_fault, broadcasts, without_units
 from .cast import convert
-from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
-
-Array = np.ndarray
+from .record import BARRIER, SCALAR, TILE, Attribute, Attributes, DTypes, Fault, Shapes, TileOperand, TileOperation
 
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
@@ -38,13 +35,9 @@ MULTICAST = Attribute(
 _SATURATE = Attribute("saturate", bool, "for fp8: saturate like the hardware rather than overflow like ml_dtypes", True)
 
 
-def _without_units(shape: Shape) -> tuple[int, ...]:
-    return tuple([n for n in shape or () if n != 1])
-
-
-def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _copy_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
-    if dst == src or _without_units(dst) == _without_units(src):
+    if dst == src or without_units(dst) == without_units(src):
         return None
     hint = "slice the larger one; dimensions of 1 don't count"
     if dst is not None and src is not None and math.prod(dst) == math.prod(src):
@@ -54,7 +47,7 @@ def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue
     return Fault(f"shapes differ: the destination has {dst}, the source {src}", hint)
 
 
-def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _masked_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     mask, dst, src = shapes.get("mask"), shapes["dst"] or (), shapes["src"]
     if "index" in shapes and dst != src:
         message = f"shapes differ: the destination has {dst}, the source {src}"
@@ -69,7 +62,7 @@ def mask_fault(dtype: DType) -> Fault:
     return Fault(f"the mask is {dtype}; it must be bool_", "compare it, as in x != 0")
 
 
-def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _copy_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst, src, fill, mask = dtypes["dst"], dtypes["src"], dtypes.get("fill"), dtypes.get("mask")
     if mask is not None and mask != bool_:
         return mask_fault(mask)
@@ -83,14 +76,14 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
     return None
 
 
-def into(dst: Array, values: Array, saturate: bool = True) -> Array:
+def into(dst: np.ndarray, values: np.ndarray, saturate: bool = True) -> np.ndarray:
     """Return `values` converted and broadcast to the type and shape of the destination."""
     dtype = from_numpy(dst.dtype)
     assert dtype is not None
     return np.array(np.broadcast_to(convert(np.asarray(values), dtype, saturate), dst.shape))
 
 
-def _moved(dst: Array, src: Array) -> Array:
+def _moved(dst: np.ndarray, src: np.ndarray) -> np.ndarray:
     return np.array(src.reshape(dst.shape))
 
 
@@ -140,7 +133,7 @@ CAST = TileOperation(
 )
 
 
-def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _reshape_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     if math.prod(dst) == math.prod(src):
         return None
@@ -150,7 +143,7 @@ def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVa
     )
 
 
-def _reshape_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _reshape_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst, src = dtypes["dst"], dtypes["src"]
     return None if dst == src else Fault(
         f"types differ: the destination is {dst}, the source {src}", "convert the source: x.astype(...)"
@@ -171,14 +164,14 @@ RESHAPE = TileOperation(
 )
 
 
-def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _index_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst = dtypes["dst"]
     return None if dst.is_integer else Fault(
         f"indices are integers; the destination is {dst}", "convert indices of an integer type: x.astype(...)"
     )
 
 
-def _indices(dst: Array, axis: int = 0) -> Array:
+def _indices(dst: np.ndarray, axis: int = 0) -> np.ndarray:
     along = np.arange(dst.shape[axis]).reshape(-1, *(1,) * (dst.ndim - axis - 1))
     return np.array(np.broadcast_to(along, dst.shape), dst.dtype)
 

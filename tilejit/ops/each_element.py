@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
-from ..dtypes import DType
 from . import axes
 from .broadcast import broadcast_fault
 from .copies import DST, VARIANT_NAME, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
-from .record import SCALAR, TILE, AttributeValue, Fault, TileOperand, TileOperation
+from .record import SCALAR, TILE, Attributes, DTypes, Fault, TileOperand, TileOperation
 
 
-def _elementwise_types(
-    name: str, dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
-) -> Fault | None:
+def _elementwise_types(name: str, dtypes: DTypes, attrs: Attributes) -> Fault | None:
     _, *inputs = dtypes.values()
     rule = result_type(name, tuple(inputs))
     return Fault(rule, ELEMENTWISE[name].remedy(inputs)) if isinstance(rule, str) else None

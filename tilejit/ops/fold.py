@@ -6,16 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..dtypes import DType
 from ..wording import counted
 from . import axes
-from .combine import CombineFunction
 from .copies import DST, VARIANT_NAME
-from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import Attribute, Attributes, CombineFunction, DTypes, Fault, Shapes, TileOperand, TileOperation
 from .reduce import AXIS, axes_fault, axes_of, flattened
-
-Array = np.ndarray
-Attrs = Mapping[str, AttributeValue]
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
@@ -36,7 +31,7 @@ def _given(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     return ((dst, src) for dst, src in PAIRS if dst in names and src in names)
 
 
-def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     for dst, src in PAIRS:
         if (dst in shapes) != (src in shapes):
             one, other = (dst, src) if dst in shapes else (src, dst)
@@ -50,7 +45,7 @@ def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     return None
 
 
-def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
+def _type_fault(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     combine = attrs.get(COMBINE.name)
     if not isinstance(combine, CombineFunction):
         return Fault("reduce needs a function", "give combine=, a @tj.function of two values")
@@ -82,7 +77,7 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
     return None
 
 
-def folded(sources: Sequence[Array], axes: tuple[int, ...], combine: CombineFunction) -> tuple[Array, ...]:
+def folded(sources: Sequence[np.ndarray], axes: tuple[int, ...], combine: CombineFunction) -> tuple[np.ndarray, ...]:
     """Combine the elements of arrays of one shape from first to last, in row-major order over `axes`."""
     columns = [flattened(x, axes) for x in sources]
     made = tuple(column[..., 0] for column in columns)
@@ -91,7 +86,9 @@ def folded(sources: Sequence[Array], axes: tuple[int, ...], combine: CombineFunc
     return made
 
 
-def _reference(dst: Array, src: Array, combine: CombineFunction, axis: tuple[int, ...] | None = None) -> Array:
+def _reference(
+    dst: np.ndarray, src: np.ndarray, combine: CombineFunction, axis: tuple[int, ...] | None = None
+) -> np.ndarray:
     (made,) = folded([src], axes_of({AXIS.name: axis}, src.ndim), combine)
     return np.asarray(made, dst.dtype).reshape(dst.shape)
 

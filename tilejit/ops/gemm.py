@@ -1,17 +1,19 @@
-"""The matrix product."""
+"""The matrix product and the asynchronous one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from ..dtypes import DType, float32, int32
 from ..isa.mma import MMA
+from ..isa.wgmma import sums_of
 from ..scopes import CTA, WARP, WARPGROUP
 from . import axes
-from .copies import VARIANT_NAME
-from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .copies import BARRIER_OPERAND, VARIANT_NAME
+from .record import CONDITION, Attribute, Attributes, AttributeValue, DTypes, Fault, Shapes, TileOperand, TileOperation
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
@@ -20,20 +22,13 @@ _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, which are rounded to it')
 
 
-def _type_fault(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    return product_type_fault(dtypes, attrs, multiplied)
-
-
-def product_type_fault(
-    dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue],
-    sums_of: Callable[[DType, DType], Sequence[DType]],
-) -> Fault | None:
+def _type_fault(sums: Callable[[DType, DType], Sequence[DType]], dtypes: DTypes, attrs: Attributes) -> Fault | None:
     """Return why tensor cores can't compute `acc += a @ b` with these types and precision, or None.
 
-    sums_of: returns the accumulator types for the types of A and B, none if these can't be multiplied.
+    sums: returns the accumulator types for the types of A and B, none if these can't be multiplied.
     """
     acc, a, b = (dtypes[name] for name in _OPERANDS)
-    reason = _reason(acc, a, b, attrs.get("precision"), sums_of(a, b))
+    reason = _reason(acc, a, b, attrs.get("precision"), sums(a, b))
     return None if reason is None else Fault(reason, _TYPE_HINT)
 
 
@@ -63,7 +58,7 @@ def accumulator_type(factors: DType) -> DType:
     return float32 if factors.is_float else int32
 
 
-def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     """Return why the shapes aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
@@ -97,6 +92,32 @@ GEMM = TileOperation(
         "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)\n"
         "tj.warp.gemm(acc, a, b)"
     ),
-    reference=reference, relation=axes.PRODUCT, shape_fault=product_shape_fault, type_fault=_type_fault,
-    scopes=(WARP, WARPGROUP, CTA),
+    reference=reference, relation=axes.PRODUCT, shape_fault=_shape_fault,
+    type_fault=partial(_type_fault, multiplied), scopes=(WARP, WARPGROUP, CTA),
+)
+
+_ACCUMULATE = TileOperand("accumulate", kinds=(CONDITION,), optional=True)
+_SCALES = tuple(
+    TileOperand(f"scale_{name}", f"scale_{name} of gemm_async", optional=True) for name in ("a", "b")
+)
+
+GEMM_ASYNC = TileOperation(
+    name="gemm_async",
+    operands=(
+        TileOperand("acc", "the destination", written=True, read_where=_ACCUMULATE.name),
+        TileOperand("a", "a of gemm_async"),
+        TileOperand("b", "b of gemm_async"),
+        _ACCUMULATE,
+        *_SCALES,
+        BARRIER_OPERAND,
+    ),
+    attrs=(Attribute("precision", str, '"tf32", required for float32, whose 13 low bits are ignored'), VARIANT_NAME),
+    meaning="acc = a @ b, plus acc if accumulate; complete only after the kernel has waited for it",
+    example=(
+        'x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); '
+        "acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))\n"
+        "tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)"
+    ),
+    reference=reference, relation=axes.PRODUCT, shape_fault=_shape_fault,
+    type_fault=partial(_type_fault, sums_of),
 )

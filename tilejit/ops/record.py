@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -12,16 +13,46 @@ from ..dtypes import DType
 from ..forks import cached_property
 from ..scopes import SCOPES, Scope
 from ..wording import counted
-from .axes import Relation
-from .combine import CombineFunction
 from .elementwise import Elementwise
-from .reduction import Reduction
 
-Array = np.ndarray
+if TYPE_CHECKING:
+    from .axes import Relation
+    from .reduce import Reduction
+
+
+class CombineFunction(ABC):
+    """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
+
+    It need not be commutative: the elements combined in the lower values precede those combined in the higher ones.
+    The IR implements it.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def takes(self) -> tuple[DType, ...]:
+        """The types of the lower values, which are also those of the higher ones."""
+
+    @property
+    @abstractmethod
+    def gives(self) -> tuple[DType, ...]:
+        """The types of the results."""
+
+    @abstractmethod
+    def __call__(self, lower: Sequence[np.ndarray], higher: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Evaluate the function in NumPy, on arrays of one shape."""
+
+
 AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 
 #: the shape of a region, None for a scalar
 Shape = tuple[int, ...] | None
+
+#: the shapes, types and attributes of an operation, by name
+Shapes = Mapping[str, Shape]
+DTypes = Mapping[str, DType]
+Attributes = Mapping[str, AttributeValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +163,12 @@ class TileOperation:
     example: str
     #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are the
     #: required ones, starting with the old contents of the destination
-    reference: Callable[..., Array]
+    reference: Callable[..., np.ndarray]
     relation: Relation
     #: functions of an operation's shapes or types, and of its attributes, that return why these are invalid, or None;
     #: the first mapping contains the tiles and scalars by name, in order
-    shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
-    type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
+    shape_fault: Callable[[Shapes, Attributes], Fault | None] = _takes_all
+    type_fault: Callable[[DTypes, Attributes], Fault | None] = _takes_all
     #: the scopes on which the operation can be called
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     #: the elementwise operation that is applied to each element, if any

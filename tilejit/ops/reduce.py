@@ -2,25 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, float32, from_numpy
+from ..dataclass import dataclass
+from ..dtypes import DType, bfloat16, bool_, float16, float32, from_numpy, int32
 from ..wording import counted
 from . import axes
+from .broadcast import without_units
 from .cast import convert
 from .copies import DST, VARIANT_NAME
-from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
-from .reduction import Reduction, Value
+from .record import Attribute, Attributes, AttributeValue, DTypes, Fault, Shapes, TileOperand, TileOperation
 
-Array = np.ndarray
-Attrs = Mapping[str, AttributeValue]
+Value = bool | int | float
 
 AXIS = Attribute("axis", tuple, "the axes to reduce, all by default", counts="src")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reduction:
+    """One reduction, with all that the compiler and the documentation need to know about it."""
+
+    name: str
+    #: one line for the documentation
+    meaning: str
+    #: reference semantics in NumPy: (array of the accumulation type, or any type if `tests`, axes) -> result
+    formula: Callable[..., np.ndarray]
+    #: the commutative elementwise operation that combines two values
+    combines: str
+    #: the neutral element of `combines` in an accumulation type
+    identity: Callable[[DType], Value]
+    #: True if elements are tested for being nonzero, and the result is bool_
+    tests: bool = False
+    #: True if the result is the row-major index, over the axes, of the value's first occurrence or of the first NaN
+    picks: bool = False
+    #: True if the destination may have any numeric type except fp8 (floating-point if the elements are), in whose
+    #: accumulation type elements are combined
+    grows: bool = False
+
+    def result_type(self, dtype: DType) -> DType:
+        """Return the default type of the result for elements of type `dtype`."""
+        if self.tests:
+            return bool_
+        if self.picks:
+            return int32
+        is_narrow = dtype == bool_ or (dtype.is_integer and dtype.bits < 32)
+        return int32 if self.grows and is_narrow else dtype
+
+    def accumulates_in(self, dtype: DType) -> DType:
+        """Return the type in which elements of type `dtype` are combined by default."""
+        if self.tests:
+            return int32
+        if dtype in (float16, bfloat16):
+            return float32
+        return int32 if dtype == bool_ or (dtype.is_integer and dtype.bits < 32) else dtype
+
+    def combines_in(self, src: DType, dst: DType) -> DType:
+        """Return the type in which elements of type `src` are combined for a result of type `dst`."""
+        return self.accumulates_in(src if dst == self.result_type(src) else dst)
+
+    def of_nothing(self, dtype: DType) -> Value | None:
+        """Return the result of reducing no elements in an accumulation type; None if NumPy defines none."""
+        try:
+            value: Value = self.formula(np.zeros(0, dtype.numpy), (0,)).item()
+        except ValueError:
+            return None
+        return value
+
+    def type_fault(self, src: DType, dst: DType) -> str | None:
+        """Return why elements of type `src` can't be reduced to a result of type `dst`, or None."""
+        if src.is_fp8:
+            return f"{self.name} of {src}: fp8 is a storage type; cast it first, for example to float32"
+        if dst == self.result_type(src):
+            return None
+        if self.grows and (dst.is_float or not src.is_float) and dst != bool_ and not dst.is_fp8:
+            return None
+        return f"{self.name} of {src} gives {self.result_type(src)}; the destination is {dst}"
 
 
 def _least(dtype: DType) -> Value:
@@ -40,23 +101,19 @@ def _one(dtype: DType) -> Value:
     return 1.0 if dtype.is_float else 1
 
 
-def _over_axes(reduce: Callable[..., Any]) -> Callable[[Array, tuple[int, ...]], Array]:
+def _over_axes(reduce: Callable[..., Any]) -> Callable[[np.ndarray, tuple[int, ...]], np.ndarray]:
     return lambda x, axes: np.asarray(reduce(x, axis=axes))
 
 
-def flattened(x: Array, axes: tuple[int, ...]) -> Array:
+def flattened(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Move `axes` to the end and merge them into one axis."""
     kept = [d for d in range(x.ndim) if d not in axes]
     along = [x.shape[d] for d in kept]
     return np.asarray(x.transpose(*kept, *axes).reshape(*along, prod(x.shape[d] for d in axes)))
 
 
-def _argmax(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.argmax(flattened(x, axes), axis=-1))
-
-
-def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.argmin(flattened(x, axes), axis=-1))
+def _index_over_axes(find: Callable[..., Any]) -> Callable[[np.ndarray, tuple[int, ...]], np.ndarray]:
+    return lambda x, axes: np.asarray(find(flattened(x, axes), axis=-1))
 
 
 #: the accumulation type of sums and products, for the documentation
@@ -93,28 +150,24 @@ REDUCTIONS: dict[str, Reduction] = {
             formula=_over_axes(np.all),
         ),
         Reduction(
-            name="argmax", meaning="the index of the first nan, else of the first maximum, as int32", formula=_argmax,
-            combines="maximum", identity=_least, picks=True,
+            name="argmax", meaning="the index of the first nan, else of the first maximum, as int32",
+            combines="maximum", identity=_least, picks=True, formula=_index_over_axes(np.argmax),
         ),
         Reduction(
-            name="argmin", meaning="the index of the first nan, else of the first minimum, as int32", formula=_argmin,
-            combines="minimum", identity=_greatest, picks=True,
+            name="argmin", meaning="the index of the first nan, else of the first minimum, as int32",
+            combines="minimum", identity=_greatest, picks=True, formula=_index_over_axes(np.argmin),
         ),
     )
 }
 
 
-def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
+def axes_of(attrs: Attributes, rank: int) -> tuple[int, ...]:
     """Return the axes over which a tile of `rank` dimensions is reduced."""
     axis = attrs.get(AXIS.name)
     return axis if isinstance(axis, tuple) else tuple(range(rank))
 
 
-def _without_units(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for n in shape if n != 1)
-
-
-def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     """Return why the axes are invalid, or the shape of "dst" isn't that of "src" without them; None if both fit."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
@@ -124,7 +177,7 @@ def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
             f"name each axis once, in ascending order, from 0 to {len(src) - 1}",
         )
     kept = tuple(n for d, n in enumerate(src) if d not in axes)
-    if _without_units(kept) == _without_units(dst):
+    if without_units(kept) == without_units(dst):
         return None
     return Fault(
         f"shapes differ: {src} without axes {axes} is {kept}; the destination has {dst}",
@@ -132,12 +185,12 @@ def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     )
 
 
-def _type_fault(reduction: Reduction, dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
+def _type_fault(reduction: Reduction, dtypes: DTypes, attrs: Attributes) -> Fault | None:
     fault = reduction.type_fault(dtypes["src"], dtypes["dst"])
     return None if fault is None else Fault(fault, "change the destination's type, or convert the source first")
 
 
-def reduced(reduction: Reduction, dst: Array, src: Array, axes: tuple[int, ...]) -> Array:
+def reduced(reduction: Reduction, dst: np.ndarray, src: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Return the new contents of the destination."""
     source, to = from_numpy(src.dtype), from_numpy(dst.dtype)
     assert source is not None and to is not None
@@ -147,7 +200,7 @@ def reduced(reduction: Reduction, dst: Array, src: Array, axes: tuple[int, ...])
         return convert(reduction.formula(x, axes), to).reshape(dst.shape)
 
 
-def _reference(reduction: Reduction, dst: Array, src: Array, axis: tuple[int, ...] | None = None) -> Array:
+def _reference(reduction: Reduction, dst: np.ndarray, src: np.ndarray, axis: AttributeValue = None) -> np.ndarray:
     return reduced(reduction, dst, src, axes_of({AXIS.name: axis}, src.ndim))
 
 

@@ -15,8 +15,10 @@ from ..dtypes import DType
 from ..isa import Row
 from .fitted import Polynomial, RealConstant
 
-Opcode = Literal["add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "lshr"]
-Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
+#: udiv and urem interpret integers as unsigned
+Opcode = Literal["add", "sub", "mul", "div", "rem", "udiv", "urem", "and", "or", "xor", "shl", "shr", "lshr"]
+#: u<: less, for integers interpreted as unsigned. unordered: an operand is NaN
+Comparison = Literal["==", "!=", "<", "<=", ">", ">=", "u<", "unordered"]
 #: trunc: keep the low bits. zext: extend with zeros. sitofp, uitofp: convert a signed or unsigned integer, with
 #: rounding. bitcast: reinterpret the bits
 Conversion = Literal["trunc", "zext", "sitofp", "uitofp", "bitcast"]
@@ -167,13 +169,6 @@ class Number:
 Operand = Number | float
 
 
-@lean(frozen=True, slots=True)
-class ScalarBlock:
-    """The label of a basic block."""
-
-    name: str
-
-
 class ScalarBuilder(ABC):
     """Emits the instructions of one operation.
 
@@ -201,10 +196,6 @@ class ScalarBuilder(ABC):
         """Emit an instruction whose two operands and result have the same type."""
 
     @abstractmethod
-    def unsigned(self, opcode: Literal["div", "rem"], left: Number, right: Operand) -> Number:
-        """Emit the quotient or remainder of two integers, interpreted as unsigned."""
-
-    @abstractmethod
     def negative(self, x: Number) -> Number:
         """Emit the negation of a float."""
 
@@ -212,19 +203,12 @@ class ScalarBuilder(ABC):
     def compare(self, comparison: Comparison, left: Number, right: Operand) -> Number: ...
 
     @abstractmethod
-    def below(self, left: Number, right: Operand) -> Number:
-        """Emit the comparison left < right of two integers, interpreted as unsigned."""
-
-    @abstractmethod
-    def unordered(self, left: Number, right: Operand) -> Number:
-        """Emit a test for NaN in either operand."""
-
-    @abstractmethod
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
         """Emit a named instruction whose operands and result have the same type.
 
-        For floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. For integers: abs, fshl, ctpop, ctlz,
-        bitreverse.
+        For floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign, and minnum, which gives the other operand if
+        one is NaN. For integers: abs, fshl, ctpop, ctlz, bitreverse. For both: maximum and minimum, NaN if either
+        operand is NaN.
         """
 
     @abstractmethod
@@ -239,20 +223,14 @@ class ScalarBuilder(ABC):
     def select(self, condition: Number, yes: Operand, no: Operand) -> Number:
         """Emit a selection of `yes` or `no` by a condition; at least one of the two must be a Number."""
 
-    @abstractmethod
-    def maximum(self, x: Number, y: Operand) -> Number:
-        """Emit the maximum; NaN if either operand is NaN."""
-
-    @abstractmethod
-    def minimum(self, x: Number, y: Operand) -> Number:
-        """Emit the minimum; NaN if either operand is NaN."""
-
-    @abstractmethod
-    def capped(self, x: Number, limit: Operand) -> Number:
-        """Emit the minimum of two floats; `limit` if `x` is NaN."""
-
     def operand(self, type: str, operand: Operand) -> Number:
         return operand if isinstance(operand, Number) else self.constant(type, operand)
+
+    def maximum(self, x: Number, y: Operand) -> Number:
+        return self.intrinsic("maximum", x, y)
+
+    def minimum(self, x: Number, y: Operand) -> Number:
+        return self.intrinsic("minimum", x, y)
 
     def fma(self, a: Number, b: Operand, c: Operand) -> Number:
         """Emit a·b + c with a single rounding."""
@@ -277,26 +255,26 @@ class ScalarBuilder(ABC):
 
 
 class BlockBuilder(ScalarBuilder):
-    """Emits an out-of-line function, which may have several basic blocks. block: the current block."""
+    """Emits an out-of-line function, which may have several basic blocks. block: the label of the current block."""
 
-    block: ScalarBlock
+    block: str
 
     @abstractmethod
-    def start(self, block: ScalarBlock) -> None:
+    def start(self, block: str) -> None:
         """Start `block`; the previous block must be terminated."""
 
     @abstractmethod
-    def jump(self, block: ScalarBlock) -> None: ...
+    def jump(self, block: str) -> None: ...
 
     @abstractmethod
-    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None: ...
+    def branch(self, condition: Number, yes: str, no: str) -> None: ...
 
     @abstractmethod
-    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
+    def phi(self, *sources: tuple[Number, str]) -> Number:
         """Emit a phi of one value per predecessor block."""
 
     @abstractmethod
-    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: str) -> None:
         """Add to a phi the value that comes from the end of a loop's body."""
 
 

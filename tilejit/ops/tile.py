@@ -8,8 +8,7 @@ from .atomic import ATOMIC
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
 from .fold import REDUCE
-from .gemm import GEMM
-from .gemm_async import GEMM_ASYNC
+from .gemm import GEMM, GEMM_ASYNC
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
 
@@ -70,9 +69,6 @@ _SHORTHANDS = (
         name="indices", parameters=("shape", "axis", "layout"), required=2, operation=INDICES,
         meaning=INDICES.meaning, example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.indices((32, 8), 0) * y",
     ),
-)
-
-_ARRIVALS = (
     Shorthand(
         name="arrive", parameters=("barrier",), required=1, operation=None,
         meaning="arrive once per instance of the scope; accesses before it are ordered before those after the wait",
@@ -93,5 +89,5 @@ _ARRIVALS = (
 #: name -> the operation or shorthand that `tj.<scope>.<name>` calls
 CALLS: dict[str, TileOperation | Shorthand] = {
     **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called},
-    **{s.name: s for s in (*_SHORTHANDS, *_ARRIVALS)},
+    **{s.name: s for s in _SHORTHANDS},
 }

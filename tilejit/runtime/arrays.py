@@ -1,8 +1,8 @@
-"""Array arguments of a launch, regardless of the library that owns them.
+"""Array arguments of a launch, regardless of the library that owns them, and arrays in device memory.
 
-An array is represented by a pointer and its `ArrayFacts`, which are cached by dtype, shape, strides and device.
-Attributes are read directly if an object has them (on an H100 host, reading a torch tensor takes 0.7 us this way,
-3.2 us by `__cuda_array_interface__`, 5.3 us by DLPack).
+An array is represented by a pointer and its `ArrayFacts`, which are cached by dtype, shape, strides and device. NumPy
+gets copies of device arrays in host memory. Accessing a common attribute of arrays of NumPy, CuPy or torch that a
+`DeviceArray` lacks raises an AttributeError that names the replacement.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from ..html_tables import box, facts_table, text_box
 from ..wording import with_article
-from . import dlpack, interface
-from .array_protocols import ArrayProtocols
 
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
@@ -108,24 +106,25 @@ def is_host(argument: Argument) -> bool:
     return type(argument) is ArrayView and argument.facts.device is None
 
 
-_FACTS_LIMIT = 8192
-_facts: dict[tuple[Any, ...], ArrayFacts] = {}
-#: type of array -> the function that returns its view, for some of the types that have been passed
-readers: dict[type, Callable[[Any], ArrayView]] = {}
+#: maximum numbers of cached facts, and of types with a known reader
+FACTS_LIMIT = 8192
+#: the facts of arrays by dtype, shape, strides and, except for NumPy arrays, device
+known_facts: dict[tuple[Any, ...], ArrayFacts] = {}
 _numbers = itertools.count()
 
 
 def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> ArrayFacts:
     """Return the facts of an array, which are cached. strides: in elements."""
     key = (dtype.name, shape, strides, device)
-    found = _facts.get(key)
-    return found if found is not None else _remember(key, _new_facts(dtype, shape, strides, device))
+    found = known_facts.get(key)
+    return found if found is not None else remember_facts(key, _new_facts(dtype, shape, strides, device))
 
 
-def _remember(key: tuple[Any, ...], facts: ArrayFacts) -> ArrayFacts:
-    if len(_facts) >= _FACTS_LIMIT:
-        _facts.clear()
-    _facts[key] = facts
+def remember_facts(key: tuple[Any, ...], facts: ArrayFacts) -> ArrayFacts:
+    """Cache the facts under a key, and return them."""
+    if len(known_facts) >= FACTS_LIMIT:
+        known_facts.clear()
+    known_facts[key] = facts
     return facts
 
 
@@ -165,94 +164,9 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def is_array(value: object) -> bool:
-    """True if the value looks like an array, which `view_of` may still refuse."""
-    if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
-        return True
-    if isinstance(value, (np.generic, int, float)):
-        return False
-    # checked last, because objects compute their interface when it is read
-    return _has(value, "data_ptr") or _has(value, "__dlpack__") or _has(value, interface.NAME)
-
-
-def _has(value: object, name: str) -> bool:
-    try:
-        return hasattr(value, name)
-    except Exception:
-        # the object's own code can raise anything; reading the array reports it
-        return True
-
-
-def view_of(value: Any) -> ArrayView:
-    """Return the view of an array argument.
-
-    accepts: NumPy arrays; objects with `data_ptr`, `shape`, `stride`, `dtype` and `device`; `DeviceArray`; `ArrayView`;
-    anything with `__cuda_array_interface__` or DLPack.
-    raises: LaunchError for anything else, and for arrays that kernels can't use, such as those of unsupported dtypes.
-    """
-    reader = readers.get(type(value))
-    if reader is not None:
-        return reader(value)
-    if _has(value, "data_ptr"):
-        return _remembered(value, _view_of_tensor)
-    if isinstance(value, np.ndarray) and hasattr(value, "mask"):
-        raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
-    if isinstance(value, np.ndarray):
-        return _remembered(value, _view_of_numpy)
-    found = interface.of(value)
-    if found is not None:
-        return _view_of_interface(value, found)
-    if _has(value, "__dlpack__"):
-        return _view_of_dlpack(value)
-    if isinstance(value, DeviceArray):
-        return _remembered(value, DeviceArray.view)
-    if isinstance(value, ArrayView):
-        return value
-    if value is None:
-        raise LaunchError(
-            "None is not an array",
-            hint="annotate a parameter that may be None as `tj.Tensor | None`; the kernel can then test it",
-        )
-    raise LaunchError(
-        f"{type(value).__name__} is not an array",
-        hint="pass a NumPy array, a tensor of PyTorch, CuPy or JAX, or a tj.DeviceArray",
-    )
-
-
-def _remembered(value: Any, reader: Callable[[Any], ArrayView]) -> ArrayView:
-    if len(readers) >= _FACTS_LIMIT:
-        readers.clear()
-    readers[type(value)] = reader
-    return reader(value)
-
-
-def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
-    key = (array.dtype, array.shape, array.strides)
-    facts = _facts.get(key) or _remember(key, numpy_facts(array.dtype, array.shape, array.strides, None))
-    return ArrayView(array.ctypes.data, facts, array.flags.writeable, array, array)
-
-
-def numpy_facts(
-    dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
-) -> ArrayFacts:
-    """Return the facts of an array from its NumPy attributes; raise LaunchError for unsupported dtypes and strides."""
-    if not dtype.isnative and dtype.isbuiltin == 0 and from_numpy(dtype.newbyteorder("=")) is not None:
-        native = dtype.newbyteorder("=").name
-        raise LaunchError(
-            f"an array of dtype {dtype!r} can't be passed: its byte order is not native",
-            hint=f"pass a.astype(np.{native})",
-        )
-    found = from_numpy(dtype) if dtype.isnative else None
-    if found is None:
-        raise LaunchError(
-            f"an array of dtype {dtype!r} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}"
-        )
-    if any(s % found.bytes for s in strides_bytes):
-        raise LaunchError(
-            f"an array has strides of {strides_bytes} bytes, which aren't multiples of its element size, {found.bytes}",
-            hint="pass a copy: np.ascontiguousarray(a)",
-        )
-    return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
+def unsupported(what: str) -> LaunchError:
+    """Return the error for an array of another element type. what: a phrase that names the type."""
+    return LaunchError(f"an array of {what} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}")
 
 
 def unreadable(value: Any, why: str | Exception) -> LaunchError:
@@ -265,113 +179,16 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
     )
 
 
-def _refuse_bits(tensor: Any) -> None:
-    if getattr(tensor, "is_neg", bool)():
-        raise LaunchError(
-            "a tensor has its negative bit set: its memory holds the negatives of its values",
-            hint="pass a.resolve_neg(), a copy that holds the values",
-        )
-    if getattr(tensor, "is_conj", bool)():
-        raise LaunchError(
-            "a tensor has its conjugate bit set: its memory holds the conjugates of its values",
-            hint="pass torch.view_as_real(a.resolve_conj()), the real and imaginary parts of a copy",
-        )
-
-
-def _view_of_tensor(tensor: Any) -> ArrayView:
-    try:
-        _refuse_bits(tensor)
-        key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-        facts = _facts.get(key) or _remember(key, tensor_facts(*key))
-        pointer = tensor.data_ptr()
-    except LaunchError:
-        raise
-    except Exception as error:
-        # the tensor's library can raise anything
-        raise unreadable(tensor, error) from error
-    return _view_of_memory(tensor, pointer, facts, True)
-
-
-def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
-    """Return the facts of an array from its torch attributes; raise LaunchError if dtype or device is unsupported."""
-    return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
-
-
-def _dtype_of_name(text: str) -> DType:
-    name = text.rsplit(".", 1)[-1]
-    found = DTYPES.get("bool_" if name == "bool" else name)
-    if found is None:
-        raise LaunchError(
-            f"an array of dtype {text} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}"
-        )
-    return found
-
-
-def _ordinal(device: Any) -> int | None:
-    kind, _, index = str(device).partition(":")
-    if kind == "cpu":
-        return None
-    if kind == "cuda":
-        return int(index or 0)
-    raise LaunchError(f"a tensor is on {device}", hint="tilejit launches on CUDA devices and on the simulator")
-
-
-def _view_of_interface(value: Any, found: Any) -> ArrayView:
-    pointer, read_only, dtype, shape, strides = interface.read(value, found)
-    if dtype.kind == "V" or from_numpy(dtype) is None:
-        # bfloat16 and fp8 have no typestr, so read the object's dtype
-        dtype = np.dtype(getattr(value, "dtype", dtype))
-    if found.get("mask") is not None:
-        raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
-    ordinal = getattr(getattr(value, "device", None), "id", None)
-    if not isinstance(ordinal, int):
-        ordinal = _ordinal_at(pointer)
-    facts = interface_facts(dtype, shape, strides, ordinal)
-    return _view_of_memory(value, pointer, facts, not (read_only or _is_immutable(value)), found.get("stream"))
-
-
-def _ordinal_at(pointer: int) -> int:
-    try:
-        # cuda-python may be missing if no GPU is used
-        from .cuda_driver import ordinal_at
-    except ImportError:
-        return 0
-    return ordinal_at(pointer)
-
-
-def _is_immutable(value: Any) -> bool:
-    """True for JAX arrays, which share memory and must not be written, although their interface doesn't say so."""
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(value, jax.Array)
-
-
-def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
-    """Return the facts of an array from its `__cuda_array_interface__`. strides_bytes: None for row-major."""
-    dense = [stride * dtype.itemsize for stride in row_major(shape)]
-    return numpy_facts(dtype, shape, tuple(strides_bytes or dense), ordinal)
-
-
-def _view_of_dlpack(value: Any) -> ArrayView:
-    try:
-        tensor = dlpack.read(value)
-    except LaunchError:
-        raise
-    except Exception as error:
-        # the array's library can raise anything
-        raise unreadable(value, error) from error
-    strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
-    facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
-    producer = None if tensor.device is None else dlpack.LEGACY_STREAM
-    return _view_of_memory(value, tensor.pointer, facts, tensor.writable and not _is_immutable(value), producer, tensor)
-
-
-def _view_of_memory(
+def view_of_memory(
     value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
 ) -> ArrayView:
     """Return the view of another library's array; raise LaunchError if it has elements but no memory."""
     if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
     owner, host = value if owner is None else owner, None
+    jax = sys.modules.get("jax")
+    # JAX arrays share memory and must not be written, although their interface doesn't say so
+    writable = writable and (jax is None or not isinstance(value, jax.Array))
     if facts.device is None:
         host = _host_array(pointer, facts, owner)
         host.flags.writeable = writable
@@ -403,11 +220,57 @@ def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[An
     size = facts.high_bytes - facts.low_bytes
     if size == 0:
         return np.empty(facts.shape, facts.dtype.numpy)
-    memory = host_bytes(pointer + facts.low_bytes, size, owner)
-    item = facts.dtype.bytes
-    strides = tuple(s * item for s in facts.strides)
+    return laid_out(host_bytes(pointer + facts.low_bytes, size, owner), facts)
+
+
+def laid_out(memory: np.ndarray[Any, Any], facts: ArrayFacts) -> np.ndarray[Any, Any]:
+    """Return the array with these facts whose bytes, from the lowest to the highest, are `memory`."""
+    strides = tuple(s * facts.dtype.bytes for s in facts.strides)
     found: np.ndarray[Any, Any] = np.ndarray(facts.shape, facts.dtype.numpy, memory, -facts.low_bytes, strides)
     return found
+
+
+_COPY = "a.numpy(), a copy in host memory"
+_MOVE = "tj.to_device(a, 'cuda:1'), a copy on another device"
+_CONVERT = "tj.to_device(a.numpy().astype(...))"
+_OVERWRITE = "a.copy_from(array)"
+
+#: name in another library -> its replacement
+_INSTEAD = {
+    **{name: f"a.numpy().{name}" for name in dir(np.ndarray) if not name.startswith("_")},
+    **dict.fromkeys(("bfloat16", "double", "float", "half", "int", "long", "type"), _CONVERT),
+    **dict.fromkeys(("get", "cpu", "asnumpy", "copy_to_host"), _COPY),
+    **dict.fromkeys(("to", "cuda", "to_device"), _MOVE),
+    **dict.fromkeys(("clone", "copy"), "tj.to_device(a), another array with the same values"),
+    **dict.fromkeys(("set", "copy_", "copy_to_device"), _OVERWRITE),
+    **dict.fromkeys(("fill", "fill_", "zero_"), "a.copy_from(np.full(a.shape, value, a.numpy().dtype))"),
+    **dict.fromkeys(("detach", "contiguous", "requires_grad_"), "a: it is row-major and has no gradients"),
+    **dict.fromkeys(("data_ptr", "data", "ptr"), "k[grid](a): kernels take the array itself"),
+    "stride": "a.strides, in elements",
+    "numel": "a.size",
+    "dim": "a.ndim",
+    "is_cuda": "a.device",
+    "itemsize": "a.dtype.bytes",
+    "element_size": "a.dtype.bytes",
+    "block_until_ready": "tj.synchronize()",
+}
+
+
+class _Listing(type):
+    """Omits from `dir` and `help` the names whose access raises AttributeError."""
+
+    def __dir__(cls) -> Iterable[str]:
+        return [name for name in super().__dir__() if hasattr(cls, name)]
+
+
+class _Missing:
+    """A descriptor that raises an AttributeError with a hint. `__getattr__` would slow down every attribute access."""
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._text = f"a DeviceArray has no {name!r}: write {instead}"
+
+    def __get__(self, array: object, owner: type) -> NoReturn:
+        raise AttributeError(self._text)
 
 
 class DeviceMemory(Protocol):
@@ -429,7 +292,7 @@ class DeviceMemory(Protocol):
     def free(self) -> None: ...
 
 
-class DeviceArray(ArrayProtocols):
+class DeviceArray(metaclass=_Listing):
     """A row-major array in device memory, made by `tj.to_device` or `tj.empty`.
 
     Its memory is released by `free`, or when it is garbage-collected.
@@ -511,6 +374,35 @@ class DeviceArray(ArrayProtocols):
         if memory is not None:
             memory.free()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return a copy of the values as a NumPy array; raise ValueError for copy=False."""
+        if copy is False:
+            raise ValueError("the values of a DeviceArray must be copied from its device: leave copy=False out")
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a DeviceArray without dimensions")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        """Return the truth value of the only element. raises: ValueError for several elements, as in NumPy."""
+        return bool(self.numpy())
+
+    def __eq__(self, other: object) -> Any:
+        """Compare elements as NumPy does, and return an array of bools."""
+        return self.numpy() == np.asarray(other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.numpy() != np.asarray(other)
+
+    # hash by identity, because the contents can change
+    __hash__ = object.__hash__
+
+    def __dir__(self) -> Iterable[str]:
+        return [name for name in super().__dir__() if hasattr(self, name)]
+
     def __repr__(self) -> str:
         return f"DeviceArray({list(self.shape)}, {self.dtype.name}, {self.device!r})"
 
@@ -521,3 +413,8 @@ class DeviceArray(ArrayProtocols):
         is_small = self.nbytes <= _SHOWN_BYTES
         values = np.array2string(self.numpy(), threshold=_SHOWN_VALUES, edgeitems=3) if is_small else "..."
         return box("<b>DeviceArray</b>", facts_table(facts), text_box(values))
+
+
+for _name, _instead in _INSTEAD.items():
+    if not hasattr(DeviceArray, _name):
+        setattr(DeviceArray, _name, _Missing(_name, _instead))

@@ -76,11 +76,6 @@ class FailedAssertion:
         return error(self.message, span=self.assertion.span, hint=_HINTS.get(self.assertion.rule))
 
 
-def takes_record(executable: Executable) -> bool:
-    """True if the kernel contains assertions."""
-    return any(isinstance(p, AssertionsParam) for p in executable.params)
-
-
 def failed(executable: Executable, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
     """Decode a record's bytes; None if no assertion failed."""
     size = AssertionsParam.WORDS_BYTES

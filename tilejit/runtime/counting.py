@@ -34,21 +34,8 @@ def cost(report: Report) -> float:
     )
 
 
-class Ledger:
-    """The cost of the launches in one context since `clear`."""
-
-    def __init__(self) -> None:
-        self.cycles = 0.0
-
-    def clear(self) -> None:
-        self.cycles = 0.0
-
-    def add(self, report: Report) -> None:
-        self.cycles += cost(report)
-
-
-#: the ledger of launches in this context, or None; if it is set, the simulator's checks are off, as on a GPU
-ledger: ContextVar[Ledger | None] = ContextVar("tilejit_ledger", default=None)
+#: the costs of launches in this context, or None; if it is set, the simulator's checks are off, as on a GPU
+ledger: ContextVar[list[float] | None] = ContextVar("tilejit_ledger", default=None)
 
 
 class CountingBench:
@@ -57,7 +44,7 @@ class CountingBench:
     unit = "cycles (counted)"
     is_exact = True
 
-    def __init__(self, entries: Ledger, kept: Sequence[ArrayView]) -> None:
+    def __init__(self, entries: list[float], kept: Sequence[ArrayView]) -> None:
         self._ledger = entries
         self._kept = [(memory, memory.copy()) for memory in map(_bytes, kept)]
 
@@ -70,7 +57,7 @@ class CountingBench:
             self.restore()
             self._ledger.clear()
             work()
-            costs.append(self._ledger.cycles)
+            costs.append(float(sum(self._ledger)))
         return costs
 
     def restore(self) -> None:
@@ -81,7 +68,7 @@ class CountingBench:
 @contextmanager
 def counting(call: Call | None, kept: Sequence[int]) -> Iterator[CountingBench]:
     """Yield a bench on the simulator. kept: positions of arrays of `call` to restore before each run and at the end."""
-    entries = Ledger()
+    entries: list[float] = []
     token = ledger.set(entries)
     try:
         views = [] if call is None else [call.arguments[position] for position in kept]

@@ -8,12 +8,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cuda.bindings import driver
 
-from ..errors import LaunchError, ResourceError
+from ..errors import LaunchError, ResourceError, entry_point
 from ..executable import Executable
 from ..executable.record import Packing
 from ..forks import renewed_at_fork
@@ -23,6 +24,7 @@ from . import arrays, assertions, cuda_driver
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
 from .device import DirectLaunch, Launch, PreparedRun, check_writable
+from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
 from .tensor_maps import MappedArray, ParameterMaps
@@ -31,25 +33,10 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from .cuda import CudaDevice
 
-_TYPE = driver.CUtensorMapDataType
-_SWIZZLE = driver.CUtensorMapSwizzle
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: element type -> data type of a tensor map. Other types are mapped by size, because copies don't interpret elements
-_TYPES = {
-    "float16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, "bfloat16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-    "float32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "float64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
-    "int32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_INT32, "int64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_INT64,
-}
-_BY_BYTES = {
-    1: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT8, 2: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT16,
-    4: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT32, 8: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT64,
-}
-
-_SWIZZLES = {
-    "none": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_NONE, "32B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_32B,
-    "64B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_64B, "128B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_128B,
-}
+#: element types that tensor maps name; others are mapped by size, because copies don't interpret elements
+_MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
@@ -77,7 +64,7 @@ class CudaFunction:
         executable = compiled.executable
         self.compiled = compiled
         self.device = device
-        self.asserts = assertions.takes_record(executable)
+        self.asserts = any(isinstance(p, AssertionsParam) for p in executable.params)
         began = time.perf_counter()
         self._module, self._function, self.notes = cuda_driver.load(executable, device.capability)
         compiled.measurement.milliseconds = 1e3 * (time.perf_counter() - began)
@@ -92,11 +79,9 @@ class CudaFunction:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute, self._function, attribute, 1)
         self._is_cooperative = executable.cooperative
-        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context)
-        self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
+        self._record = self._zeros(_RECORD_BYTES if self.asserts else 0)
         words = _BARRIERS if any(isinstance(p, BarrierParam) for p in executable.params) else 0
-        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context)
-        self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
+        self._barriers = self._zeros(words * _BARRIER_BYTES)
         word_numbers = itertools.cycle(range(words))
         mapped = [p for p in executable.params if isinstance(p, TensorMapParam)]
         maps = {param: ParameterMaps(param, self._encode) for param in mapped}
@@ -110,6 +95,11 @@ class CudaFunction:
         self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
         self.direct = None if self._is_cooperative or words else self._direct(workspace)
+
+    def _zeros(self, size: int) -> CudaMemory:
+        memory = CudaMemory(size, self.device.number, self.device.context)
+        memory.copy_in(np.zeros(size, np.uint8))
+        return memory
 
     def launch(self, launch: Launch, call: Call) -> None:
         check_writable(self._written, call.arguments)
@@ -127,54 +117,40 @@ class CudaFunction:
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
         deletable = [a for a in owners if callable(getattr(a, "is_deleted", None))]
 
-        def check() -> None:
+        def run() -> None:
             for array in owned:
                 array.check()
             for array in deletable:
                 if array.is_deleted():
                     raise arrays.unreadable(array, "it has been deleted")
-
-        def again() -> None:
-            check()
             self.launch(launch, call)
 
-        if call.has_host or self._is_cooperative or 0 in launch.grid:
+        if call.has_host or self._is_cooperative or call.first is None or 0 in launch.grid:
             # host arrays are staged at each launch, a launch with a grid barrier needs its own barrier word, and an
             # empty grid launches nothing
-            return PreparedRun(lambda: False, again)
-        packed = Packed(self._packing)
-        packed.fill(self._values(call.arguments))
-
-        def run() -> None:
-            check()
-            stream = self.device.stream(launch.stream, call)
-            if self.device.is_current():
-                enqueue(stream)
-                return
-            with cuda_driver.current(self.device.context):
-                enqueue(stream)
-
-        def enqueue(stream: int) -> None:
-            if call.waits:
-                _order(stream, call.arguments)
-            self._enqueue(launch, stream, packed)
-
-        quick = self._quick(launch, call, packed, owned)
+            return PreparedRun(lambda: False, run)
+        quick = self._quick(launch, call, call.first, owned)
         if deletable:
             return PreparedRun(lambda: not any(array.is_deleted() for array in deletable) and quick(), run)
         return PreparedRun(quick, run)
 
     def _quick(
-        self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
+        self, launch: Launch, call: Call, first: arrays.ArrayView, owned: Sequence[arrays.DeviceArray]
     ) -> Callable[[], bool]:
-        if call.first is None or launch.stream is not None:
-            return lambda: False
+        packed = Packed(self._packing)
+        packed.fill(self._values(call.arguments))
         waited = None if not call.waits else _streams_of(call.arguments)
-        stream_of, ordinal = cuda_driver.stream_of_framework(call.first.owner), self.device.number
-        configured = cuda_driver.LaunchConfigs(launch.grid, launch.threads, self._dynamic_bytes)
+        stream_of, ordinal = cuda_driver.stream_of_framework(first.owner), self.device.number
+        if launch.stream is not None:
+            handle = entry_point(stream_handle)
+            stream_of = lambda _: handle(launch.stream)  # noqa: E731
+        configured = cuda_driver.ByStream(
+            partial(cuda_driver.launch_config, launch.grid, launch.threads, self._dynamic_bytes)
+        )
         enqueue, function, address = driver.cuLaunchKernelEx, self._function, packed.address
 
-        def quick() -> bool:
+        # the default value keeps the memory at `address` alive
+        def quick(_: Packed = packed) -> bool:
             for array in owned:
                 # not the property, which is slower
                 if array._memory is None:
@@ -196,7 +172,7 @@ class CudaFunction:
 
         return DirectLaunch(
             launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
-            cuda_driver.StreamObjects(), workspace,
+            cuda_driver.ByStream(), workspace,
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
@@ -245,24 +221,15 @@ class CudaFunction:
         if 0 in launch.grid:
             # the driver rejects empty grids
             return
+        configuration = self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address
         if self._is_cooperative:
-            self._enqueue_cooperative(launch, stream, packed)
-            return
-        (error,) = driver.cuLaunchKernel(
-            self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address, 0
-        )
-        if error != cuda_driver.SUCCESS:
-            raise cuda_driver.failure(error, "cuLaunchKernel")
-
-    def _enqueue_cooperative(self, launch: Launch, stream: int, packed: Packed) -> None:
-        x, y, z = launch.grid
-        (error,) = driver.cuLaunchCooperativeKernel(
-            self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address
-        )
+            name, (error,) = "cuLaunchCooperativeKernel", driver.cuLaunchCooperativeKernel(*configuration)
+        else:
+            name, (error,) = "cuLaunchKernel", driver.cuLaunchKernel(*configuration, 0)
         if error == driver.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
             raise self._too_many(launch)
         if error != cuda_driver.SUCCESS:
-            raise cuda_driver.failure(error, "cuLaunchCooperativeKernel")
+            raise cuda_driver.failure(error, name)
 
     def _too_many(self, launch: Launch) -> LaunchError:
         each = int(call(
@@ -317,9 +284,10 @@ def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
 
 def encode_map(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
     """Return the 128-byte tensor map of an array at `address`; raise LaunchError if the driver rejects it."""
+    kind = spec.dtype.name if spec.dtype.name in _MAPPED_TYPES else f"uint{spec.dtype.bits}"
     made = call(
         driver.cuTensorMapEncodeTiled,
-        _TYPES.get(spec.dtype.name, _BY_BYTES[spec.dtype.bytes]),
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind.upper()}"),
         len(array.dims),
         address,
         [_LONG(extent) for extent in array.dims],
@@ -327,7 +295,7 @@ def encode_map(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
         [_SHORT(extent) for extent in spec.box],
         [_SHORT(1)] * len(spec.box),
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        _SWIZZLES[spec.swizzle],
+        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{spec.swizzle.upper()}"),
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )

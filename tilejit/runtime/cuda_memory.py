@@ -11,7 +11,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..dataclass import dataclass
-from .arrays import MAX_ALIGN, Argument, ArrayView, is_host
+from .arrays import MAX_ALIGN, Argument, ArrayView, is_host, laid_out
 from .cuda_driver import SUCCESS, call, current
 
 
@@ -139,5 +139,4 @@ def _copy_back(original: Argument, moved: Argument, stream: int) -> None:
     bounce = np.empty(size, np.uint8)
     call(driver.cuMemcpyDtoHAsync, bounce.ctypes.data, source, size, stream)
     call(driver.cuStreamSynchronize, stream)
-    strides = tuple(s * facts.dtype.bytes for s in facts.strides)
-    original.host[...] = np.ndarray(facts.shape, facts.dtype.numpy, bounce, -facts.low_bytes, strides)
+    original.host[...] = laid_out(bounce, facts)

@@ -6,13 +6,14 @@ source: DLPack 1.1, `dlpack.h`; Python Array API standard, "`__dlpack__`".
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..dtypes import DTYPES, DType
 from ..errors import LaunchError
+from .arrays import ArrayView, facts_of, row_major, unreadable, unsupported, view_of_memory
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
-LEGACY_STREAM = 1
+_LEGACY_STREAM = 1
 
 #: flags of memory that must not be written, and of a copy, in which writes would be lost
 _READ_ONLY, _IS_COPIED = 1, 2
@@ -60,39 +61,45 @@ _is_valid.restype = ctypes.c_int
 _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-class DLPackTensor(NamedTuple):
-    """The contents of a capsule. strides: in elements; None for row-major. device: CUDA ordinal; None for host memory.
+def view(value: Any) -> ArrayView:
+    """Return the view of the tensor that `value` exports, synchronized with the legacy stream.
 
-    capsule: keeps the memory alive. It is never consumed, so its destructor releases the memory.
+    raises: LaunchError if the tensor is unsupported, or its library raises an error.
     """
+    try:
+        return _view(value)
+    except LaunchError:
+        raise
+    except Exception as error:
+        # the array's library can raise anything
+        raise unreadable(value, error) from error
 
-    pointer: int
-    dtype: DType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    device: int | None
-    writable: bool
-    capsule: object
 
-
-def read(value: Any) -> DLPackTensor:
-    """Return the tensor that `value` exports, synchronized with the legacy stream; raise LaunchError if unsupported."""
+def _view(value: Any) -> ArrayView:
     device_type = value.__dlpack_device__()[0]
     if device_type not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise LaunchError(
             f"{type(value).__name__} is on DLPack device type {int(device_type)}",
             hint="tilejit supports host memory and CUDA devices",
         )
-    capsule = _export(value, LEGACY_STREAM if device_type == _CUDA else None)
-    if _is_valid(capsule, b"dltensor_versioned"):
+    # it is never consumed, so its destructor releases the memory
+    capsule = _export(value, _LEGACY_STREAM if device_type == _CUDA else None)
+    if not _is_valid(capsule, b"dltensor_versioned"):
+        tensor, writable = _DLTensor.from_address(_get_pointer(capsule, b"dltensor")), True
+    else:
         managed = _Versioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise LaunchError(
                 f"{type(value).__name__} exports DLPack {managed.major}; only version 1 is supported",
                 hint="update tilejit, or pass a NumPy array",
             )
-        return _read(managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED), capsule)
-    return _read(_DLTensor.from_address(_get_pointer(capsule, b"dltensor")), True, capsule)
+        tensor, writable = managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED)
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else row_major(shape)
+    device = tensor.device.id if tensor.device.type in (_CUDA, _CUDA_MANAGED) else None
+    facts = facts_of(_dtype(tensor.dtype), shape, strides, device)
+    producer = None if device is None else _LEGACY_STREAM
+    return view_of_memory(value, (tensor.data or 0) + tensor.byte_offset, facts, writable, producer, capsule)
 
 
 def _export(value: Any, stream: int | None) -> object:
@@ -102,20 +109,9 @@ def _export(value: Any, stream: int | None) -> object:
         return value.__dlpack__(stream=stream)
 
 
-def _read(tensor: _DLTensor, writable: bool, capsule: object) -> DLPackTensor:
-    shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
-    strides = tuple(tensor.strides[d] for d in range(tensor.ndim)) if tensor.strides else None
-    device = tensor.device.id if tensor.device.type in (_CUDA, _CUDA_MANAGED) else None
-    pointer = (tensor.data or 0) + tensor.byte_offset
-    return DLPackTensor(pointer, _dtype(tensor.dtype), shape, strides, device, writable, capsule)
-
-
 def _dtype(found: _DataType) -> DType:
     name = _CODES.get(found.code, "")
     known = DTYPES.get(name) or DTYPES.get(f"{name}{found.bits}")
     if known is None or known.bits != found.bits or found.lanes != 1:
-        raise LaunchError(
-            f"an array of DLPack type (code {found.code}, bits {found.bits}, lanes {found.lanes}) can't be passed",
-            hint=f"convert it to one of {', '.join(DTYPES)}",
-        )
+        raise unsupported(f"DLPack type (code {found.code}, bits {found.bits}, lanes {found.lanes})")
     return known

@@ -59,7 +59,8 @@ def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> 
             array = positions[param.of]
             return lambda arguments: arguments[array].pointer
         case ScalarParam():
-            return _scalar_getter(positions[param.of], param.var.dtype)
+            number, encode = positions[param.of], encoder(param.var.dtype)
+            return lambda arguments: arguments[number] if encode is None else encode(arguments[number])
         case ExtentParam():
             array, axis = positions[param.of], param.axis
             return lambda arguments: arguments[array].facts.shape[axis]
@@ -75,11 +76,6 @@ def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> 
             return lambda arguments: maps.of(arguments[array].facts)[arguments[array].pointer]
         case _:
             return assert_never(param)
-
-
-def _scalar_getter(index: int, dtype: DType) -> Getter:
-    encode = encoder(dtype)
-    return lambda arguments: arguments[index] if encode is None else encode(arguments[index])
 
 
 def encoder(dtype: DType) -> Callable[[float], int] | None:

@@ -21,7 +21,8 @@ from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, comparison_key, compile_time
 from ..target import Target
 from ..wording import counted, typed, with_article
-from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
+from .arrays import Argument, ArrayView, device_name, facts_of, row_major
+from .readers import is_array, readers, view_of
 
 _NO_ARGUMENT = object()
 

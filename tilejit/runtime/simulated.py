@@ -144,7 +144,7 @@ class SimulatedFunction:
         entries = counting.ledger.get()
         report = self.simulate(launch, call.arguments, checks=checks_wanted(), profile=entries is not None)
         if entries is not None:
-            entries.add(report)
+            entries.append(counting.cost(report))
 
     def simulate(
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,

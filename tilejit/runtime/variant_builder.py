@@ -75,7 +75,9 @@ class VariantBuilder:
                 entry.keep(compiled.executable_to_keep)
                 compiled.shelf = entry
                 if request.debug and not compiled.executable.is_checked:
-                    self._keep_plain(request, compiled)
+                    plain = self._cache.entry(*request._replace(debug=False))
+                    if plain is not None:
+                        plain.keep(compiled.executable_to_keep)
         return compiled
 
     def written(self, request: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
@@ -98,11 +100,6 @@ class VariantBuilder:
         if not passes_values and self._captured.current() is captured:
             return True
         return entry == self._cache.entry(*request)
-
-    def _keep_plain(self, request: BuildRequest, compiled: Compiled) -> None:
-        entry = self._cache.entry(*request._replace(debug=False))
-        if entry is not None:
-            entry.keep(compiled.executable_to_keep)
 
     def _kept(self, entry: CacheEntry, request: BuildRequest) -> Compiled | None:
         from ..compiled import Compiled

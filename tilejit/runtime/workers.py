@@ -25,10 +25,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ..callers import call_site, called_from
-from ..dataclass import dataclass, replace
+from ..dataclass import replace
 from ..errors import TilejitError
 from ..forks import renewed_at_fork
 from ..ir.types import Signature
@@ -100,27 +100,14 @@ def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return seen
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
-    """The result of a task. number: its index. error: None if there is a result."""
-
-    number: int
-    result: T | None
-    error: Exception | None
-
-    @property
-    def value(self) -> T:
-        if self.error is not None:
-            raise self.error
-        assert self.result is not None
-        return self.result
-
-
 #: a function that takes a compiler, or None for `pipeline.compile`
 Task = Callable[[Compiler | None], T]
 
+#: the index of a task and its outcome
+Done = tuple[int, Future[T]]
 
-def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[Outcome[T], None, None]:
+
+def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[Done[T], None, None]:
     """Run the tasks and yield the outcome of each as soon as it is known.
 
     workers: the maximum number of worker processes; None for one per processor, up to `_MOST`, but only if the
@@ -130,10 +117,10 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
     most, pays = _most(workers), workers is not None
     while remaining and not (most and pays and len(remaining) > 1):
         began = time.perf_counter()
-        outcome = _here(*remaining.popleft())
+        number, outcome = _here(*remaining.popleft())
         expected = (time.perf_counter() - began) * len(remaining)
-        pays = pays or (outcome.error is None and expected > 2 * START_SECONDS)
-        yield outcome
+        pays = pays or (outcome.exception() is None and expected > 2 * START_SECONDS)
+        yield number, outcome
     if remaining:
         with Workers(min(most, len(remaining))) as pool:
             yield from pool.run(tuple(remaining))
@@ -148,12 +135,14 @@ def _most(workers: int | None) -> int:
     return min(processors(), _MOST) if processors() > 1 else 0
 
 
-def _here(number: int, task: Task[T]) -> Outcome[T]:
+def _here(number: int, task: Task[T]) -> Done[T]:
+    outcome: Future[T] = Future()
     try:
-        return Outcome(number, task(None), None)
+        outcome.set_result(task(None))
     except Exception as error:
         # an error is an outcome, too
-        return Outcome(number, None, error)
+        outcome.set_exception(error)
+    return number, outcome
 
 
 class Workers:
@@ -177,7 +166,7 @@ class Workers:
             process.end()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, tasks: Sequence[tuple[int, Task[T]]]) -> Iterator[Outcome[T]]:
+    def run(self, tasks: Sequence[tuple[int, Task[T]]]) -> Iterator[Done[T]]:
         numbers: dict[Future[T], int] = {}
         refused = []
         with called_from(call_site()):
@@ -193,7 +182,7 @@ class Workers:
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
                 raise error
-            yield Outcome(numbers[future], None if error else future.result(), error)
+            yield numbers[future], future
 
     def _compile(self, kernel: TileKernel, signature: Signature, target: Target) -> Compiled:
         question = _question(kernel, target)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ..errors import LaunchError
 from .checks.report import Report
 from .decode.parser import parse
-from .decode.translate import initial_bytes, place_lasting
+from .decode.variables import initial_bytes, place_lasting
 from .machine.memory import RED_ZONE_BYTES, host_memory
 from .placing import ParameterValue, PlacedMemory, Pointer, Resident
 from .run_grid import Checks, run

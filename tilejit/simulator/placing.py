@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, SimulationError
-from .decode.translate import Program, initial_bytes
+from .decode.translate import Program
+from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryPart, MemoryRegion
 from .machine.tensor_map import MAP_BYTES, MapShape, Share, encode

@@ -15,6 +15,7 @@ from ..progress import Progress
 from .checks.findings import Findings, Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
+from .checks.records import add_shadow
 from .checks.report import Report
 from .decode.translate import Program, translate
 from .machine.access import Access
@@ -22,7 +23,7 @@ from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.operations import Delivery
 from .machine.printf import Printer
-from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident, SharedName
+from .placing import ParameterValue, Placing, Resident, SharedName
 
 # With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few threads, the overhead of
 # NumPy calls exceeds the cost of the arithmetic.
@@ -176,16 +177,16 @@ class _GridRun:
         ranks = prod(self.cluster)
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads, CHUNK_BYTES // bytes_per_cta) // ranks) * ranks
 
-    def shadow_globals(self, checker: AccessChecker, arrays: Sequence[Pointer | PlacedMemory]) -> None:
+    def shadow_globals(self) -> None:
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
-        fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
+        fresh = {p.memory.__array_interface__["data"][0] for p in self.placing.arrays if not p.initialized}
         for region in self.memory.regions:
             if region.space != "global":
                 continue
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             if parts or (stores and region.writable):
-                checker.shadow_global(region, parts)
+                add_shadow(region, self.program.cell_shift, parts)
 
     def run(self, progress: Progress) -> None:
         if not self.ctas:
@@ -195,7 +196,7 @@ class _GridRun:
         checker: AccessChecker | None = None
         if self.checks:
             checker = AccessChecker(program, lanes, self.ctas, self.findings, self.checks == "strict")
-            self.shadow_globals(checker, self.placing.arrays)
+            self.shadow_globals()
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
@@ -207,7 +208,7 @@ class _GridRun:
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.placing.chunk_memory(lanes, self.shared_map):
             if checker is not None:
-                checker.shadow_chunk(region)
+                add_shadow(region, self.program.cell_shift)
             self.memory.add(region)
         if checker is not None:
             checker.begin(lanes)

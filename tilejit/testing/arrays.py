@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -85,16 +85,14 @@ def _arrays(
     special = tuple(value for value, is_in in zip(listed, chosen, strict=True) if is_in)
     named.update({"special": special} if special else {})
     named.update({"range": limits} if limits is not None else {})
-    array: Array = draw(st.builds(array_of, *map(st.just, (extents, kind.name, values)), **_just(named)))
+    array: Array = draw(st.builds(array_of, *map(st.just, (extents, kind.name, values)), **{
+        name: st.just(value) for name, value in named.items()
+    }))
     return array
 
 
 #: contents of arrays, simplest first; repeated names are drawn more often, because they find more errors
 _VALUES = ("zeros", "ones", "counted", "small", "small", "any", "any", "any")
-
-
-def _just(named: Mapping[str, Any]) -> dict[str, st.SearchStrategy[Any]]:
-    return {name: st.just(value) for name, value in named.items()}
 
 
 def array_of(

@@ -137,14 +137,15 @@ def check(
     plan = grid if isinstance(grid, DrawnLaunch) else DrawnLaunch(grid)
     plan = DrawnLaunch(plan.grid, threads or plan.threads, target or plan.target, plan.schedule)
     names = [p.name for p in kernel.parameters[: len(args)]]
-    wanted = _wanted(expected, _exact(kernel, args) if ulp else args, names)
-    run = _runner(kernel, plan, device, is_drawn=isinstance(grid, DrawnLaunch))
-    for number in range(_schedules(schedules) if run.is_simulated else 1):
+    exact = [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)] if ulp else args
+    wanted = _wanted(expected, exact, names)
+    is_simulated, run = _runner(kernel, plan, device, is_drawn=isinstance(grid, DrawnLaunch))
+    for number in range(_schedules(schedules) if is_simulated else 1):
         copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
         before = [None if room is None else room.copy() for _, room in copies]
-        schedule = plan.schedule + number if run.is_simulated else 0
+        schedule = plan.schedule + number if is_simulated else 0
         try:
-            run.launch([array for array, _ in copies], constexprs, schedule)
+            run([array for array, _ in copies], constexprs, schedule)
             for name, (copy, room), old in zip(names, copies, before, strict=True):
                 if room is not None and old is not None:
                     assert_equal(name, copy, wanted[name], rtol, atol, ulp)
@@ -166,15 +167,11 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
         error.args = (f"{error}; under schedule {schedule}",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    """Runs a kernel on a device. launch: takes (arguments, arguments by name, schedule)."""
-
-    is_simulated: bool
-    launch: Callable[[Sequence[Any], Mapping[str, Any], int], object]
+#: launches a kernel with (arguments, arguments by name, schedule)
+_Run = Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
-def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> _Runner:
+def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> tuple[bool, _Run]:
     """Return a runner. For a GPU, raise ValueError if the plan has a target, unless it `is_drawn`."""
     # imported late, because tests of layouts need no device
     from ..jit import simulate
@@ -187,7 +184,7 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
         def simulated(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
             simulate(kernel, plan.grid, *args, target=target, threads=plan.threads, schedule=schedule, **constexprs)
 
-        return _Runner(True, simulated)
+        return True, simulated
     if plan.target is not None and not is_drawn:
         raise ValueError("target= is for the simulator; a GPU has its own architecture")
 
@@ -198,15 +195,11 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
             launcher(*args, **constexprs)
             devices.synchronize()
 
-    return _Runner(False, launched)
-
-
-def _exact(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
-    """Convert float arrays to float64, and round Python floats to the type in which the kernel receives them."""
-    return [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)]
+    return False, launched
 
 
 def _in_double(dtype: DType | None, value: Any) -> Any:
+    """Convert a float array to float64, and round a Python float to the type in which the kernel receives it."""
     kind = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
     if kind is not None:
         return value.astype(np.float64) if kind.is_float else value

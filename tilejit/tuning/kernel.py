@@ -24,7 +24,7 @@ from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
 from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, check_names
-from .known_best import Pick, pick
+from .known_best import pick
 from .search import EmptyGrid, Question, Search
 from .table import Config, Trial, Tuning, Tunings
 
@@ -101,7 +101,7 @@ class TunedKernel(Kernel):
         Launchable.__init__(self, kernel.name, kernel.parameters, kernel.options, choosing, kernel.memory.warned)
         # the two kernels share their compiled variants
         self.source, self.captured = kernel.source, kernel.captured
-        self.variants, self._functions = kernel.variants, kernel._functions
+        self.variants = kernel.variants
         self.kernel = kernel
         self.choices = choices
         self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
@@ -130,13 +130,13 @@ class TunedKernel(Kernel):
         """Return a request for the fastest known configuration, else for the first one."""
         self._refuse_values(named)
         self.refuse_threads(threads)
-        return self._request(pick(self, args, named, target, threads), args, named, target, threads)
+        config, _ = pick(self, args, named, target, threads)
+        return self._request(config, args, named, target, threads)
 
     def _request(
-        self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+        self, config: Config, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
         threads: int | None,
     ) -> Request:
-        config = picked.config
         values = self.complete(specified(self.name, self.open_parameters, args, named), config)
         return self.kernel.request(tuple(values), {}, target, threads if config.threads is None else config.threads)
 
@@ -147,10 +147,10 @@ class TunedKernel(Kernel):
         """Explain the fastest known configuration, else the first one; append the reason and the timings, if any."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
-        picked = pick(self, args, constexprs, target, threads)
-        request = self._request(picked, args, constexprs, target, threads)
+        config, remarks = pick(self, args, constexprs, target, threads)
+        request = self._request(config, args, constexprs, target, threads)
         explanation = self.variants.variant(request).compiled.explain()
-        return replace(explanation, remarks=(*explanation.remarks, *picked.remarks))
+        return replace(explanation, remarks=(*explanation.remarks, *remarks))
 
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
@@ -158,9 +158,9 @@ class TunedKernel(Kernel):
         """Compile the configuration that `pick` chooses; return it with remarks on the choice."""
         given = {name: value for name, value in arguments.items() if name in self.choices.names}
         others = {name: value for name, value in arguments.items() if name not in given}
-        picked = pick(self, (), others, target, threads, given)
-        request = self._request(picked, (), others, target, threads)
-        return self.variants.variant(request).compiled, picked.remarks
+        config, remarks = pick(self, (), others, target, threads, given)
+        request = self._request(config, (), others, target, threads)
+        return self.variants.variant(request).compiled, remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         if named:

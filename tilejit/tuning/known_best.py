@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..dataclass import dataclass
 from ..errors import DeviceError, LaunchError
 from ..jit import hypothetical_arguments, specified
 from ..runtime import devices
@@ -25,18 +24,8 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """A configuration and the reason for it. tuning: the table that the reason refers to, or None."""
-
-    config: Config
-    why: str
-    tuning: Tuning | None = None
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        table = () if self.tuning is None else (str(self.tuning),)
-        return f"configuration {self.config}: {self.why}", *table
+#: a configuration, and remarks on its choice: the reason and, if it depends on a table, the table
+Pick = tuple[Config, tuple[str, ...]]
 
 
 def pick(
@@ -57,31 +46,35 @@ def pick(
     limits += [] if threads is None or matching == choices.matching(given, None) else [f"threads={threads}"]
     among = f"of {len(matching)}" + (f" with {', '.join(limits)}" if limits else "")
     if len(matching) == 1:
-        return Pick(matching[0], "the only one" + (f" with {', '.join(limits)}" if limits else ""))
+        return _picked(matching[0], "the only one" + (f" with {', '.join(limits)}" if limits else ""))
     values = specified(kernel.name, kernel.open_parameters, args, named)
     unknown = _unknown(kernel, values)
     if unknown:
         asks = "needed by the key" if set(unknown) <= set(choices.key) else "which prune may read"
-        return Pick(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
+        return _picked(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
     candidates = choices.worth_trying(kernel.name, kernel.by_name(values))
     left = [config for config in matching if config in candidates] or matching
     if len(left) == 1:
-        return Pick(left[0], f"the only one {among} that prune keeps")
+        return _picked(left[0], f"the only one {among} that prune keeps")
     if autotune_mode() == "off":
-        return Pick(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
+        return _picked(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
     try:
         question = question_for(kernel, values, target, threads, candidates)
     except DeviceError as error:
         # compiling for an explicit target needs no device
         if target is None and kernel.options.target is None:
             raise
-        return Pick(left[0], f"the first {among}: {error.message}, so the fastest is unknown")
+        return _picked(left[0], f"the first {among}: {error.message}, so the fastest is unknown")
     where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
     tuning = kernel.answer(question)
     best = None if tuning is None else tuning.best_of(left)
     if best is not None:
-        return Pick(best.config, f"the fastest {among}, {where}", tuning)
-    return Pick(left[0], f"the first {among}: not tuned {where} yet")
+        return _picked(best.config, f"the fastest {among}, {where}", tuning)
+    return _picked(left[0], f"the first {among}: not tuned {where} yet")
+
+
+def _picked(config: Config, why: str, tuning: Tuning | None = None) -> Pick:
+    return config, (f"configuration {config}: {why}", *(() if tuning is None else (str(tuning),)))
 
 
 def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
@@ -89,7 +82,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
     wanted, choices = Config(dict(given)), kernel.choices
     text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
     if given.keys() == choices.names:
-        return Pick(wanted, f"none of the {len(choices.configs)} tuned configurations has {text}")
+        return _picked(wanted, f"none of the {len(choices.configs)} tuned configurations has {text}")
     raise LaunchError(
         f"no configuration of {kernel.name} has {text}",
         hint=f"give a value to each of {', '.join(sorted(choices.names))}, or choose one of:\n"

@@ -83,9 +83,8 @@ class Question:
 class EmptyGrid(LaunchError):
     """A configuration can't be timed, because its grid for this launch has no CTAs."""
 
-
-def _empty_grid() -> EmptyGrid:
-    return EmptyGrid("the grid has no CTAs", hint="round it up, so that each configuration does all the work")
+    def __init__(self) -> None:
+        super().__init__("the grid has no CTAs", hint="round it up, so that each configuration does all the work")
 
 
 class Search:
@@ -116,7 +115,7 @@ class Search:
         """Time the remaining candidates; store each step. raises: LaunchError if none can run or the call is wrong."""
         kernel, question, trials = self._kernel, self._question, self.table.trials
         if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
-            raise _empty_grid()
+            raise EmptyGrid
         names = [p.name for p in kernel.parameters]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
         # `reset` may name an unannotated parameter, whose argument may be a number in this launch.
@@ -139,11 +138,11 @@ class Search:
         running = []
         tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
         with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:
-            for outcome in done:
-                trial = waiting[outcome.number]
+            for number, outcome in done:
+                trial = waiting[number]
                 progress.advance(str(trial.config))
                 try:
-                    contender = Contender(outcome.value, trial.samples)
+                    contender = Contender(outcome.result(), trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
                     # A worker may die because memory is exhausted or LLVM crashes; another attempt may succeed.
@@ -167,7 +166,7 @@ class Search:
         resolved = kernel.resolve(launcher.threads, values, compiler)
         launch = self._launch(config, tuned)
         if 0 in launch.grid:
-            raise _empty_grid()
+            raise EmptyGrid
         return resolved.function.prepare(launch, bench.staged(resolved.call)).run
 
     def _launch(self, config: Config, tuned: TunedLauncher) -> Launch:

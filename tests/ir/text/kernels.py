@@ -27,7 +27,7 @@ from tilejit.ir.params import (
 from tilejit.ir.placements import PLACES, MemoryPlacement
 from tilejit.isa.atomics import OPERATIONS
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
-from tilejit.ops.elementwise import ELEMENTWISE, value_type
+from tilejit.ops.elementwise import ELEMENTWISE
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.scopes import SCOPES
 
@@ -94,12 +94,12 @@ class Writer:
     def op(self, dtype: DType, depth: int) -> ir.Expr:
         name = self.draw(st.sampled_from(tuple(ELEMENTWISE)))
         compute = dtype
-        if value_type(name, int32) == bool_:
+        if ELEMENTWISE[name].value_type(int32) == bool_:
             compute = self.draw(st.sampled_from((int32, int64, float32, bool_)))
         args = [self.expr(compute, depth - 1) for _ in range(ELEMENTWISE[name].arity)]
         if name == "where":
             args[0] = self.expr(bool_, depth - 1)
-        made = ir.Op(name, tuple(args), value_type(name, compute))
+        made = ir.Op(name, tuple(args), ELEMENTWISE[name].value_type(compute))
         if self.draw(st.integers(0, 19)) == 0:
             return ir.Op(name, tuple(args), dtype)
         return made if made.dtype == dtype else ir.Cast(made, dtype)

@@ -32,7 +32,7 @@ from tilejit.ir.params import (
     PointerParam,
     ScalarParam,
 )
-from tilejit.layout import TileLayout, datapath, wg_local
+from tilejit.layout import S, TileLayout, datapath, tid_in_wg
 from tilejit.runtime import devices
 
 #: [[start, extent], ...], a start as a number or as {"sym": "name*factor"}
@@ -159,7 +159,7 @@ def _transfer(tile: Tile, host: Buffer, way: str) -> list[Stmt]:
     step = 64 * 32 // tile.dtype.bits
     for start in range(0, tile.width, step):
         extents = (128, min(step, tile.width - start))
-        via = Buffer(f"{tile.name}_{way}{start}", "local", tile.dtype, extents, wg_local(extents[1]), 4)
+        via = Buffer(f"{tile.name}_{way}{start}", "local", tile.dtype, extents, S[extents : (1 @ tid_in_wg, 1)], 4)
         held = Region(via, (zero, zero), extents)
         there, outside = (Region(b, (zero, build.const(start, int64)), extents) for b in (tile.flat, host))
         found.append(Alloc(via))

@@ -107,12 +107,12 @@ class Both:
         self.narrow = narrow
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
         facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True, clocks=True, proxies=True)
-        self.order = HappensBefore(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
+        self.order = HappensBefore(CTAS, self.lanes, True, facts)
         self.order.begin(self.lanes)
         self.order.cta_barrier(np.arange(CTAS), True)
         self.naive = Naive()
         memory = np.zeros(4 * CELLS, np.uint8)
-        self.shadow = Shadow(MemoryRegion("global", 0, memory.size, memory, [MemoryPart("m", 0, memory.size)]), 2, True)
+        self.shadow = Shadow(MemoryRegion("global", 0, memory.size, memory, [MemoryPart("m", 0, memory.size)]), 2, ())
         self.accesses = []
         self.messages = {}
 

@@ -27,7 +27,7 @@ class Both:
         self.rng = np.random.default_rng(seed)
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
         facts = dataclasses.replace(Ordering.of([], []), clocks=True, proxies=True, partial=True)
-        self.order = HappensBefore(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
+        self.order = HappensBefore(CTAS, self.lanes, True, facts)
         self.order.cta_barrier(np.arange(CTAS), True)
         self.views = np.zeros((3, TOTAL, TOTAL), np.int64)
         self.messages = {}

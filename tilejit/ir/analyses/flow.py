@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Set
 from typing import ClassVar, Generic, TypeVar, get_args
 
-from ...dataclass import dataclass, lean
+from ...dataclass import dataclass, lean, replace
 from .. import walk
 from ..nodes import Break, Continue, For, If, Jump, Loop, Simple, Stmt
 from ..walk import Block
@@ -154,13 +154,6 @@ def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, firs
 
 
 @dataclass(slots=True)
-class _Solved(Generic[State]):
-    head: State
-    again: State | None
-    breaks: State | None
-
-
-@dataclass(slots=True)
 class _Exits(Generic[State]):
     """The states that `break`s and `continue`s carry out of an iteration, joined by kind."""
 
@@ -171,14 +164,14 @@ class _Exits(Generic[State]):
 class _Solver(Generic[State]):
     """Solves one analysis.
 
-    states: before each statement, by its index in program order. loops: the results for visited loops, by index.
+    states: before each statement, by its index in program order. loops: the states around visited loops, by index.
     around: the exits of the loops that are being visited, innermost last.
     """
 
     def __init__(self, analysis: Analysis[State], count: int) -> None:
         self.analysis = analysis
         self.states: list[State | None] = [None] * count
-        self.loops: dict[int, _Solved[State]] = {}
+        self.loops: dict[int, LoopStates[State]] = {}
         self.around: list[_Exits[State]] = []
 
     def block(self, course: _Course, state: State | None) -> State | None:
@@ -222,10 +215,10 @@ class _Solver(Generic[State]):
         if solved is not None:
             head = self.analysis.join(head, solved.head)
         if solved is None or head != solved.head:
-            solved = self.loops[visit.number] = self.fixpoint(stmt, visit.blocks[0], head)
-        return self.analysis.leave(stmt, LoopStates(before, solved.head, solved.again, solved.breaks))
+            solved = self.loops[visit.number] = self.fixpoint(stmt, visit.blocks[0], before, head)
+        return self.analysis.leave(stmt, replace(solved, before=before))
 
-    def fixpoint(self, stmt: For | Loop, course: _Course, head: State) -> _Solved[State]:
+    def fixpoint(self, stmt: For | Loop, course: _Course, before: State, head: State) -> LoopStates[State]:
         while True:
             exits: _Exits[State] = _Exits()
             self.around.append(exits)
@@ -235,5 +228,5 @@ class _Solver(Generic[State]):
             again = None if ends is None else self.analysis.repeat(stmt, head, ends)
             grown = head if again is None else self.analysis.join(head, again)
             if grown == head:
-                return _Solved(head, again, exits.breaks)
+                return LoopStates(before, head, again, exits.breaks)
             head = grown

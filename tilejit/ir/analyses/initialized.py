@@ -25,18 +25,23 @@ def check(kernel: Kernel) -> None:
     registers, so a read that the first iteration always executes is an error, even if the iteration writes the
     registers later.
     """
-    registers = LocalRegisters(kernel.body)
-    if not registers.first:
-        return
-    analysis = _Initialized(registers, kernel.threads)
-    states = solve(analysis, kernel.body, _RegisterState(registers.all))
+    analysis, states = _solved(kernel)
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is None or type(stmt) not in _ACCESSING:
+        if state is None or type(stmt) not in walk.ACCESSING:
             continue
         untouched = state.unwritten & ~state.written
         if untouched and untouched & analysis.accessed(stmt).read:
             for place in _accesses(stmt)[0]:
-                _refuse_untouched(place, stmt, untouched, registers)
+                _refuse_untouched(place, stmt, untouched, analysis.registers)
+
+
+def _solved(kernel: Kernel) -> tuple[_Initialized, list[_RegisterState | None]]:
+    """Return the analysis, and the state before each statement; None if unreachable or without local buffers."""
+    registers = LocalRegisters(kernel.body)
+    analysis = _Initialized(registers, kernel.threads)
+    if not registers.first:
+        return analysis, [None] * len(walk.statements(kernel.body))
+    return analysis, solve(analysis, kernel.body, _RegisterState(registers.all))
 
 
 @lean(frozen=True, slots=True)
@@ -49,13 +54,9 @@ class Doubt:
 
 def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
     """Return, for each of `walk.statements(kernel.body)`, the `Doubt`s about the places that it always reads."""
-    registers = LocalRegisters(kernel.body)
-    if not registers.first:
-        return [()] * len(walk.statements(kernel.body))
-    analysis = _Initialized(registers, kernel.threads)
-    states = solve(analysis, kernel.body, _RegisterState(registers.all))
+    analysis, states = _solved(kernel)
     return [
-        () if state is None or not state.unwritten else tuple(_doubts_of(stmt, state, registers))
+        () if state is None or not state.unwritten else tuple(_doubts_of(stmt, state, analysis.registers))
         for stmt, state in zip(walk.statements(kernel.body), states, strict=True)
     ]
 
@@ -106,12 +107,8 @@ class _Accessed:
     surely_written: int = 0
 
 
-#: the classes of statements that access places themselves
-_ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
-
-
 class _Initialized(Analysis[_RegisterState]):
-    kinds = _ACCESSING
+    kinds = walk.ACCESSING
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
@@ -142,7 +139,7 @@ class _Initialized(Analysis[_RegisterState]):
         return bool(accessed.read or accessed.written)
 
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
-        if not state.unwritten or type(stmt) not in _ACCESSING:
+        if not state.unwritten or type(stmt) not in walk.ACCESSING:
             return state
         accessed = self.accessed(stmt)
         unwritten = state.unwritten & ~accessed.surely_read

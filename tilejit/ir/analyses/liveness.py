@@ -18,9 +18,6 @@ from ..nodes import Const, Region, Stmt, TileOp
 from ..walk import Block, Place
 from .backwards import Backwards
 
-#: the classes of statements that access places
-_ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
-
 #: a place, and the index of its tile
 _Touch = tuple[Place, int]
 
@@ -62,7 +59,7 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
     """Return the accesses of statements to tiles. numbers: the index of each tile, by the name of its root."""
     touched: dict[int, _Touched] = {}
     for stmt in walk.statements(body):
-        if type(stmt) in _ACCESSING:
+        if type(stmt) in walk.ACCESSING:
             read, written = [
                 [(place, numbers[place.buffer.root.name]) for place in places if place.buffer.root.name in numbers]
                 for places in walk.accesses(stmt)
@@ -94,7 +91,7 @@ def _is_whole(place: Place) -> bool:
 
 @dataclass(slots=True)
 class _Interfering(Backwards):
-    kinds = _ACCESSING
+    kinds = walk.ACCESSING
 
     numbers: Mapping[str, int]
     made: Interference

@@ -20,7 +20,7 @@ from ...remember import lasting, remembered
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
-from ..walk import Block, Place, within, writes
+from ..walk import Block, Place, indices, within, writes
 from .bitsets import flagged, members, set_of
 from .elements import offsets, slots_of
 
@@ -103,7 +103,7 @@ class LocalRegisters:
             if not at:
                 written |= self.of(place).surely
                 continue
-            starts = [_value(start, at) for start in _starts(place)]
+            starts = [_value(start, at) for start in indices(place)]
             known = [start for start in starts if start is not None]
             if len(known) == len(starts):
                 written |= _named_at(place, known).surely << self.first[place.buffer.root.name]
@@ -116,7 +116,7 @@ def _named(place: Place) -> RegisterAccesses:
     assert isinstance(place, (ir.Region, ir.Element)), "vectors occur in lane IR only"
     root = place.buffer.root
     starts: list[int] = []
-    for start in _starts(place):
+    for start in indices(place):
         if not isinstance(start, ir.Const):
             return RegisterAccesses(0, _whole(root))
         starts.append(int(start.value))
@@ -205,12 +205,8 @@ def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
     return flagged(np.asarray(each.all(axis=1))), flagged(np.asarray(each.any(axis=1)))
 
 
-def _starts(place: ir.Region | ir.Element) -> tuple[ir.Expr, ...]:
-    return place.starts if isinstance(place, ir.Region) else place.indices
-
-
 def _is_fixed(place: ir.Region | ir.Element) -> bool:
-    return all(isinstance(start, ir.Const) for start in _starts(place))
+    return all(isinstance(start, ir.Const) for start in indices(place))
 
 
 def _writes_of(

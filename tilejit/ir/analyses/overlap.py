@@ -17,6 +17,7 @@ from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ..arithmetic import build, facts
 from ..nodes import FALSE, TRUE, Buffer, Const, Element, Expr, Region, Strided
+from ..walk import indices
 from .elements import offsets
 
 #: limit of the number of elements that are compared at compile time, over all possible starts
@@ -92,7 +93,7 @@ def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
 
 
 def _starts(a: Region | Element, b: Region | Element, order: Sequence[int]) -> list[tuple[Expr, Expr]]:
-    of_a, of_b = (box.starts if isinstance(box, Region) else box.indices for box in (a, b))
+    of_a, of_b = indices(a), indices(b)
     return [(build.cast(of_a[d], int64), build.cast(of_b[k], int64)) for d, k in enumerate(order)]
 
 

@@ -101,7 +101,7 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
     numbered: list[tuple[int, Stmt]] = []
     _number(body, 0, numbered)
     for number, stmt in numbered:
-        if not isinstance(stmt, walk.ACCESSING):
+        if type(stmt) not in walk.ACCESSING:
             continue
         maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
         read, written = walk.accesses(stmt)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...dataclass import dataclass
 from ...errors import KernelTypeError, ResourceError
-from ...isa.registers import SET_REGISTERS
+from ...isa.miscellaneous import SET_REGISTERS
 from ...target import MAX_REGISTERS, WARPGROUP, entry_registers, most_registers
 from .. import walk
 from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Var

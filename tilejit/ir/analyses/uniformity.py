@@ -27,6 +27,7 @@ from ...dataclass import replace
 from ...isa import ROWS
 from ...isa.warp import ELECT
 from ...layout import TileLayout
+from ...remember import remembered
 from ...scopes import SCOPES
 from ...source import Span
 from ...target import WARP
@@ -82,8 +83,6 @@ class Uniformity(Analysis[ThreadState]):
         self.derived: dict[str, _Sources] = {}
         #: names of the replicated tiles whose level may change, like a variable's
         self.varying = written_by_numbers(body)
-        #: kinds of jumps out of a branch or a loop, by its id
-        self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
         #: levels of sets of threads, by bit mask
         self.sets: dict[int, int] = {}
 
@@ -232,28 +231,12 @@ class Uniformity(Analysis[ThreadState]):
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
         exact = before.is_exact and (stayed or ends.is_exact)
         gates = before.gates | {gate for gate in ends.gates if gate.truth is None}
-        if self.values.of(stmt.cond) is None and self.jumps_in(stmt):
+        if self.values.of(stmt.cond) is None and _jumps_out_of(stmt):
             gates |= {Gate(id(stmt), None)}
         by_ids = before.by_ids
         if ends.possible != before.possible:
             by_ids = self.by_ids(ends.possible, ends.by_ids, stmt.span)
         return replace(ends, entered=before.entered, is_exact=exact, gates=gates, by_ids=by_ids)
-
-    def jumps_in(self, stmt: ir.If | ir.For | ir.Loop) -> frozenset[type[ir.Jump]]:
-        """Return the kinds of jumps by which threads leave a branch or a loop from inside."""
-        kinds = self.jumps.get(id(stmt))
-        if kinds is None:
-            inside = frozenset(
-                kind for block in walk.blocks(stmt) if not walk.inventory(block).kinds.isdisjoint(walk.JUMPS)
-                for each in block for kind in self.jumps_by(each)
-            )
-            kinds = self.jumps[id(stmt)] = inside if isinstance(stmt, ir.If) else inside & {ir.Return}
-        return kinds
-
-    def jumps_by(self, stmt: ir.Stmt) -> frozenset[type[ir.Jump]]:
-        if isinstance(stmt, walk.JUMPS):
-            return frozenset({type(stmt)})
-        return self.jumps_in(stmt) if isinstance(stmt, (ir.If, ir.For, ir.Loop)) else frozenset()
 
     def enter(self, loop: ir.For | ir.Loop, before: ThreadState) -> ThreadState:
         if isinstance(loop, ir.Loop):
@@ -290,7 +273,7 @@ class Uniformity(Analysis[ThreadState]):
         ends = min(head.entered.level, head.broken.level, head.by_ids.level)
         before = states.before
         stayed = head.returned == before.returned
-        gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
+        gates = before.gates | {Gate(id(loop), None)} if _jumps_out_of(loop) else before.gates
         assigned = {name: min(last.level(name), ends) for name in self.changed_in(loop.body)}
         return replace(
             before, returned=before.returned.combine(head.returned), levels=with_levels(before.levels, assigned),
@@ -409,3 +392,14 @@ def _divides_warps(body: walk.Block) -> bool:
     parts = (part for cond in conditions for part in walk.subexpressions(cond))
     return any(isinstance(part, ir.Special) and part.name in _LANE_IDS for part in parts)
 
+
+@remembered
+def _jumps_out_of(stmt: ir.Stmt) -> frozenset[type[ir.Stmt]]:
+    """Return the kinds of jumps by which threads leave a statement from inside."""
+    if isinstance(stmt, walk.JUMPS):
+        return frozenset({type(stmt)})
+    kinds = frozenset[type[ir.Stmt]]()
+    for block in walk.blocks(stmt):
+        if not walk.inventory(block).kinds.isdisjoint(walk.JUMPS):
+            kinds = kinds.union(*map(_jumps_out_of, block))
+    return kinds & {ir.Return} if isinstance(stmt, (ir.For, ir.Loop)) else kinds

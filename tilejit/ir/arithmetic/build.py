@@ -18,7 +18,7 @@ import numpy as np
 from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
-from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...ops.elementwise import ELEMENTWISE, result_type
 from ...remember import LIMIT, forgotten, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
@@ -92,7 +92,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def _plain(name: str, args: tuple[Expr, ...]) -> Op:
-    return operation(name, args, value_type(name, args[-1].dtype))
+    return operation(name, args, ELEMENTWISE[name].value_type(args[-1].dtype))
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
@@ -105,7 +105,7 @@ def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
     values = [np.asarray(a.value, dtype=a.dtype.numpy) for a in args if isinstance(a, Const)]
     with np.errstate(all="ignore"):
         value = np.asarray(ELEMENTWISE[name].formula(*values))
-    return const(value.item(), value_type(name, args[-1].dtype))
+    return const(value.item(), ELEMENTWISE[name].value_type(args[-1].dtype))
 
 
 def _folded_or_plain(name: str, *args: Expr) -> Expr:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import is_
 
+from ...dataclass import replace
 from ...dtypes import DType
 from ...remember import LIMIT, forgotten
 from ..nodes import Const, Expr, Op
@@ -36,3 +38,10 @@ def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
         _operations.clear()
     op = _operations[key] = Op(name, args, dtype)
     return op
+
+
+def with_args(op: Op, args: tuple[Expr, ...]) -> Op:
+    """Return an operation with other arguments, or the same object if they are the same objects."""
+    if all(map(is_, args, op.args)):
+        return op
+    return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)

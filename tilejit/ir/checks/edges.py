@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ...dataclass import replace
 from ...dtypes import int32, int64
-from ...isa.events import PMEVENT
+from ...isa.miscellaneous import PMEVENT
 from ...scopes import SCOPES
 from ...source import Span
 from .. import nodes as ir

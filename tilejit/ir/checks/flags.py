@@ -98,9 +98,8 @@ class WrittenFlags:
 
     def _each(self, place: ir.Region | ir.Element, body: _Body) -> Iterator[ir.Stmt]:
         """Yield loops that execute `body` for each register of a place with run-time starts."""
-        starts = place.starts if isinstance(place, ir.Region) else place.indices
         indices, loops = [], []
-        for start, number in zip(starts, place.counts, strict=True):
+        for start, number in zip(walk.indices(place), place.counts, strict=True):
             if number == 1:
                 indices.append(build.cast(start, int32))
                 continue

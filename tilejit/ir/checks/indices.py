@@ -27,7 +27,7 @@ def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
             yield from _indices(place, conditions)
-        elif isinstance(place, Region) and (place.buffer.space != "global" or _is_updated_whole(stmt, place)):
+        elif isinstance(place, Region) and (place.buffer.space != "global" or _is_updated_whole(stmt)):
             yield from _starts(place, conditions)
     if isinstance(stmt, TileOp) and stmt.name == COPY_ASYNC.name:
         stored = stmt.region("dst")
@@ -71,7 +71,7 @@ def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:
             yield Assert(cond, message, "bounds", (_number(index), _number(extent)), place.span)
 
 
-def _is_updated_whole(stmt: Stmt, region: Region) -> bool:
+def _is_updated_whole(stmt: Stmt) -> bool:
     """True if `stmt` is an atomic tile operation without a mask: its accesses past the tensor's edges aren't masked."""
     return isinstance(stmt, TileOp) and stmt.name == ATOMIC.name and "mask" not in stmt.options
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ...dtypes import DType, bool_, float32, int32
-from ...ops.elementwise import ELEMENTWISE, value_type
+from ...ops.elementwise import ELEMENTWISE
 from ..nodes import Cast, Expr, Load, Op, Special, Var
 
 #: operation -> (operator, precedence); operators are left-associative; comparisons of comparisons are parenthesized
@@ -68,7 +68,7 @@ def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:
     """Return the type of an operation's result if the text states none."""
     if not args or name not in ELEMENTWISE:
         return int32
-    return value_type(name, args[-1].dtype)
+    return ELEMENTWISE[name].value_type(args[-1].dtype)
 
 
 def says_its_type(op: Op) -> bool:

@@ -2,6 +2,6 @@
 
 from .kernel import Examined, examine, verify
 from .placements import placement_faults
-from .violation import Violation
+from .values import Violation
 
 __all__ = ["Examined", "Violation", "examine", "placement_faults", "verify"]

@@ -14,6 +14,7 @@ from ...errors import assert_never
 from ...isa import row_called
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
+from ...layout.swizzle import SWIZZLE_BITS
 from ...ops.copies import CACHE, MASK
 from ...scopes import GRID, SCOPES
 from ...source import Span
@@ -22,12 +23,9 @@ from .. import nodes as ir
 from .. import params as ir_params
 from ..combine import Combine
 from . import instructions, memory
-from .combine import combine_faults
-from .maps import map_faults
-from .operations import tile_op_faults
+from .operations import combine_faults, tile_op_faults
 from .placements import placement_faults
-from .values import Values
-from .violation import Violation, Violations
+from .values import Values, Violation, Violations
 
 #: in order of lowering: "open" allows tiles without layouts, "tile" doesn't, and "lane" is the code of one thread
 LEVELS = ("open", "tile", "lane")
@@ -110,7 +108,7 @@ class _Statements:
                 self.values.define(var, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: the address of a tensor map must be int64", None)
-                for message in map_faults(param):
+                for message in _map_faults(param):
                     self.fault(f"{var.name}: {message}", None)
             case ir_params.AssertionsParam():
                 pass
@@ -404,3 +402,25 @@ _CHECKS: Mapping[type[ir.Stmt], Callable[[_Statements, Any], None]] = {
 
 def _vector(vector: ir.Vector) -> str:
     return f"{vector.width} x {vector.buffer.dtype}"
+
+
+def _map_faults(param: ir_params.TensorMapParam) -> list[str]:
+    """Return the faults of a tensor map's boxes."""
+    spec = param.map
+    ranks, unit, box = spec.RANKS, spec.UNIT_BYTES, spec.box
+    if len(box) not in ranks or spec.swizzle not in SWIZZLE_BITS:
+        return [f"a box needs {ranks[0]} to {ranks[-1]} dimensions and a known swizzle; got {box}, {spec.swizzle!r}"]
+    counts = range(1, spec.MOST_BOX + 1)
+    faults = [f"a box must have 1 to {counts[-1]} elements per dimension; got {n}" for n in box if n not in counts]
+    row, bits = box[0] * spec.dtype.bytes, SWIZZLE_BITS[spec.swizzle]
+    if row % unit:
+        faults.append(f"a row of a box must be a multiple of {unit} bytes; got {row}")
+    if bits and row > unit << bits:
+        faults.append(f"a row of a box must fit in the {unit << bits} bytes of the swizzle; got {row}")
+    if len(set(spec.axes)) != len(spec.axes) or any(axis < 0 for axis in spec.axes):
+        faults.append(f"a tensor map must have distinct dimensions of {spec.of}, from 0; got {spec.axes}")
+    if len(box) != max(len(spec.axes), ranks[0]):
+        faults.append(f"a box of {box} doesn't fit the dimensions {spec.axes} of {spec.of}")
+    apart = [share.coordinates for share in param.shares if len(share.coordinates) != len(box)]
+    faults += [f"a share of a box needs {len(box)} coordinates; got {step}" for step in apart]
+    return faults

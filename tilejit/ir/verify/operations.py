@@ -1,4 +1,4 @@
-"""Invariants of operations: their operands and types, as in the tables of `tilejit.ops`."""
+"""Invariants of operations and combine functions: their operands and types, as in the tables of `tilejit.ops`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from operator import attrgetter
 import numpy as np
 
 from ...dtypes import DType, barrier, bool_
-from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...ops.elementwise import ELEMENTWISE, result_type
 from ...ops.record import BARRIER, Fault
 from ...ops.tile import TILE_OPERATIONS, TileOperation
 from ...remember import LIMIT, remembered
 from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
+from ..combine import Combine
 
 
 def const_fault(const: ir.Const) -> str | None:
@@ -56,7 +57,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     compute, _ = rule
     if any(d != compute for d in dtypes[ELEMENTWISE[name].conditions :]):
         return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
-    expected = value_type(name, compute)
+    expected = ELEMENTWISE[name].value_type(compute)
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
@@ -148,3 +149,44 @@ def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
     attrs = dict(op.attrs)
     faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)
     return tuple([fault for fault in faults if fault is not None])
+
+
+def combine_faults(combine: Combine) -> Iterator[str]:
+    """Yield the faults of a combine function."""
+    if tuple(var.dtype for var in combine.higher) != combine.takes:
+        yield "combine: the types of the higher values differ from those of the lower ones"
+    known: dict[str, ir.Var] = {}
+    for var in (*combine.lower, *combine.higher):
+        yield from _definition_faults(var, known)
+    for step in combine.steps:
+        yield from _expression_faults(step.value, known)
+        if step.value.dtype != step.var.dtype:
+            yield f"combine: {step.var.name} must be {step.var.dtype}; got {step.value.dtype}"
+        yield from _definition_faults(step.var, known)
+    for result in combine.results:
+        yield from _expression_faults(result, known)
+
+
+def _definition_faults(var: ir.Var, known: dict[str, ir.Var]) -> Iterator[str]:
+    if var.name in known:
+        yield f"combine: {var.name} is defined twice"
+    known[var.name] = var
+
+
+def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]:
+    match expr:
+        case ir.Const():
+            fault = const_fault(expr)
+        case ir.Var():
+            fault = None if known.get(expr.name) == expr else f"the function doesn't define {expr.name}"
+        case ir.Op():
+            fault = op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)
+            for arg in expr.args:
+                yield from _expression_faults(arg, known)
+        case ir.Cast():
+            fault = None
+            yield from _expression_faults(expr.x, known)
+        case _:
+            fault = f"the function contains a {type(expr).__name__}"
+    if fault is not None:
+        yield f"combine: {fault}"

@@ -3,7 +3,7 @@
 The tensor map lists the tensor's dimensions in the order of the shared tile: the dimension that is contiguous there,
 then the tile's row dimensions, fastest first, then the dimensions in which the region has a single element.
 
-    A[r : r + 64, c : c + 256] -> a tile of 64 x 256 halves in four blocks of columns (`schedule.swizzle_atoms`)
+    A[r : r + 64, c : c + 256] -> a tile of 64 x 256 float16 in four blocks of columns (`schedule.swizzle_atoms`)
 
     map dims (1, 0), box (64, 64)     box 0 at (c, r), 1 at (c + 64, r), ...     to byte 0, 8192, ... of the tile
 
@@ -33,7 +33,6 @@ from ...layout import Swizzle
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
-from ..leaders import leads
 from ..passes.clusters import multicast_mask
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.iterations import launch_values
@@ -62,7 +61,7 @@ class _Issue:
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """The split of a multicast copy among the CTAs of a cluster axis; `step` is the distance between their boxes."""
+    """The split of a multicast copy among the CTAs of a cluster axis. step: distance between boxes of adjacent CTAs."""
 
     cluster: Cluster
     axis: int
@@ -132,7 +131,7 @@ class BoxCopy(Plan):
         barrier = barrier_of(op) if self.loads else None
         if barrier is not None:
             b.append(Expect(barrier, build.const(self.bytes, int32), op.scope, b.span))
-        with b.when(leads(b, op.scope, self.threads)):
+        with b.when(b.leads(op.scope, self.threads)):
             for issue in self.issues:
                 at = (_coordinate(start, more) for start, more in zip(starts, issue.coordinates, strict=True))
                 coordinates = (*at, *[build.const(0, int32)] * (len(self.map.box) - len(self.dims)))
@@ -164,7 +163,7 @@ class BoxCopy(Plan):
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield for each box the number of its issue, and the coordinates and shared addresses of its elements.
+        """Yield for each box the index of its issue, and the coordinates and shared addresses of its elements.
 
         Coordinates are innermost first; run-time starts are as close to 0 as possible.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
@@ -227,7 +226,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return `start` + `more` as int32; clamping changes only coordinates outside every tensor, which stay outside."""
+    """Return `start` + `more` clamped to int32; coordinates that this changes are outside every tensor, and stay so."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -270,7 +269,7 @@ def box_copy(
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Return for each dimension of a region the kernel argument's, None for an added one, or raise LayoutError."""
+    """Return a region's dimensions as those of the kernel argument, None for an added one, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -367,7 +366,7 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
         return
     end = f"{'after' if isinstance(buffer.shape[major], int) else 'at a multiple of'} {multiple * size} bytes"
     raise LayoutError(
-        f"rows of {buffer.name} end {end}; TMA writes whole chunks of {unit} bytes, past the end of a row too",
+        f"rows of {buffer.name} end {end}; TMA writes whole chunks of {unit} bytes, even past the end of a row",
         hint="store the tiles at the edge by copy, and the others from tj.assume_in_bounds(...)",
     )
 
@@ -378,7 +377,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
     whole, unit = tuple(extents), _unit(atoms)
-    # elements between neighbors along each dimension of rows
+    # elements from one row to the next along each dimension of rows
     inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
     step = _Issue((0,) * (1 + len(extents)), 0)
     if ctas > 1 and parts % ctas == 0:
@@ -467,7 +466,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
 
 
 def _parts(extent: int, inner: int, unit: int) -> int:
-    """Return the number of boxes along a row dimension, or raise LayoutError. inner: elements between neighbors."""
+    """Return the number of boxes along a row dimension, or raise LayoutError. inner: elements from row to row."""
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(

@@ -1,4 +1,4 @@
-"""Partial results of reductions and how two of them are combined.
+"""Partial results of reductions, and how two of them are combined.
 
 A partial result is one value for most reductions, and a value with its index for argmax and argmin.
 """
@@ -11,7 +11,7 @@ from ...dataclass import dataclass
 from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Expr
-from ...ops.reduction import Reduction
+from ...ops.reduce import Reduction
 from ..builder import Builder
 
 #: a partial result: one expression for each of `Combining.types`
@@ -53,9 +53,9 @@ class Combining:
         )
 
     def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool, counts: Sequence[Expr] = ()) -> Partial:
-        """Combine all partial results in a balanced tree of neighbors: five values become (((0, 1), (2, 3)), 4).
+        """Combine all partial results in a balanced tree of adjacent ones: five values become (((0, 1), (2, 3)), 4).
 
-        counts: for each partial result the condition that it isn't padding. Neighbors with the same condition are
+        counts: for each partial result the condition that it isn't padding. Adjacent ones with the same condition are
         combined before it is tested.
         """
         level = list(zip(partials, counts or [TRUE] * len(partials), strict=True))
@@ -85,14 +85,14 @@ class Combining:
         return build.cast(partial[-1], dtype)
 
     def _takes_high(self, low: Partial, high: Partial, *, in_order: bool) -> Expr:
-        """Return whether `high` wins: it is better, or equally good and has the lower index."""
+        """Return the condition that `high` wins: it is better, or equally good with a lower index."""
         better, no_worse = self._beats(low[0], high[0])
         if in_order:
             return better
         return build.where(build.less(high[1], low[1]), no_worse, better)
 
     def _beats(self, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-        """Return (y is better than x, y is at least as good as x); NaN beats every number."""
+        """Return the conditions (y is better than x, y is at least as good as x); NaN beats every number."""
         is_greatest = self.reduction.combines == "maximum"
         above, reaches = (build.greater, build.greater_equal) if is_greatest else (build.less, build.less_equal)
         if not self.dtype.is_float:

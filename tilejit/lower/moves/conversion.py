@@ -13,11 +13,10 @@ from ...layout import TileLayout
 from ...layout.transfer import Holding
 from ...scopes import SCOPES, THREAD
 from ...wording import counted
-from ..schedule.owners import need_own_registers, need_thread_axes
-from ..schedule.placement import owned
+from ..schedule.placement import need_own_registers, need_thread_axes, owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-#: size of the cache; a `Holding` of 64 x 64 elements takes 64 KiB
+#: maximum number of cached results; a `Holding` of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
 
 
@@ -66,7 +65,7 @@ def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, i
 def partial_write_fault(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> str | None:
-    """Return why `registers` can't be written in all threads: they hold elements outside the region too; else None."""
+    """Return the reason why not all threads may write `registers` (some hold elements outside the region), or None."""
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)

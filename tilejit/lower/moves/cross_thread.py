@@ -1,4 +1,4 @@
-"""Combine partial results across threads: by shuffles, by a `redux` or a vote, or through shared memory."""
+"""The combination of partial results across threads: by shuffles, a `redux` or a vote, or through shared memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...isa.warp import SHUFFLE_XOR
 from ...layout import TileLayout
 from ...target import WARP as LANES
 from ..builder import Builder, instances_of
+from ..schedule.shares import Gathering
 from .combining import Combining, Partial
 
 _WORD_BITS = 32
@@ -62,7 +63,7 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """The number of halvings: as many as possible if that costs less than none, else 0."""
+        """The number of halvings: the maximum if it costs less than no halvings, else 0."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
         return most if self._cost(most) < self._cost(0) else 0
 
@@ -124,7 +125,7 @@ class LaneReduction:
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """Return the partial results that the lane `distance` away has in place of `partials`."""
+        """Exchange `partials` with the lane `distance` away, and return the other lane's."""
         others = [
             column.from_lane(self.b, [partial[k] for partial in partials], distance)
             for k, column in enumerate(self.columns)
@@ -164,7 +165,6 @@ class Column:
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:
-    """Return a view of registers as 32-bit words, one or more per element."""
     count = buffer.dtype.bits // _WORD_BITS
     if count == 1:
         return buffer
@@ -179,25 +179,20 @@ class SharedPartials:
     """The threads that combine partial results through shared memory."""
 
     scope: str
+    #: of the CTA
     threads: int
-    #: number of thread groups with separate results, and the index of the calling thread's group
-    groups: int
-    group: Expr
-    #: number of partial results per result, and the index of the calling thread's partial result
-    members: int
-    member: Expr
-    #: True if the calling thread writes its partial result
-    is_leader: Expr
-    #: the calling thread's lane if all lanes of a warp share results and so can read different partials; else None
+    #: the calling thread's place among them; leaders write their partial results
+    gathering: Gathering
+    #: the calling thread's lane if all lanes of a warp have the same results, so each can read one partial; else None
     lane: Expr | None
 
     @property
     def by_lanes(self) -> Shuffles | None:
-        """The shuffles that combine a result's partials if each lane reads one; None if threads read all partials."""
-        is_binary = self.members & (self.members - 1) == 0
-        if self.lane is None or not is_binary or not _MOST_READ < self.members <= LANES:
+        """The shuffles that combine a result's partials if each lane reads one; None if each thread reads all."""
+        members = self.gathering.members
+        if self.lane is None or members & (members - 1) or not _MOST_READ < members <= LANES:
             return None
-        return Shuffles(1, tuple(1 << k for k in range(self.members.bit_length() - 1)))
+        return Shuffles(1, tuple(1 << k for k in range(members.bit_length() - 1)))
 
 
 #: lanes read one partial each only if a result has more partials than this: 8 float32 are two vectors
@@ -212,7 +207,7 @@ def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials
 def gathered(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """Write the partials and return all members' partials per result. is_idle: the memory is known to be unused."""
+    """Write the partials and return those of all members for each result. is_idle: as in `Builder.exchange_buffer`."""
     results = _written(b, dtypes, shared, partials, is_idle=is_idle)
     return [_every(b, shared, places) for places in results]
 
@@ -221,32 +216,33 @@ def _written(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
     """Write the partial results to shared memory, synchronize, and return the start of each result's partials."""
-    width = shared.members
-    layout = TileLayout.row_major((len(partials) * shared.groups * width,))
+    gathering = shared.gathering
+    groups, width = gathering.groups, gathering.members
+    layout = TileLayout.row_major((len(partials) * groups * width,))
     buffers = [
         b.exchange(shared.scope, shared.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
         for k, dtype in enumerate(dtypes)
     ]
-    group = b.let("group", shared.group)
-    rows = [build.mul(build.add(group, k * shared.groups), width) for k in range(len(partials))]
-    with b.when(shared.is_leader):
+    group = b.let("group", gathering.group)
+    rows = [build.mul(build.add(group, k * groups), width) for k in range(len(partials))]
+    with b.when(gathering.is_leader):
         for row, partial in zip(rows, partials, strict=True):
             for (buffer, first), value in zip(buffers, partial, strict=True):
-                place = Vector(buffer, build.total([first, row, shared.member], int32))
+                place = Vector(buffer, build.total([first, row, gathering.member], int32))
                 b.append(Store(place, value, span=b.span))
     b.append(Sync(shared.scope, span=b.span))
     return [[(buffer, build.add(first, row)) for buffer, first in buffers] for row in rows]
 
 
 def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:
-    columns = [_read(b, buffer, first, shared.members) for buffer, first in places]
+    columns = [_read(b, buffer, first, shared.gathering.members) for buffer, first in places]
     return list(zip(*columns, strict=True))
 
 
 def _result(b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
     """Read and combine the partials of a result. places: start of the partials, per value of a partial result."""
     if shared.by_lanes is not None and shared.lane is not None:
-        mine = build.mod(shared.lane, shared.members)
+        mine = build.mod(shared.lane, shared.gathering.members)
         one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
         (result,) = shared.by_lanes.emit(b, combining, [one], shared.lane)
         return result

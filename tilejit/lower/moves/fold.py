@@ -19,8 +19,9 @@ from ...scopes import SCOPES
 from ..builder import Builder
 from ..plans import Facts, Folds
 from ..plans import Plan as PlanBase
-from ..schedule.fold import FoldOrder, FoldSteps, Gathering, Key
+from ..schedule.fold import FoldOrder, FoldSteps, Key
 from ..schedule.registers import each_start
+from ..schedule.shares import Gathering
 from ..variant import DispatchContext
 from .combining import Partial
 from .cross_thread import LaneReduction, SharedPartials, gathered
@@ -48,7 +49,7 @@ class Folding(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Mnemonics, or operation and types if LLVM selects the instruction, with the number per thread."""
+        """(mnemonic, or operation and types if LLVM selects the instruction; count per thread) of each instruction."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -74,7 +75,7 @@ class Folding(PlanBase):
         )
 
     def _registers(self, operand: str) -> Array:
-        return np.array(self.order.each_result(operand)) + int(evaluate(self.order.tiles[operand].start, {}))
+        return np.array(list(self.order.each_result(operand))) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
         """Return one row per result of the first destination: (its register, the source registers it combines ...)."""
@@ -159,16 +160,7 @@ class _Emitting(FoldSteps[Partials]):
     def gathered(self, values: Sequence[Partials], gathering: Gathering) -> list[list[Partials]]:
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
-        shared = SharedPartials(
-            scope=self.plan.scope,
-            threads=self.plan.cta_threads,
-            groups=gathering.groups,
-            group=gathering.group,
-            members=gathering.members,
-            member=gathering.member,
-            is_leader=gathering.is_leader,
-            lane=None,
-        )
+        shared = SharedPartials(self.plan.scope, self.plan.cta_threads, gathering, lane=None)
         carried = tuple(map(_carried, dtypes))
         every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
         self.has_synchronized = True
@@ -205,7 +197,7 @@ class _Counting(FoldSteps[None]):
 
 @dataclass(slots=True)
 class _Tracing(FoldSteps[Array]):
-    """Traces the order of combined slots: arrays of shape (threads, slots), -1 for a skipped slot."""
+    """Traces the order of combined slots. Values are arrays of shape (threads, slots), -1 for a skipped slot."""
 
     threads: Array
     here: dict[str, Array | int] = field(init=False)

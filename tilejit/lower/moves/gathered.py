@@ -4,7 +4,7 @@
 
     digit                      token        quarter      element
     stride in "registers"      Thread(4)    Thread(1)    1
-    stride in "memory"         -            16           1            plus D times the token's number
+    stride in "memory"         -            16           1            plus D times the token
     stride in "index"          Thread(4)    -            -
 """
 
@@ -20,12 +20,12 @@ from ...ir.nodes import Expr, Load, Region, TileOp, Vector
 from ..builder import Builder
 from ..schedule.placement import gathered_offsets
 from ..schedule.strides import total_along
-from .bounds import each_inside
+from ..schedule.windows import each_inside
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The index of a gathered region; `scalar` is None if the index is a tile in registers."""
+    """The index of a gathered region. scalar: None if the index is a tile in registers."""
 
     region: Region
     scalar: Expr | None
@@ -36,7 +36,7 @@ class Index:
         return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
 
     def number(self, b: Builder, register: Vector | None) -> Expr:
-        """Return the number that selects a vector's box. register: holds the number if the index is a tile."""
+        """Return the index of a vector's box in the gathered dimension. register: holds it if the index is a tile."""
         value = self.scalar
         if value is None:
             assert register is not None, "an index that is a tile is an operand of the schedule"
@@ -49,7 +49,7 @@ class Index:
         return total_along(terms, self.region.buffer.index_dtype)
 
     def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
-        """Return a context that asserts on exit that examined numbers are in bounds; see `each_inside`."""
+        """Return a context that asserts on exit that the examined indices are in bounds; see `each_inside`."""
         gathered = self.region.gathered
         assert gathered is not None, "the region isn't gathered"
         return each_inside(b, self.region, gathered.dim)

@@ -1,24 +1,97 @@
 """Vectors in memory, some of whose elements may be excluded by the edge of a tensor or by a mask.
 
 A vector without excluded elements moves in one access. A partially excluded vector moves element by element, in a
-separate branch.
+separate branch. A mask is read from registers (`vectors.ReadMask`), or computed from the indices of the elements.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ...dataclass import lean
+from ...dataclass import dataclass, lean
 from ...dtypes import DType, int32
-from ...ir.arithmetic import build
-from ...ir.nodes import FALSE, TRUE, Expr, Vector
+from ...ir.arithmetic import build, runs
+from ...ir.nodes import FALSE, TRUE, Expr, TileOp, Var, Vector
 from ..builder import Builder
+from ..rematerialized import Recomputed, along
 from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
-from .masks import VectorMask
 
-#: the vectors that a pass moves: all, only vectors that move in one access, or only the other vectors
+
+class VectorMask(ABC):
+    """The elements of one vector that an operation's mask includes."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def varies(self) -> bool:
+        """True if the mask may include some elements of the vector but not others."""
+
+    @abstractmethod
+    def at(self, step: Expr) -> Expr:
+        """Return the condition that the mask includes element `step`."""
+
+    @abstractmethod
+    def throughout(self, width: int) -> Expr:
+        """Return the condition that the mask includes all of the first `width` elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedMask(VectorMask):
+    """A mask that is a condition on the element's position `step` in its vector."""
+
+    cond: Expr
+    step: Var
+
+    @property
+    def varies(self) -> bool:
+        return runs.has(self.cond, self.step)
+
+    def at(self, step: Expr) -> Expr:
+        return runs.at(self.cond, self.step, step)
+
+    def throughout(self, width: int) -> Expr:
+        return runs.throughout(self.cond, self.step, width)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCondition:
+    """A mask as a condition on an element's index, with a variable for each dimension of extent greater than 1."""
+
+    cond: Expr
+    index: tuple[Var, ...]
+
+    @staticmethod
+    def of(op: TileOp, recomputed: Recomputed | None) -> IndexCondition | None:
+        """Return the condition of a copy's mask; None if the mask must be read from registers."""
+        if recomputed is None:
+            return None
+        mask = op.region("mask")
+        shape = op.region("dst").shape
+        extents = [n for n in shape if n != 1]
+        index = tuple([Var(f"index.{d}", int32, bounds=(0, n - 1)) for d, n in enumerate(extents)])
+        cond = recomputed.element(mask, along(mask.shape, shape, index))
+        return None if cond is None else IndexCondition(cond, index)
+
+    def is_tested_by_ends(self, dim: int, width: int) -> bool:
+        """True if a mask includes `width` adjacent elements along `dim` whenever it includes the first and the last."""
+        return runs.by_ends(self.cond, self.index[dim], width) is not None
+
+    def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:
+        """Return the mask of a vector along dimension `dim`, its elements `step` apart, from the index `first` on."""
+        number = Var(b.name("step"), int32, bounds=(0, width - 1))
+        cond = self.cond
+        for d, (var, at) in enumerate(zip(self.index, first, strict=True)):
+            # named without bounds, because the index of padding exceeds the extent
+            at = b.let("index", at)
+            cond = runs.at(cond, var, build.add(at, build.mul(number, step)) if d == dim else at)
+        return ComputedMask(cond, number)
+
+
+#: the vectors that a pass moves: each vector, only those that move in one access, or only the others
 Selection = Literal["each", "whole", "cut"]
 
 
@@ -39,7 +112,7 @@ class MaskedVector:
     allowed: VectorMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
-    #: the current pass; a vector that can't be partially excluded moves in any pass
+    #: the current pass; it has no effect on a vector that can't be partially excluded
     selection: Selection = "each"
 
     @property
@@ -60,7 +133,7 @@ class MaskedVector:
         return self.view.coordinate(dim, self.values(), dtype)
 
     def inside(self, step: Expr | None) -> Expr:
-        """Return whether element `step` of the vector, the first if None, is inside the tensor."""
+        """Return the condition that element `step` of the vector, the first if None, is inside the tensor."""
         return self.mask.inside(self.coordinate, step) if self.mask.windows else TRUE
 
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
@@ -82,7 +155,7 @@ class MaskedVector:
     def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
 
-        apart: move single elements through separate registers, since loads into one 32-bit register are serialized.
+        apart: True to move single elements via separate registers, since loads into one 32-bit register are serialized.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
@@ -113,7 +186,7 @@ class MaskedVector:
     def _elements(
         self, b: Builder, registers: Vector, inside: Expr, apart: bool
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield each element's access. inside: whether the whole vector is inside the tensor. apart: as in `_moves`."""
+        """Yield each element's access. inside: the condition that the vector is inside the tensor, if it is `whole`."""
         if not apart:
             with b.loop("element", self.width, unrolled=True) as step:
                 at = build.add(step, self.start)

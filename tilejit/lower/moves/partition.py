@@ -1,6 +1,6 @@
 """Vectors in memory that are distributed evenly over the threads of a scope.
 
-A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's number:
+A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4 with index v:
 
     row 0    v 0    1    2    3    4        iteration 0: threads 0 to 3 move v 0 to 3
     row 1    v 5    6    7    8    9        iteration 1: they move v 4 to 7
@@ -9,7 +9,7 @@ A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's num
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ...dataclass import dataclass
@@ -23,8 +23,7 @@ from ..schedule.views import DigitSchedule
 from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
 from .masked import MaskedVector, at_edges
-from .register_copy import fill_value
-from .vectors import pieces
+from .vectors import fill_value, pieces
 
 P = TypeVar("P", bound="Partition")
 
@@ -45,14 +44,14 @@ class Partition(VectorPlan):
     def of(
         cls: type[P], schedule: DigitSchedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
     ) -> P:
-        """Plan the widest provable vectors, in the memory order of operand `lead`.
+        """Plan the widest provably aligned vectors, in the memory order of operand `lead`.
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
         elements = _ordered(schedule, lead).joined()
-        inputs = elements.names[1:] if broadcasts and elements.digits else ()
-        single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
-        provable = widest_vector(elements.among([n for n in elements.names if n not in single]), ragged=True)
+        inputs = tuple(elements.operands)[1:] if broadcasts and elements.digits else ()
+        single = tuple(name for name in inputs if elements.digits[-1].strides[name] == 0)
+        provable = widest_vector(elements, [name for name in elements.operands if name not in single], ragged=True)
         width, limit = provable.elements, provable.limit
         if not vectorized:
             width, limit = 1, "goes element by element"
@@ -66,7 +65,7 @@ class Partition(VectorPlan):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.elements.names
+        return tuple(self.elements.operands)
 
     @property
     def tail(self) -> int:
@@ -79,7 +78,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Mnemonics with the number per thread, without narrower accesses at edges and of partial vectors."""
+        """(mnemonic, count per thread) of each access, without narrower accesses at edges and of partial vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -115,7 +114,7 @@ class Partition(VectorPlan):
         return build.where(self.is_whole(values), *widths)
 
     def is_whole(self, values: Sequence[Expr]) -> Expr:
-        """Return whether the vector at these digits isn't the last one of its run, which may be partial."""
+        """Return the condition that the vector at these digits isn't the last of its run, which may be partial."""
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
@@ -132,11 +131,11 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Sort digits by descending stride of `lead`, or with run-time strides just move stride 1 last; not if folded."""
-    if schedule.is_folded:
+    """Sort digits by descending stride in `lead`, or with run-time strides only move stride 1 last; not if folded."""
+    if schedule.folded:
         return schedule
-    if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
-        return schedule.ordered(lambda digit: digit[lead] != 1)
+    if any(isinstance(digit.strides[lead], Scaled) for digit in schedule.digits):
+        return schedule.ordered(lambda digit: digit.strides[lead] != 1)
     # a broadcast digit must not be the fastest
     return schedule.ordered(lambda digit: abs(digit.elements(lead)) or float("inf"))
 
@@ -151,38 +150,37 @@ def each_vector(
     twice: False if regions inside their tensors get no separate code.
     """
     thread = b.thread(op.scope, plan.threads)
-    bases = {name: _base(plan, name, thread, b) for name in plan.names}
+    addresses = {name: _addresses(plan, name, thread, b) for name in plan.names}
     if twice:
         masked = at_edges(b, plan.elements.views, plan.vector_width, plan.rounds)
     else:
         # with 64-bit tests in its loop the product of `examples/matmul.py` is 2 to 7 % slower (H100, bench_matmul.py)
         masked = iter([{name: plan.edges(name).clamped(b) for name in plan.names}])
     for masks in masked:
-        yield from _Rounds(plan, b, bases, masks, thread).each(unrolled)
+        yield from _Rounds(plan, b, addresses, masks, thread).each(unrolled)
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
-    """The address of a thread's first vector in one operand: swizzled, and `plain` before swizzling."""
-
-    address: Expr
-    plain: Expr
-
-
-def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
-    """Return the first vector's address; None unless later ones are known to be at offsets that all threads share."""
+def _addresses(plan: Partition, name: str, thread: Expr, b: Builder) -> Callable[[Expr], Expr]:
+    """Return a function from the first vector of an iteration to the swizzled address of the thread's vector."""
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
-        return None
+        return lambda first: view.address(build.add(first, thread))
+    # later vectors are at the same offsets from a thread's first one in all threads
     plain = view.located(thread)
-    return Base(b.let("dst" if name == plan.names[0] else "src", view.swizzled(plain)), plain)
+    base = b.let("dst" if name == plan.names[0] else "src", view.swizzled(plain))
+
+    def address(first: Expr) -> Expr:
+        is_first = isinstance(first, Const) and first.value == 0
+        return base if is_first else view.advanced(base, plain, view.steps(first))
+
+    return address
 
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
     plan: Partition
     b: Builder
-    bases: Mapping[str, Base | None]
+    addresses: Mapping[str, Callable[[Expr], Expr]]
     masks: Mapping[str, Mask]
     thread: Expr
 
@@ -203,7 +201,7 @@ class _Rounds:
         """Yield vector `first` + thread as a whole; if it may be partial, also yield its pieces in another branch."""
         plan = self.plan
         values = plan.vectors.digits_of(build.add(first, self.thread))
-        addresses = {name: self._address(name, first) for name in plan.names}
+        addresses = {name: address(first) for name, address in self.addresses.items()}
         if plan.tail == plan.vector_width:
             yield self._part(addresses, values, 0, plan.vector_width)
             return
@@ -222,11 +220,3 @@ class _Rounds:
             part = (0, 1) if view.name in self.plan.single else (start, width)
             vectors[view.name] = MaskedVector(view, self.masks[view.name], addresses[view.name], lambda: values, *part)
         return vectors
-
-    def _address(self, name: str, first: Expr) -> Expr:
-        view, base = self.plan.vectors[name], self.bases[name]
-        if base is None:
-            return view.address(build.add(first, self.thread))
-        if isinstance(first, Const) and first.value == 0:
-            return base.address
-        return view.advanced(base.address, base.plain, view.steps(first))

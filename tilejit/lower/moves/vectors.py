@@ -1,8 +1,9 @@
 """Vectors between a thread's registers and memory: their addresses in each iteration, and how they are moved.
 
-`OwnedVectors` splits a schedule into the digits over threads and those over a thread's registers. In the copy that
-`schedule/views.py` describes, vectors of 4 elements divide the last digit into 2 iterations with a stride of 4, so in
-iteration r thread t moves
+`register_copy` and `update_schedule` return the digits that the tiles of an operation have in common. `OwnedVectors`
+splits them into the digits over threads and those over a thread's registers. In the copy that `schedule/views.py`
+describes, vectors of 4 elements divide the last digit into 2 iterations with a stride of 4, so in iteration r thread t
+moves
 
     registers 4r to 4r+3       memory from 40*(t // 4) + 8*(t % 4) + 4r on, swizzled
 
@@ -17,20 +18,100 @@ from contextlib import ExitStack
 
 from ...dataclass import lean, replace
 from ...dtypes import int32, int64
+from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
+from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, TileOp, Vector
+from ...isa.atomics import RED_VECTOR, VectorForm, vectors_of
 from ...ops.copies import INDEX
+from ...target import Target
 from ..builder import Builder
-from ..schedule.placement import place
+from ..schedule.placement import need_all_threads, need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
-from ..schedule.views import DigitSchedule, View
+from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need_same_threads
 from ..schedule.width import Width, widest_vector
-from ..schedule.windows import Edges, Mask
-from .bounds import each_inside
+from ..schedule.windows import Edges, Mask, each_inside
 from .gathered import Index
-from .masked import MaskedVector, Selection, at_edges
-from .masks import IndexCondition, ReadMask, VectorMask
+from .masked import IndexCondition, MaskedVector, Selection, VectorMask, at_edges
+
+
+def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
+    """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
+
+    A mask is the operand "mask", and an index that is a tile is "index".
+    raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope or is in
+    other threads than the registers, or a region cuts through parts of its layout.
+    """
+    loads = op.tiles["dst"].buffer.space == "local"
+    schedule = _owned(op, *(("dst", "src") if loads else ("src", "dst")), threads)
+    if schedule.folded:
+        registers, memory = schedule["registers"].placement, schedule["memory"].placement
+        need_slice(registers)
+        need_slice(memory)
+        raise LayoutError(
+            f"the layouts of {registers.buffer.name} and {memory.buffer.name} split a dimension in incompatible ways: "
+            "their extents have no common refinement",
+            hint="choose layouts whose extents divide each other",
+        )
+    return schedule, loads
+
+
+def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
+    """Return the digits of an atomic update of "memory", and the name of the tile that is "registers" there.
+
+    It is the first tile of values that has the shape of "place", which is "memory". Other tiles keep their names.
+    raises: LayoutError as `register_copy` does, or if no tile of values has that shape.
+    """
+    tiles, shape = op.tiles, op.region("place").shape
+    owner = next((n for n in ("before", "value", "desired") if n in tiles and tiles[n].shape == shape), None)
+    if owner is None:
+        raise LayoutError("no tile of values has the place's shape, so no thread owns its elements")
+    schedule = _owned(op, owner, "place", threads)
+    if schedule.folded:
+        need_slice(schedule["memory"].placement)
+        raise LayoutError("a tile and the place split a dimension into steps that don't match")
+    return schedule, owner
+
+
+def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
+    """Return the digits of all tiles. Each thread owns a part of `owner`, which is "registers"; `other` is "memory"."""
+    regions = op.tiles
+    registers, memory = place(regions[owner], op.scope), place(regions[other], op.scope)
+    need_all_threads(registers, op.scope, threads)
+    every, index = tuple(range(len(registers.shape))), regions[other].gathered
+    # an index selects positions in the leading dimensions; the others have strides in memory
+    boxes = 0 if index is None else len([extent for extent in index.shape if extent != 1])
+    tiles: dict[str, Operand] = {"registers": (registers, every)}
+    tiles["memory"] = memory, (None,) * boxes + every[: len(every) - boxes]
+    for name, region in regions.items():
+        if name in (owner, other):
+            continue
+        along = broadcast_along(region.shape, next(iter(regions.values())).shape)
+        if name == INDEX.name:
+            along = every[:boxes] + (None,) * (len(every) - boxes)
+        tiles[name] = place(region, op.scope), along
+        need_all_threads(tiles[name][0], op.scope, threads)
+    schedule = DigitSchedule.of(registers.shape, tiles)
+    for name in list(tiles)[2:]:
+        need_same_threads(schedule, "registers", name)
+    return schedule
+
+
+def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
+    """Return the vector forms, widest first; () for reads of old values, scalars, and orders other than relaxed.gpu."""
+    place = op.region("place")
+    is_read = op.attr("returns") and "before" in op.options
+    if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":
+        return ()
+    forms = vectors_of(str(op.attr("operation")), place.dtype, place.buffer.space)
+    return tuple(form for form in forms if RED_VECTOR.row(form).missing(target) is None)
+
+
+def fill_value(op: TileOp) -> Expr:
+    """Return the value that a copy reads outside its source, 0 by default."""
+    dtype = op.region("dst").dtype
+    fill = op.value("fill")
+    return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
 
 
 @lean(frozen=True, slots=True)
@@ -48,39 +129,37 @@ class OwnedVectors:
     def of(schedule: DigitSchedule, owner: str, along: str = "") -> OwnedVectors:
         """Split a schedule into vectors of one element, in the order of operand `along` or of `owner`'s registers."""
         threads_share, elements = schedule.split_by_owner(owner)
-        elements = elements.ordered(lambda digit: _distance(digit[along or owner])).joined()
+        if len(elements.digits) > 1:
+            elements = elements.ordered(lambda digit: _distance(digit.strides[along or owner])).joined()
         return OwnedVectors(threads_share, elements, elements, 1)
 
     def widest(self, *names: str) -> Width:
         """Return the widest vector that is contiguous and provably aligned in operands `names`, by default all."""
-        schedule = self.threads_share.then(self.elements)
-        return widest_vector(schedule.among(names or schedule.names), ragged=False)
+        every = self.threads_share.then(self.elements)
+        return widest_vector(every, names or every.operands, ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
         return OwnedVectors(self.threads_share, self.elements, self.elements.in_vectors(width), width)
-
-    @property
-    def rounds(self) -> int:
-        return self.vectors.count
 
     def place(self, name: str, thread: Expr, iteration: Expr) -> Expr:
         """Return the swizzled address, or the register, at which a thread's vector starts in an iteration."""
         view = self.vectors[name]
         if view.buffer.space == "local":
             return view.located(iteration)
-        return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(iteration)))
+        own = self.threads_share["registers"].of_thread(thread)
+        return view.swizzled(build.add(self.threads_share[name].at(own), view.steps(iteration)))
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
-    def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
+    def starts(self, b: Builder) -> Iterator[Mapping[str, VectorRegisters]]:
         """Yield the operands in registers, by name, for each possible start; the caller emits its code per yield."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
         for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
-                view.name: RegisterVectors(view, first, self.width, self.step_of(view.name))
+                view.name: VectorRegisters(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)
             }
 
@@ -108,8 +187,8 @@ class OwnedVectors:
         loads: True for loads. If vectors may be cut, whole ones may then be moved in a loop before the others, so
             that their loads are in flight while a warp waits for elements.
         """
-        own = self._of_thread(thread)
-        first = self._first("memory", own)
+        own = self.threads_share["registers"].of_thread(thread)
+        first = self.threads_share["memory"].at(own)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(is_active):
@@ -121,55 +200,55 @@ class OwnedVectors:
         own: Sequence[Expr],
         first: Expr,
         base: Expr,
-        starts: Mapping[str, RegisterVectors],
+        starts: Mapping[str, VectorRegisters],
         index: Index | None,
         condition: IndexCondition | None,
         loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """Emit the loop. own: the thread's digits. first, base: the first vector's unswizzled and swizzled address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
-        memory, share = self.vectors["memory"], self.threads_share["memory"]
-        every, elements = share.then(memory), share.then(self.elements["memory"])
-        # the number that selects the box, if all vectors of a thread have the same
+        memory, every = self.vectors["memory"], self.threads_share.then(self.vectors)["memory"]
+        elements = self.threads_share.then(self.elements)["memory"]
+        # the index of the box, if it is the same for all vectors of a thread
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
-            common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
+            common = index.number(b, None if numbers is None else numbers[_FIRST])
 
         def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
-            """Return the vector of an iteration, and the number that selects its box (0 if memory isn't gathered)."""
+            """Return the vector of an iteration, and the index of its box (0 if memory isn't gathered)."""
             values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
-            allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
+            allowed: VectorMask | None = None if tile is None else ReadMask(tile.after(iteration))
             if condition is not None:
                 allowed = self._computed(b, condition, every, values())
             distance: Expr = memory.steps(iteration)
             number: Expr = build.const(0, int64)
             if index is not None:
-                number = common or index.number(b, None if numbers is None else numbers.first_of(iteration))
+                number = common or index.number(b, None if numbers is None else numbers.after(iteration)[_FIRST])
                 distance = build.add(distance, index.distance(number))
             order = "" if index is None else _MAY_COLLIDE
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
         # if a mask may cut any vector anyway, an edge is only one more test
-        for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
+        for masks in at_edges(b, [elements], self.width, self.vectors.count, twice=tile is None):
             if index is not None and b.has_checks:
-                with index.checks(b) as examine, b.rounds(self.rounds, registers.view.buffer) as iteration:
+                with index.checks(b) as examine, b.rounds(self.vectors.count, registers.buffer) as iteration:
                     masked, number = vector(iteration, masks["memory"])
                     examine(number, masked.is_accessed)
             may_cut = self.width > 1 and (not masks["memory"].whole or self._mask_cuts)
             are_runs = memory.buffer.space == "global" and self.step_of("registers") == 1
-            is_split = loads and self.rounds > 1 and are_runs and may_cut
+            is_split = loads and self.vectors.count > 1 and are_runs and may_cut
             selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
             for selection in selections:
-                for iteration in b.each_round(self.rounds, registers.view.buffer):
+                for iteration in b.each_round(self.vectors.count, registers.buffer):
                     masked, _ = vector(iteration, masks["memory"])
                     if selection != masked.selection:
                         masked = replace(masked, selection=selection)
-                    yield {name: start.of(iteration) for name, start in starts.items()}, masked
+                    yield {name: start.after(iteration) for name, start in starts.items()}, masked
 
     @property
     def _mask_cuts(self) -> bool:
-        return "mask" in self.vectors.names and self.step_of("mask") != 0
+        return "mask" in self.vectors.operands and self.step_of("mask") != 0
 
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
         """Assert that the elements of `region` (operand "memory") that the mask includes are inside the tensor."""
@@ -188,7 +267,7 @@ class OwnedVectors:
         """Describe the vectors that move element by element, for `Facts.cuts`."""
         if self.width == 1:
             return ""
-        every = self.threads_share["memory"].then(self.elements["memory"])
+        every = self.threads_share.then(self.elements)["memory"]
         cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
         if self._mask_cuts:
             cut.append("partially masked" + (", tested at its ends" if condition is not None else ""))
@@ -200,23 +279,17 @@ class OwnedVectors:
         first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
         return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
-    def is_computed(self, condition: IndexCondition | None) -> bool:
-        """True if wider vectors can be masked by testing `condition` at their ends; False if it is None."""
+    def is_computed(self, condition: IndexCondition) -> bool:
+        """True if vectors of several elements can be masked by testing `condition` at their ends."""
         digits = (*self.threads_share.digits, *self.elements.digits)
-        if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
+        if self.width == 1 or any(digit.dim is None for digit in digits):
             return False
         run = self.elements.digits[-1]
         return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
 
-    def _of_thread(self, thread: Expr) -> list[Expr]:
-        return self.threads_share["registers"].of_thread(thread)
-
-    def _first(self, name: str, own: Sequence[Expr]) -> Expr:
-        return self.threads_share[name].at(own)
-
 
 def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
-    """Return a function that calls `make` at its first call and returns that result; faster than `functools.cache`."""
+    """Return a function that calls `make` only once and always returns its result; faster than `functools.cache`."""
     made: list[list[Expr]] = []
 
     def values() -> list[Expr]:
@@ -226,6 +299,8 @@ def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
 
     return values
 
+
+_FIRST = build.const(0, int32)
 
 #: Threads may store to the same element of a gathered region. One of the values remains; weak stores would race.
 _MAY_COLLIDE = "volatile"
@@ -237,38 +312,21 @@ def _distance(stride: Stride) -> int:
 
 
 @lean(frozen=True, slots=True)
-class RegisterVectors:
-    """An operand's vectors of `width` registers, `step` apart; the first vector starts at register `first`."""
+class VectorRegisters:
+    """The registers of a vector, from `first` on, `step` apart. step: 0 if all elements share one register."""
 
     view: View
     first: Expr
     width: int
     step: int
 
-    def of(self, iteration: Expr) -> VectorRegisters:
-        first = build.add(self.first, self.view.steps(iteration))
-        return VectorRegisters(self.view.buffer, first, self.width, self.step)
+    @property
+    def buffer(self) -> Buffer:
+        return self.view.buffer
 
-    def at(self, iteration: Expr) -> Vector:
-        """Return the registers of an iteration, which must be consecutive."""
-        return self.of(iteration).run
-
-    def first_of(self, iteration: Expr) -> Vector:
-        return self.of(iteration)[build.const(0, int32)]
-
-    def mask(self, iteration: Expr) -> VectorMask:
-        registers = self.of(iteration)
-        return ReadMask(registers.buffer, registers.first, registers.step)
-
-
-@lean(frozen=True, slots=True)
-class VectorRegisters:
-    """The registers of one vector: from `first` on, `step` apart; 0 if all elements share one register."""
-
-    buffer: Buffer
-    first: Expr
-    width: int
-    step: int
+    def after(self, iterations: Expr) -> VectorRegisters:
+        """Return the registers of the vector that many iterations later."""
+        return VectorRegisters(self.view, build.add(self.first, self.view.steps(iterations)), self.width, self.step)
 
     @property
     def run(self) -> Vector:
@@ -306,6 +364,26 @@ class VectorRegisters:
         if run.buffer != self.buffer:
             for k in range(self.width):
                 yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
+
+
+@lean(frozen=True, slots=True)
+class ReadMask(VectorMask):
+    """A mask in bool registers."""
+
+    registers: VectorRegisters
+
+    @property
+    def varies(self) -> bool:
+        return self.registers.step != 0
+
+    def at(self, step: Expr) -> Expr:
+        return Load(self.registers[step])
+
+    def throughout(self, width: int) -> Expr:
+        every: Expr = TRUE
+        for k in range(width if self.varies else 1):
+            every = build.logical_and(every, self.at(build.const(k, int32)))
+        return every
 
 
 def pieces(count: int) -> list[tuple[int, int]]:

@@ -1,24 +1,30 @@
 """The cost of shared memory accesses in wavefronts: passes in which a bank serves at most one word.
 
+It decides the order of dimensions and the swizzle of a tile that is exchanged through shared memory.
 source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Shared memory tables".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from ...dataclass import dataclass
 from ...fast_unique import fast_unique
-from ...layout import Swizzle
-from ..weights import ACCESS, WAVEFRONT
+from ...ir.nodes import Expr
+from ...layout import Swizzle, TileLayout
+from ...layout.grid import WIDEST_BYTES
+from ...target import WARP
+from ..schedule.iterations import Iterations
+from ..weights import ACCESS, BARRIER, WAVEFRONT
 
 Array = np.ndarray
 
-_BANKS, WORD_BYTES, _LANES = 32, 4, 32
+_BANKS, _WORD_BYTES = 32, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,13 +46,13 @@ class SharedAccesses:
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
         """Collect the pieces of accesses. address: multiples of `width`, which is a power of two."""
-        size = max(width, WORD_BYTES // bytes_each)
-        at_once = _BANKS * WORD_BYTES // (size * bytes_each)
-        lanes, threads = min(_LANES, at_once), int(thread.max(initial=0)) + 1
+        size = max(width, _WORD_BYTES // bytes_each)
+        at_once = _BANKS * _WORD_BYTES // (size * bytes_each)
+        lanes, threads = min(WARP, at_once), int(thread.max(initial=0)) + 1
         span = int(address.max(initial=0)) + 1
         pieces = fast_unique((issue * threads + thread // lanes) * span + address // size * size)
         group = np.unique(pieces // span, return_inverse=True)[1]
-        instructions = len(fast_unique(issue * threads + thread // _LANES))
+        instructions = len(fast_unique(issue * threads + thread // WARP))
         return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
 
     def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:
@@ -54,7 +60,7 @@ class SharedAccesses:
         if not len(self.group):
             return np.zeros(len(swizzles), np.int64)
         address = np.stack([swizzle.apply(self.address) for swizzle in swizzles])
-        piece = address * (self.bytes_each * self.at_once) // (_BANKS * WORD_BYTES)
+        piece = address * (self.bytes_each * self.at_once) // (_BANKS * _WORD_BYTES)
         groups = int(self.group[-1]) + 1
         every = np.arange(len(swizzles))[:, None] * groups + self.group
         banks = len(swizzles) * groups * self.at_once
@@ -73,7 +79,7 @@ class SharedAccesses:
 
 
 class LaneDigit(NamedTuple):
-    """Lanes along an axis: number, active number, and stride in bytes; None counts as the width of all banks."""
+    """Lanes along an axis: their number, how many are active, and their stride in bytes (None if in the same bank)."""
 
     lanes: int
     active: int
@@ -92,8 +98,101 @@ def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
     for digit in digits:
         at = np.arange(digit.active)[:, None]
         thread = (thread + step * at).ravel()
-        stride = _BANKS * WORD_BYTES if digit.stride is None else digit.stride
+        stride = _BANKS * _WORD_BYTES if digit.stride is None else digit.stride
         address = (address + stride * at).ravel()
         step *= digit.lanes
     accesses = SharedAccesses.of(np.zeros_like(thread), thread, address, run, 1)
     return int(accesses.wavefronts((_AS_THEY_ARE,))[0])
+
+
+#: wavefronts are counted for the first threads and iterations only
+_COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundCosts:
+    """The shared memory cost of one side of a copy, estimated from the first warps and iterations."""
+
+    accesses: SharedAccesses
+    #: elements that a swizzle must keep contiguous: an access or a word, whichever is larger
+    chunk: int
+    rounds: int
+    #: iterations and warps that `accesses` covers
+    counted: int
+    warps: int
+
+    @staticmethod
+    def of(
+        rounds: int,
+        threads: int,
+        is_active: Callable[[Expr, Expr], Expr],
+        place: Callable[[Expr, Expr], Expr],
+        width: int,
+        bytes_each: int,
+    ) -> RoundCosts:
+        """Count the accesses of a copy.
+
+        is_active, place: map a thread and an iteration to whether there is an access, and to its address in elements.
+        """
+        work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
+        rows = work.holding(is_active(*work.variables))
+        address = work.values(place(*work.variables))[rows, 0]
+        accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
+        chunk = max(width, _WORD_BYTES // bytes_each)
+        return RoundCosts(accesses, chunk, rounds, work.rounds, -(-work.threads // WARP))
+
+    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
+        """Return the cost of all iterations of a warp for each swizzle."""
+        return self.accesses.costs(swizzles) * self.rounds // max(self.counted * self.warps, 1)
+
+    @property
+    def least(self) -> int:
+        """The cost without bank conflicts."""
+        return self.accesses.least * self.rounds // max(self.counted * self.warps, 1)
+
+    @property
+    def is_widest(self) -> bool:
+        return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeMemory:
+    """A layout of shared memory and the cost of storing and loading a tile, in quarter cycles per warp."""
+
+    layout: TileLayout
+    cost: int
+
+
+def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
+    """Return the cheapest of several layouts, swizzled or not; ties go to the first layout and fewest swizzle bits."""
+    best: ExchangeMemory | None = None
+    for layout, sides in ways:
+        least = sum(side.least for side in sides) + 2 * BARRIER
+        if best is not None and best.cost <= least:
+            continue
+        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.chunk for side in sides), layout.footprint())]
+        costs = np.sum([side.costs(swizzles) for side in sides], axis=0) + 2 * BARRIER
+        number = int(np.argmin(costs))
+        if best is None or costs[number] < best.cost:
+            best = ExchangeMemory(layout.swizzled(swizzles[number]) if number else layout, int(costs[number]))
+        if best.cost == least and all(side.is_widest for side in sides):
+            break
+    assert best is not None, "no layout given"
+    return best
+
+
+def dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
+    """Return the row-major layout in which dimension `fastest` is moved to the end."""
+    order = [*(d for d in range(len(shape)) if d != fastest), fastest]
+    strides = {d: prod(shape[later] for later in order[k + 1 :]) for k, d in enumerate(order)}
+    return TileLayout.from_iters([(n, strides[d], "m") for d, n in enumerate(shape)] or [(1, 1, "m")])
+
+
+def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
+    """Yield swizzles with a period of at most `size` that keep `chunk` elements contiguous, fewest bits first."""
+    for bits in range(1, 6):
+        for shift in range(bits, 8):
+            swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)
+            if swizzle.period > size:
+                break
+            yield swizzle

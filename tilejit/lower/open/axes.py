@@ -26,10 +26,8 @@ from ...ops.atomic import ATOMIC
 from ...ops.axes import REDUCTION, Labels
 from ...ops.copies import COPY, INDEX, MASK
 from ...scopes import SCOPES
-from ..moves.register_copy import register_copy
-from ..moves.updates import update_schedule
-from ..schedule.owners import need_all_threads
-from ..schedule.placement import place
+from ..moves.vectors import register_copy, update_schedule
+from ..schedule.placement import need_all_threads, place
 from ..schedule.strides import Folded
 
 

@@ -31,7 +31,7 @@ from ...ops.copies import MASK
 from ...remember import LIMIT
 from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
 from .. import weights
-from ..moves.updates import update_forms
+from ..moves.vectors import update_forms
 from ..moves.wavefronts import LaneDigit, wavefronts
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned

@@ -43,6 +43,7 @@ from ...ir.arithmetic.facts import bounds, is_data
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
 from ...ir.params import PointerParam
+from ...ir.rewriting import Rewriting
 from ...layout import TileLayout
 from ...layout.axes import m
 from ...layout.grid import WIDEST_BYTES, Grid, everywhere
@@ -74,7 +75,7 @@ def on_one_scope(kernel: Kernel) -> Kernel:
         return kernel
     buffers = [stmt.buffer for stmt in walk.statements(kernel.body) if isinstance(stmt, walk.BUFFERS)]
     others = {buffer.name: _on(buffer, same[0]) for buffer in buffers if buffer.root.name in moved}
-    return replace(kernel, body=walk.rebuffered(kernel.body, others))
+    return replace(kernel, body=Rewriting(others).block(kernel.body))
 
 
 def _scope(buffer: Buffer) -> str | None:

@@ -10,7 +10,6 @@ from ...ir.names import defined_names
 from ...ir.nodes import Arrive, Expr, Instruction, Kernel, Stmt, Sync, Vector
 from ...isa import mbarrier
 from ..builder import Builder
-from ..leaders import leads
 from .clusters import peer_ranks, release_axes
 from .synchronization import synchronizing_arrivals
 
@@ -39,7 +38,7 @@ def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, sy
         b.append(Sync(stmt.scope, stmt.span))
     row = mbarrier.ARRIVE if stmt.bytes is None else mbarrier.ARRIVE_EXPECT
     inputs = (stmt.place,) if stmt.bytes is None else (stmt.place, stmt.bytes)
-    with b.when(leads(b, stmt.scope, threads)):
+    with b.when(b.leads(stmt.scope, threads)):
         b.append(Instruction(row.name, (), inputs, stmt.span))
         for cta in peers:
             b.append(Instruction(mbarrier.ARRIVE_AT_PEER.name, (), (stmt.place, cta), stmt.span))

@@ -47,7 +47,6 @@ from ...ir.walk import Block
 from ...isa import ROWS
 from ...isa.mbarrier import EXPECT
 from ..builder import Builder
-from ..leaders import leads
 
 
 def lower_expects(kernel: Kernel) -> Kernel:
@@ -62,7 +61,7 @@ def lower_expects(kernel: Kernel) -> Kernel:
     for number, stmt in walk.numbered(body, Expect):
         b.span = stmt.span
         assert isinstance(stmt.place, Vector), "lowering leaves no Element"
-        with b.when(leads(b, stmt.scope, kernel.threads)):
+        with b.when(b.leads(stmt.scope, kernel.threads)):
             b.append(Instruction(EXPECT.name, (), (stmt.place, stmt.bytes), stmt.span))
         expected[number] = b.take()
     return replace(kernel, body=walk.edited(body, expected))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from operator import is_, is_not
 from typing import Any
 
 from ...dataclass import dataclass, field, replace
@@ -22,7 +21,7 @@ from ...forks import cached_property
 from ...ir import walk
 from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
 from ...ir.arithmetic.facts import bounds, flagged, full_range, multiple_of
-from ...ir.arithmetic.intern import integer, operation
+from ...ir.arithmetic.intern import integer, with_args
 from ...ir.names import FreshNames
 from ...ir.nodes import (
     Alloc,
@@ -139,8 +138,7 @@ class _Hoisting(Rewriting):
         var, value, level = stmt.var, stmt.value, len(self._preheaders)
         if isinstance(value, Load):
             self._depths.variables[var.name] = level
-            place = self.place(value.place)
-            return (stmt if place is value.place else replace(stmt, value=replace(value, place=place)),)
+            return (self.stmt(stmt),)
         depth = self._depths.of(value)
         self._depths.variables[var.name] = min(depth, level)
         if depth < level:
@@ -152,8 +150,7 @@ class _Hoisting(Rewriting):
             return ()
         if depth == level and self._is_sum(var, value):
             return ()
-        made = self.expr(value)
-        return (stmt if made is value else replace(stmt, value=made),)
+        return (self.stmt(stmt),)
 
     def _is_sum(self, var: Var, value: Expr) -> bool:
         """True if `value` is a sum whose terms differ in loop depth; if so, record it for expansion at its uses."""
@@ -222,14 +219,7 @@ class _Hoisting(Rewriting):
                 break
         else:
             return (stmt,)
-        outputs = list(map(self.place, stmt.outputs))
-        inputs = list(map(self._input, stmt.inputs))
-        if all(map(is_, inputs, stmt.inputs)) and all(map(is_, outputs, stmt.outputs)):
-            return (stmt,)
-        return (replace(stmt, outputs=tuple(outputs), inputs=tuple(inputs)),)
-
-    def defined(self, var: Var) -> Var:
-        return var
+        return (self.stmt(stmt),)
 
     def expr(self, expr: Expr, inside: int | None = None) -> Expr:
         """Return `expr` rewritten for the loop depth `inside`, by default that of the current statement."""
@@ -240,8 +230,7 @@ class _Hoisting(Rewriting):
             total = self._sums.get(expr.name)
             return expr if total is None else self._total(total, expr.dtype, level)
         if type(expr) is Load:
-            place = self.place(expr.place)
-            return expr if place is expr.place else replace(expr, place=place)
+            return super().expr(expr)
         if type(expr) is Op and not expr.dtype.is_integer and expr.name not in _COMPARISONS:
             return self._operation(expr, level)
         rewritten = self._rewritten[level - 1]
@@ -259,7 +248,7 @@ class _Hoisting(Rewriting):
             place = arg.place if isinstance(arg, Load) else None
             is_register = isinstance(place, Vector) and type(place.offset) is Const and place.buffer.offset is None
             args.append(arg if is_register or type(arg) is Const else self.expr(arg, level))
-        return self._with_args(op, tuple(args)) if any(map(is_not, args, op.args)) else op
+        return with_args(op, tuple(args))
 
     def _hoisted(self, expr: Expr, depth: int) -> Expr:
         """Return a variable that holds the expression, defined before the loops in which it is invariant."""
@@ -281,7 +270,7 @@ class _Hoisting(Rewriting):
                 return self._sum(expr, level)
             if expr.name in _COMPARISONS:
                 left, right = expr.args
-                return self._with_args(expr, (self._compared(left, level), self._compared(right, level)))
+                return with_args(expr, (self._compared(left, level), self._compared(right, level)))
             return self._operation(expr, level)
         if isinstance(expr, Cast):
             x = self.expr(expr.x, level)
@@ -292,12 +281,7 @@ class _Hoisting(Rewriting):
         """Rewrite an operand of a comparison, but keep its constant term, which is folded into the comparison."""
         if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
             return self.expr(expr, level)
-        return self._with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))
-
-    def _with_args(self, op: Op, args: tuple[Expr, ...]) -> Expr:
-        if all(map(is_, args, op.args)):
-            return op
-        return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)
+        return with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))
 
     def _sum(self, op: Op, level: int) -> Expr:
         """Rewrite a sum; if it has invariant terms, these come first, and the constant last."""
@@ -305,7 +289,7 @@ class _Hoisting(Rewriting):
         if min(map(self._depths.of, total.terms)) < level:
             return self._total(total, op.dtype, level)
         left, right = op.args
-        return self._with_args(op, (self.expr(left, level), self.expr(right, level)))
+        return with_args(op, (self.expr(left, level), self.expr(right, level)))
 
     def _total(self, total: Sum, dtype: DType, level: int) -> Expr:
         outer: list[Expr] = []

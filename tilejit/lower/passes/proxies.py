@@ -147,8 +147,6 @@ class _Accesses:
         """Return (memory, True if written) for each access of a statement that isn't by the async proxy."""
         if isinstance(stmt, Instruction):
             return [] if id(stmt) in self.issued else _addressed(ROWS[stmt.name], stmt)
-        if not isinstance(stmt, walk.ACCESSING):
-            return []
         return [((place.buffer.space, place.buffer.root.name), writes) for place, writes in walk.in_memory(stmt)]
 
     def dirtied(self, stmt: Stmt) -> _State:

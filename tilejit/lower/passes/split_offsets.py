@@ -12,6 +12,7 @@ The constant becomes part of the access instruction. Unrolled iterations share t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 from operator import is_
 from typing import Any
 
@@ -19,8 +20,7 @@ from ...dataclass import replace
 from ...forks import cached_property
 from ...ir import walk
 from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
-from ...ir.arithmetic.displaced import displaced
-from ...ir.arithmetic.facts import bounds, full_range
+from ...ir.arithmetic.facts import bounds, full_range, multiple_of
 from ...ir.arithmetic.intern import integer
 from ...ir.names import FreshNames
 from ...ir.nodes import (
@@ -249,7 +249,9 @@ class _Splitting:
         key = (base.name, id(offset))
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = displaced(base, offset, self._names.name(base.root.name))
+            name, align = self._names.name(base.root.name), gcd(base.align, multiple_of(offset) * base.dtype.bytes)
+            view = replace(base, name=name, base=base, offset=offset, align=align, span=None)
+            self._views[key] = view
             self._made.append(BufferView(view, self._span))
         return view
 

@@ -166,7 +166,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         if isinstance(stmt, Instruction):
             row = ROWS[stmt.name]
             return stmt.name in _BARRIER_SCOPES or _proves_waits_passed(row) or bool(self.effect_scopes(stmt))
-        return isinstance(stmt, walk.ACCESSING) and bool(walk.in_memory(stmt))
+        return bool(walk.in_memory(stmt))
 
     def step(self, stmt: Simple | Jump, state: _SinceBarrier) -> _SinceBarrier:
         if id(stmt) in self.stages.changes:

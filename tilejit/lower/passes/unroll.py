@@ -103,7 +103,7 @@ class _Unrolling(Rewriting):
     def _other(self, stmt: Stmt) -> Write:
         named = walk.defines(stmt)
         if isinstance(named, Var):
-            self._values.changing(named.name)
+            self._values.changing(named)
         return lambda: (self.stmt(stmt),)
 
     def _all(self, body: Block) -> list[Write]:
@@ -114,7 +114,7 @@ class _Unrolling(Rewriting):
             return self._other(loop)
         name, numbers = loop.var.name, self._values.numbers
         indices = range(number(loop.start), number(loop.stop), number(loop.step))
-        self._values.index(name, indices)
+        self._values.index(name)
         body = [self._prepared(stmt) for stmt in loop.body]
 
         def write() -> list[Stmt]:
@@ -136,7 +136,7 @@ class _Unrolling(Rewriting):
         outputs = [self._values.place(each) for each in stmt.outputs]
         inputs = [self._taken(each) for each in stmt.inputs]
         if stmt.var is not None:
-            self._values.changing(stmt.var.name)
+            self._values.changing(stmt.var)
 
         def write() -> Sequence[Stmt]:
             made = tuple([make() for make in outputs]), tuple([make() for make in inputs])
@@ -155,7 +155,7 @@ class _Unrolling(Rewriting):
     def _let(self, stmt: Let) -> Write:
         value, name = self._values.maker(stmt.value), stmt.var.name
         if not self._values.is_number(stmt.value):
-            self._values.changing(name)
+            self._values.changing(stmt.var)
             return lambda: (Let(value=value(), var=self.defined(stmt.var), span=stmt.span),)
         self._values.index(name)
 

@@ -47,7 +47,7 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
 
 
 def elements_of_threads(region: Region, scope: str, threads: int, registers: int = 0) -> Array:
-    """Return the element of a region in each register of each thread, or -1. registers: the least number of columns."""
+    """Return the element of a region in each register of each thread, or -1. registers: minimum number per thread."""
     owners, places = owners_of(region, scope)
     held = np.full((threads, max(region.buffer.tile_layout.storage().span(), registers)), -1)
     held[owners, places] = np.arange(owners.shape[1])
@@ -79,7 +79,7 @@ def each_element(moves: Moves) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The element of a region that each place holds. Places are encoded as single numbers."""
+    """The element of a region that each place holds. Places are encoded as integers."""
 
     region: Region
     #: place of each element, of shape (replicas, elements)

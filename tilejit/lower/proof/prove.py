@@ -1,4 +1,4 @@
-"""Proof that a plan carries out its operation; this module proves moves, and dispatches the other kinds."""
+"""Proof that a plan carries out its operation; `products.py` proves matrix products."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...errors import assert_never
 from ...fast_unique import fast_unique
 from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
+from ...ops.fold import PAIRS
+from ...ops.reduce import axes_of
 from ...scopes import SCOPES
+from ...target import WARP
 from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
 from ..schedule.iterations import launch_values
-from .passes import prove_passes
-from .places import Contents, addresses, each_element, need_no_stray_write
-from .products import prove_products
-from .reductions import prove_folds, prove_reductions
-from .warpgroup_products import prove_warpgroup_products
+from .places import Contents, addresses, each_element, elements_of_threads, need_no_stray_write
+from .products import prove_products, prove_warpgroup_products
 
 Array = np.ndarray
 
@@ -28,8 +28,8 @@ def prove(plan: Plan, op: TileOp) -> None:
 
     Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
     of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
-    are aligned. A product adds each pair of factors to its sum once. A reduction combines each element of a result
-    once, in order if that matters.
+    are aligned. A matrix product adds each product of elements of A and B to its accumulator element once. A reduction
+    combines each element of a result once, in order if that matters.
     """
     match plan.moves():
         case Products() as products:
@@ -112,7 +112,6 @@ def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None)
 
 
 def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
-    """Drop moves of padding, whose contents have no meaning."""
     kept = np.ones(len(thread), bool)
     for k, side in enumerate(sides):
         if side.region.buffer.slots:
@@ -121,7 +120,7 @@ def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tup
 
 
 def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
-    """Return the element of `side`, as numbered by `held`, for each element of the destination.
+    """Return the element of `side`, as returned by `held`, for each element of the destination.
 
     leads: True if the dimensions of `side` are the destination's first ones; otherwise they broadcast.
     """
@@ -167,7 +166,7 @@ def _accesses(moves: Moves, number: int) -> list[JointAccess]:
         return joint
     if not moves.steps[number]:
         return [JointAccess(number, places, width=1, align=1)]
-    # a vector of any width is accessed by powers of two, the widest first, each aligned to its size
+    # a vector of any width is accessed in parts of powers of two, the widest first, each aligned to its size
     widths = 1 << (np.frexp(moves.width)[1] - 1)
     return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in fast_unique(widths)]
 
@@ -177,3 +176,108 @@ def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
     _, _, places = each_element(moves)
     outside = np.setdiff1d(fast_unique(places[:, number]), covered, assume_unique=True)
     assert len(outside) == 0, f"element {outside[0]} is moved, but not accessed"
+
+
+def prove_passes(passes: Passes, op: TileOp) -> None:
+    """Raise AssertionError unless each place of the destination receives its element, from a lane of the same warp."""
+    dst, src = op.region("dst"), op.region("src")
+    rounds, threads = passes.sent.shape
+    wanted, offered = (elements_of_threads(region, op.scope, threads) for region in (dst, src))
+    iteration, thread = np.indices((rounds, threads))
+    foreign = passes.sender // WARP != thread // WARP
+    assert not foreign.any(), f"thread {thread[foreign][:1]} receives from another warp"
+    every = np.arange(passes.width)
+    register = passes.sent[iteration, passes.sender][..., None] + every
+    place = passes.kept[..., None] + every
+    assert register.max() < offered.shape[1], f"register {register.max()} of {src.buffer.name} doesn't exist"
+    assert place.max() < wanted.shape[1], f"register {place.max()} of {dst.buffer.name} doesn't exist"
+    need_no_stray_write(dst, op.scope, np.broadcast_to(thread[..., None], place.shape), place)
+    brought, belongs = offered[passes.sender[..., None], register], wanted[thread[..., None], place]
+    wrong = np.argwhere((belongs >= 0) & (brought != belongs))
+    if len(wrong):
+        at = tuple(wrong[0])
+        raise AssertionError(
+            f"thread {at[1]} receives element {brought[at]} in register {place[at]} of {dst.buffer.name}, "
+            f"where {belongs[at]} belongs"
+        )
+    count = np.zeros(wanted.shape, np.int64)
+    np.add.at(count, (np.broadcast_to(thread[..., None], place.shape), place), 1)
+    assert (count[wanted >= 0] > 0).all(), f"a register of {dst.buffer.name} isn't written"
+    assert (count <= 1).all(), f"a register of {dst.buffer.name} is written twice"
+
+
+def prove_reductions(reductions: Reductions, op: TileOp) -> None:
+    """Raise AssertionError unless each result is written to all of its places and combines all of its elements once."""
+    dst, src = op.region("dst"), op.region("src")
+    threads = len(reductions.taken)
+    held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
+    _need_written(reductions.dst, held_dst, dst, op.scope)
+    result_of = _results(op)
+    for partners, members in _sets(reductions.partners):
+        results = held_dst[members][:, reductions.dst]
+        assert (results == results[0]).all(), f"threads {members.tolist()} share results that differ"
+        elements = np.where(reductions.taken[partners][:, None], held_src[partners][:, reductions.src], _NONE)
+        for k, result in enumerate(results[0]):
+            if result >= 0:
+                _need_all(elements[:, k].ravel(), np.flatnonzero(result_of == result), f"result {result}")
+
+
+def prove_folds(folds: Folds, op: TileOp) -> None:
+    """Raise AssertionError unless results are in all their places and combine each element once, in row-major order."""
+    result_of, threads = _results(op), len(folds.order)
+    slots = folds.src.shape[2]
+    pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
+    for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
+        dst, src = op.region(to), op.region(of)
+        held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
+        _need_written(registers, held_dst, dst, op.scope)
+        for thread, order in enumerate(folds.order):
+            taken = order[order >= 0]
+            for register, column in zip(registers, sources, strict=True):
+                result = held_dst[thread, register]
+                if result >= 0:
+                    elements = held_src[taken // slots, column[taken % slots]]
+                    wanted = np.flatnonzero(result_of == result)
+                    _need_all(elements, wanted, f"result {result} of {dst.buffer.name}")
+                    assert np.array_equal(elements, wanted), (
+                        f"result {result} of {dst.buffer.name} combines elements {elements.tolist()} out of order"
+                    )
+
+
+def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> None:
+    """Raise AssertionError unless each register that holds an element of a destination is written exactly once.
+
+    All threads write it, so none may have an element outside the destination there.
+    """
+    written = fast_unique(registers)
+    assert len(written) == len(registers), "two results share a register"
+    unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
+    assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
+    assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} doesn't exist"
+    need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
+
+
+#: marks a register that a thread doesn't take; -1 marks a register that holds no element
+_NONE = -2
+
+
+def _need_all(elements: Array, wanted: Array, what: str) -> None:
+    taken = np.sort(elements[elements != _NONE])
+    assert (taken >= 0).all(), f"{what} is made of registers that hold no element"
+    assert len(fast_unique(taken)) == len(taken), f"{what} has an element twice"
+    assert np.array_equal(taken, wanted), f"{what} is made of elements {taken.tolist()} instead of {wanted.tolist()}"
+
+
+def _sets(partners: Array) -> list[tuple[Array, Array]]:
+    """Return (threads whose values are combined, threads that get the result) for each distinct set of partners."""
+    sets, which = np.unique(np.sort(partners, axis=1), axis=0, return_inverse=True)
+    which = which.ravel()
+    return [(each, np.flatnonzero(which == k)) for k, each in enumerate(sets)]
+
+
+def _results(op: TileOp) -> Array:
+    """Return, for each element of the source, the element of the destination to which it contributes."""
+    src = op.region("src")
+    axes = axes_of(dict(op.attrs), len(src.shape))
+    kept = [1 if d in axes else n for d, n in enumerate(src.shape)]
+    return np.broadcast_to(np.arange(prod(kept)).reshape(kept), src.shape).ravel()

@@ -1,8 +1,7 @@
 """The order in which a function that needn't be commutative combines elements.
 
-The digits of the elements' row-major index are combined one at a time, fastest first. So neighbors are combined, and
-the elements of the lower of two values precede those of the higher. A row of 1024 over 128 threads with 2 times 4
-elements each:
+The digits of the elements' row-major index are combined one at a time, fastest first, so that the elements of the lower
+of two values directly precede those of the higher. A row of 1024 over 128 threads with 2 times 4 elements each:
 
     digit     half 2         warp 4       lane 32         element 4
     weight    512            128          4               1
@@ -11,7 +10,7 @@ elements each:
 
     registers   a balanced tree in each thread
     lanes       bit by bit, from the smallest distance up: two lanes exchange their values and both combine them
-    members     through shared memory: every thread reads all values of its results and combines them as a tree
+    members     through shared memory: every thread reads all values of its results and combines them in a tree
 
 Padding is skipped. The valid elements of a dimension come first, so a partial result is valid if its first element is,
 and only the higher of two partial results must be tested.
@@ -22,20 +21,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from math import prod
 from typing import Generic, TypeVar
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, lean
 from ...dtypes import int32
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import FALSE, TRUE, Expr, TileOp
-from ...scopes import WARP
-from ...target import WARP as LANES
-from .digits import Digit
 from .placement import DigitStep
-from .shares import at_warp, is_binary, numbered, reduced_tiles
+from .shares import Gathering, ReducedTiles, dim_of, lanes_and_others, reduced_tiles, step_of
 from .strides import Thread
-from .views import DigitSchedule
+from .views import Digit
 
 T = TypeVar("T")
 
@@ -59,20 +54,6 @@ class FoldStep:
     is_lane: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gathering:
-    """Threads whose values are combined through shared memory."""
-
-    #: number of values per result, and the index of the calling thread's value
-    members: int
-    member: Expr
-    #: number of thread groups with separate results, and the index of the calling thread's group
-    groups: int
-    group: Expr
-    #: True if the calling thread is the lowest of the threads that hold the same values
-    is_leader: Expr
-
-
 class FoldSteps(ABC, Generic[T]):
     """The operations of a fold on values of type T. Subclasses emit, count or trace the operations."""
 
@@ -89,33 +70,20 @@ class FoldSteps(ABC, Generic[T]):
         """Return for each of `values` the corresponding values of all members, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoldOrder:
+@lean(frozen=True, slots=False)
+class FoldOrder(ReducedTiles):
     """The digits of the combined elements, in the order in which they are combined."""
 
-    #: all tiles over the sources' shape; "src" is the first source
-    tiles: DigitSchedule
-    #: each dimension's stride in the row-major index of the combined elements; 0 if the dimension is kept
-    weights: tuple[int, ...]
     #: fastest first
     steps: tuple[FoldStep, ...]
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
         """Return the order, or raise LayoutError as `reduced_tiles` does. pairs: names of destinations and sources."""
-        tiles, weights = reduced_tiles(op, threads, pairs)
-        steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
-        return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))
-
-    @property
-    def results(self) -> DigitSchedule:
-        return self.tiles.where(lambda d: not _is_reduced(d, self.weights) and not d.is_spread("src"))
-
-    def each_result(self, operand: str) -> list[int]:
-        """Return a thread's result registers relative to `operand`'s start; in a source, each result's first slot."""
-        digits = self.results.digits
-        counted = product(*(range(digit.extent) for digit in digits))
-        return [_register(digits, operand, values) for values in counted]
+        reduced = reduced_tiles(op, threads, pairs)
+        steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
+        steps.sort(key=lambda step: (-step.dim, step.weight))
+        return FoldOrder(reduced.tiles, reduced.weights, tuple(steps))
 
     @property
     def slots(self) -> tuple[Key, ...]:
@@ -123,7 +91,8 @@ class FoldOrder:
         return tuple(product(*(range(digit.extent) for digit in self._registers(0))))
 
     def register(self, operand: str, slot: Key) -> int:
-        return _register(self._registers(0), operand, slot)
+        digits = zip(self._registers(0), slot, strict=True)
+        return sum(digit.elements(operand) * value for digit, value in digits)
 
     def _registers(self, done: int) -> list[Digit]:
         return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
@@ -166,7 +135,7 @@ class FoldOrder:
     def _among(
         self, values: Mapping[Key, T], steps: FoldSteps[T], span: tuple[int, int], thread: Expr
     ) -> Mapping[Key, T]:
-        """Combine values through shared memory. span: (first, end) of the steps that are combined."""
+        """Combine values through shared memory. span: indices (first, end) of the steps that are combined."""
         gathered = steps.gathered(list(values.values()), self._gathering(span, thread))
         left = {}
         for key, every in zip(values, gathered, strict=True):
@@ -190,7 +159,7 @@ class FoldOrder:
         """Combine all values of one digit in a balanced tree.
 
         at: index of the first value's first element in each dimension, without the thread's contribution.
-        end: the first step that adds to the thread's contribution; by default `done` + 1.
+        end: index of the first step that adds to the thread's contribution; by default `done` + 1.
         """
         step = self.steps[done]
         level = [(value, k) for k, value in enumerate(run)]
@@ -211,59 +180,40 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return whether index `at`, plus the thread's part from step `done` on, isn't padding along a reduced axis."""
+        """Return the condition that `at` plus the thread's part after `done` steps isn't padding of a reduced axis."""
         cond: Expr = TRUE
-        for dim in self.tiles.space.padded:
+        for dim in self.tiles.padded:
             if not self.weights[dim]:
                 continue
-            left = self.tiles.space.dims[dim] - at[dim]
+            left = self.tiles.extents[dim] - at[dim]
             if left <= 0:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # rounding up to a multiple of a divisor of the index keeps the result; neighbors then often share a limit
+            # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond
 
     def _gathering(self, span: tuple[int, int], thread: Expr) -> Gathering:
         first, end = span
-        members = _threads(reversed(self.steps[first:end]))
-        kept = [d for d in self.tiles.digits if not _is_reduced(d, self.weights) and d.is_spread("src")]
-        groups = [DigitStep(d.extent, d["src"]) for d in kept] + _threads(self.steps[end:])
+        members = [step.threads for step in self.steps[first:end] if step.threads is not None]
+        later = [step.threads for step in self.steps[end:] if step.threads is not None]
         is_leader = self.tiles["src"].placement.is_mover(thread, loads=False)
         for done, _ in _joined(self.steps[:first]):
             is_leader = build.logical_and(is_leader, build.equal(done.of_thread(thread), 0))
-        return Gathering(
-            members=prod(step.extent for step in members),
-            member=numbered(thread, members),
-            groups=prod(step.extent for step in groups),
-            group=numbered(thread, groups),
-            is_leader=is_leader,
-        )
-
-
-def _is_reduced(digit: Digit, weights: Sequence[int]) -> bool:
-    assert digit.dim is not None, "a joined digit has no dimension"
-    return bool(weights[digit.dim])
+        return Gathering.of(thread, members[::-1], (*self.group_steps, *later), is_leader)
 
 
 def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
-    assert digit.dim is not None
+    dim, weight = dim_of(digit), digit.weight
     if not digit.is_spread("src"):
-        yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)
+        yield FoldStep(digit.extent, dim, weight, digit=digit)
         return
-    step = DigitStep(digit.extent, digit["src"])
-    inner, outer = (step, None) if WARP.left_over(threads) else at_warp(step)
-    reaches = not WARP.left_over(threads) and is_binary(inner.extent) and is_binary(inner.threads)
-    if reaches and inner.threads < LANES:
-        for k in range(inner.extent.bit_length() - 1):
-            lane = DigitStep(2, Thread(inner.threads << k))
-            yield FoldStep(2, digit.dim, digit.weight << k, threads=lane, is_lane=True)
-    else:
-        yield FoldStep(inner.extent, digit.dim, digit.weight, threads=inner)
-    if outer is not None:
-        yield FoldStep(outer.extent, digit.dim, digit.weight * inner.extent, threads=outer)
+    lanes, others = lanes_and_others(step_of(digit), threads)
+    for number, step in enumerate((*lanes, *others)):
+        yield FoldStep(step.extent, dim, weight, threads=step, is_lane=number < len(lanes))
+        weight *= step.extent
 
 
 def _joined(steps: Sequence[FoldStep]) -> list[tuple[DigitStep, int]]:
@@ -280,16 +230,8 @@ def _joined(steps: Sequence[FoldStep]) -> list[tuple[DigitStep, int]]:
     return joined
 
 
-def _threads(steps: Sequence[FoldStep] | Iterator[FoldStep]) -> list[DigitStep]:
-    return [step.threads for step in steps if step.threads is not None]
-
-
 def _moved(at: Mapping[int, int], steps: Sequence[FoldStep], values: Sequence[int]) -> dict[int, int]:
     moved = dict(at)
     for step, value in zip(reversed(steps), values, strict=True):
         moved[step.dim] += value * step.weight
     return moved
-
-
-def _register(digits: Sequence[Digit], operand: str, values: Sequence[int]) -> int:
-    return sum(digit.elements(operand) * value for digit, value in zip(digits, values, strict=True))

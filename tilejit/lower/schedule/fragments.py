@@ -1,10 +1,17 @@
-"""Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
+"""Register fragments of products: the digits that acc, a and b share along m, n and k, and the registers of wgmma.
 
-Lane 4g + t holds the t-th register along k of row g of A and of column g of B, and columns 2t and 2t + 1 of row g of
-the accumulator. Rows, columns and steps of k may be in any order, provided that the operands that share a dimension
-agree on it.
+In a product of a warp, lane 4g + t holds the t-th register along k of row g of A and of column g of B, and columns 2t
+and 2t + 1 of row g of the accumulator. Rows, columns and steps of k may be in any order, provided that the operands
+that share a dimension agree on it. A dimension of extent 1 has no digits: all lanes along it hold the same element.
 
-A dimension of extent 1 has no digits: all lanes along it hold the same element.
+In wgmma, thread 32w + 4g + t of the warpgroup holds these elements, where pack is the number of elements of A in 32
+bits:
+
+    accumulator  row 16w + g + 8i     column 8h + 2t + e                   index 4h + 2i + e in its fragment
+    A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   index pack * (2h + i) + e
+
+Both follow the second rule; for the accumulator, pack is 2.
+source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
 from __future__ import annotations
@@ -13,20 +20,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import gcd, prod
 
+import numpy as np
+
 from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
+from ...isa.wgmma import WGMMA_M
 from ...scopes import WARPGROUP
 from ...target import WARP
 from ...wording import counted
-from .digits import Digit
-from .owners import need_all_threads
-from .placement import DigitStep, Placement, need_slice, place
+from .placement import DigitStep, Placement, need_all_threads, need_slice, place
 from .strides import Stride, Thread
-from .views import DigitSchedule
+from .tensor_words import Elements, first_place
+from .views import Digit, DigitSchedule, View
+
+Array = np.ndarray
 
 _M, _N, _K = range(3)
 
@@ -39,7 +50,7 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 class Depth:
     """The indices along k of the elements in an instruction's registers."""
 
-    #: extent of k; indices from it on are padding
+    #: the extent of k; indices from this one on are padding
     count: int
     #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]
@@ -51,13 +62,13 @@ class Depth:
 
     @staticmethod
     def of_one(form: Mma) -> Depth:
-        """Return the depth of products with k of extent 1, as if an instruction's elements were in the order of k."""
-        digit = partial(Digit, dim=_K, strides=tuple((name, 0) for name in _LANES))
-        lanes = replace(digit(_T[1], weight=form.pack), strides=tuple((name, Thread(_T[0])) for name in _LANES))
+        """Return the `Depth` of products with k of extent 1, as if an instruction's elements were in the order of k."""
+        digit = partial(Digit, dim=_K, strides=dict.fromkeys(_LANES, 0))
+        lanes = replace(digit(_T[1], weight=form.pack), strides=dict.fromkeys(_LANES, Thread(_T[0])))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
-        """Yield (least, greatest) k over all lanes for each element of a register of one half of instruction `tile`."""
+        """Yield (least, greatest) k over all lanes for each element of a register, in `half` of instruction `tile`."""
         reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
         first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
         for k in range(prod(digit.extent for digit in self.pack)):
@@ -70,7 +81,7 @@ class Depth:
         return gcd(*(digit.weight for digit in self.lanes))
 
     def of_lane(self, thread: Expr) -> Expr:
-        values = (DigitStep(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
+        values = (DigitStep(digit.extent, digit.strides["a"]).of_thread(thread) for digit in self.lanes)
         return build.weighted_sum([(value, d.weight) for value, d in zip(values, self.lanes, strict=True)], int32)
 
 
@@ -84,7 +95,7 @@ def _worth(value: int, digits: Iterable[Digit]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b"."""
+    """The digits of a product over a warp's registers, in dimensions (m, n, k), for "acc", "a" and "b"."""
 
     #: the digits over instruction tiles, slowest first
     m: DigitSchedule
@@ -130,7 +141,7 @@ def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wante
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """Return the lane distances of a step's bits, none over warps; None if stride or extent isn't a power of two."""
+    """Return the lane distances of a step's bits within a warp; None if stride or extent isn't a power of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -173,9 +184,9 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # an accumulator with an extent of 1, and factors if k is 1, are copied to scratch registers
+    # an accumulator with an extent of 1, and A and B if k is 1, are copied to scratch registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
-    _need_words(product.among(words), (*rows, *columns, *depth), form)
+    _need_words(product, words, (*rows, *columns, *depth), form)
     if m > 1:
         row, rows = _halved(rows, "a second group of 8 rows in registers")
     if k > 1 and form.halves == 2:
@@ -191,36 +202,37 @@ def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
 
 
 def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> list[Digit]:
-    """Return the digits of a dimension over registers, or raise LayoutError if the two operands disagree on it."""
+    """Return a dimension's digits over registers, or raise LayoutError if the operands distribute it differently."""
     name, x, y = "mnk"[dim], product[first], product[second]
     digits: list[Digit] = []
     for digit in (d for d in product.digits if d.dim == dim):
-        if digit.is_folded:
+        if dim in product.folded:
             raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} into tiles that don't match")
-        if _is_threads(name, digit[first], digit[second]):
+        if _is_threads(name, digit.strides[first], digit.strides[second]):
             continue
         # columns 2t and 2t + 1 are in lanes 8t and 8t + 4 of B
-        is_pair = dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
+        is_pair = dim == _N and digit.extent == 2 and digit.strides["b"] == Thread(4)
         if digit.is_spread(first) or (digit.is_spread(second) and not is_pair):
-            raise LayoutError(_disagree(name, x.placement, y.placement, (digit.extent, digit[first], digit[second])))
+            raise LayoutError(_disagree(name, x, y, digit))
         digits.append(digit)
     return digits
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit's threads match: 8 times as far apart in B for lanes along n, else equal, and lanes along k."""
+    """True if a digit is over the same threads in both operands; along n, lanes of B are 8 times as far apart."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
+        # warps can't share k, since their results aren't added up
         return p == q and p.stride < WARP
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
 
 
-def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, Stride]) -> str:
-    extent, first, second = digit
-    p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
+def _disagree(name: str, x: View, y: View, digit: Digit) -> str:
+    first = digit.strides[x.name]
+    p, q = (_shown(DigitStep(digit.extent, digit.strides[view.name])) for view in (x, y))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
-        return f"k is spread over {p} in {x.buffer.name}: each warp has a part of every sum"
+        return f"k is spread over {p} in {x.buffer.name}: each warp has only a part of each dot product"
     return f"{x.buffer.name} and {y.buffer.name} distribute {name} differently: over {p} in one, over {q} in the other"
 
 
@@ -231,16 +243,16 @@ def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tup
     if form.acc_pack == 2 and step != 1:
         name = product["acc"].buffer.name
         raise LayoutError(
-            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; must be 1 apart, in a 32-bit pair"
+            f"a lane's columns 2t and 2t + 1 of {name} are {step} elements apart; must be 1 apart, in a 32-bit register"
         )
     return pair, [d for d in digits if d is not pair]
 
 
 def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[list[Digit], tuple[Digit, ...]]:
-    """Return the digits of k over registers and those over a register's elements, or raise LayoutError."""
+    """Return the digits of k over 32-bit registers and those over a register's elements, or raise LayoutError."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
-        at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
+        at = next((i for i, d in enumerate(unpacked) if d.strides["a"] == packed == d.strides["b"]), None)
         taken = 0 if at is None else min(unpacked[at].extent, form.pack // packed)
         if at is None or unpacked[at].extent % taken or form.pack % (packed * taken):
             names = " and ".join(product[name].buffer.name for name in ("a", "b"))
@@ -254,11 +266,11 @@ def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tu
     return unpacked, tuple(pack)
 
 
-def _need_words(product: DigitSchedule, digits: Iterable[Digit], form: Mma) -> None:
+def _need_words(product: DigitSchedule, names: Sequence[str], digits: Iterable[Digit], form: Mma) -> None:
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:
-        for name in product.names:
-            stride = digit[name]
+        for name in names:
+            stride = digit.strides[name]
             if isinstance(stride, int) and stride % packs[name]:
                 raise LayoutError(
                     f"tiles of {product[name].buffer.name} start every {stride} elements of a lane "
@@ -282,7 +294,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
-        return f"{counted(threads // WARP, 'warp')} can't share {rows} rows and {columns} columns in tiles of 16 by 8"
+        return f"{counted(threads // WARP, 'warp')} can't divide {rows} rows and {columns} columns into 16 x 8 tiles"
     shapes = {"acc": (rows, columns), "a": (rows, depth), "b": (depth, columns)}
     among = "" if warps == (1, 1) else f", warps={warps}"
     among += ', scope="warpgroup"' if among and scope == WARPGROUP.name else ""
@@ -292,7 +304,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return warps along (m, n): the accumulator's if possible, else those of the squarest parts; None if none fit."""
+    """Return (warps along m, along n): those of the accumulator if possible, else for the squarest parts, or None."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)
@@ -307,3 +319,51 @@ def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
     if counts in possible:
         return counts
     return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRun:
+    """Consecutive elements of a thread's tile: `first` to `first` + `width` - 1."""
+
+    first: int
+    width: int
+
+
+def warpgroup_registers(region: Region, name: str) -> Array:
+    """Return the indices in a thread's tile of the elements of "acc" or "a" in wgmma's order, per block of 64 rows.
+
+    raises: LayoutError if the region isn't a fragment.
+    """
+    pack, layout = 2, f"tj.wgmma.layout_c({region.shape})"
+    if name == "a":
+        pack, layout = 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})"
+    hint, what = f"what fits: layout={layout}", region.buffer.name
+    what = what if what == name else f"{name} ({what})"
+    placement = place(region, WARPGROUP.name)
+    need_slice(placement)
+    rows, columns = Elements.along(placement)
+    row, column = np.arange(len(rows.threads)), np.arange(len(columns.threads))
+    of_row, of_column = row % WGMMA_M // 16 * 32 + row % 8 * 4, column // pack % 4
+    wrong = [(0, int(c)) for c in np.flatnonzero(columns.threads != of_column)]
+    wrong += [(int(r), 0) for r in np.flatnonzero(rows.threads != of_row)]
+    if wrong or placement.replicas:
+        (r, c) = wrong[0] if wrong else (0, 0)
+        thread, wanted = rows.threads[r] + columns.threads[c], of_row[r] + of_column[c]
+        owner = f" (its element {r}, {c} is in thread {thread}; wgmma needs it in thread {wanted})" if wrong else ""
+        raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
+    by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
+    # offsets of the first of each 8 rows of warp 0, and of the columns of a row's first lane; the rest must match
+    i, e = by_row[:, :1, :, :1], by_column[:, :1]
+    if (by_row != i).any() or (by_column != e).any():
+        raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)
+    held = first_place(placement) + i.reshape(-1, 1, 2, 1) + e.reshape(1, -1, 1, pack)
+    return np.asarray(held.reshape(len(by_row), -1))
+
+
+def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
+    """Split elements into runs of whole 32-bit registers, of `pack` elements each, or raise LayoutError."""
+    breaks = np.flatnonzero(np.diff(registers) != 1) + 1
+    found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
+    if any(run.first % pack or run.width % pack for run in found):
+        raise LayoutError(f"the elements of {name} don't fill whole 32-bit registers with {pack} consecutive ones each")
+    return tuple(found)

@@ -44,7 +44,7 @@ class Iterations:
         return np.arange(self.rounds * self.threads, dtype=np.int64) % self.threads
 
     def values(self, *exprs: Expr) -> Array:
-        """Evaluate expressions in `thread` and `round`; the result has shape (rows, expressions)."""
+        """Evaluate expressions of `thread` and `round` in each row; the result has shape (rows, expressions)."""
         names: dict[str, Array | int] = {**launch_values(self.regions)}
         names |= {"iterations.round": self.rounds_of, "iterations.thread": self.threads_of}
         shape = (self.rounds * self.threads,)

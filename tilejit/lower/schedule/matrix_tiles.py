@@ -14,9 +14,8 @@ from ...dataclass import dataclass
 from ...errors import LayoutError
 from ...ir.nodes import Const
 from ...target import WARP
-from .digits import Digit
 from .placement import Placement
-from .views import DigitSchedule, View
+from .views import Digit, DigitSchedule, View
 from .width import misaligned
 
 #: elements of one row of a tile: 16 contiguous bytes in shared memory
@@ -35,7 +34,7 @@ class Tiles:
 
     #: True if columns are contiguous in memory, not rows
     trans: bool
-    #: elements from one row to the next, or from one column to the next if `trans`
+    #: elements from one row to the next in memory, or from one column to the next if `trans`
     pitch: int
     warps: DigitSchedule
     #: the digits over the tiles of one instruction, slowest first
@@ -75,19 +74,19 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
             )
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
-    for d in copy.space.padded:
-        have, count = copy.space.dims[d], copy.space.counted[d]
+    for d in copy.padded:
+        have, count = copy.extents[d], copy.counted[d]
         raise LayoutError(
             f"{registers.buffer.name} has {have} elements in {count} slots along a dimension; 8x8 tiles must be full",
             hint="what fits: extents without padding",
         )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
     words, pair = _words([d for d in copy.digits if not d.is_spread("registers")], registers)
-    quads = _even_step([d for d in lanes if _thread(d) < _QUAD], memory, "4 neighbouring lanes")
-    rows = _even_step([d for d in lanes if _QUAD <= _thread(d) < WARP], memory, "every fourth lane")
+    quads = _even_step([d for d in lanes if _thread(d) < _QUAD], memory, "4 adjacent lanes")
+    rows = _even_step([d for d in lanes if _QUAD <= _thread(d) < WARP], memory, "lanes that are 4 apart")
     warps = [d for d in lanes if _thread(d) >= WARP]
     trans, pitch = _orientation((rows, quads, _step(pair)), memory)
-    reason = misaligned(memory, [pitch, *(d["memory"] for d in (*warps, *words))], ROW)
+    reason = misaligned(memory, [pitch, *(d.strides["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
     # transposed tiles that are consecutive in registers form one operand of a product without moves
@@ -137,7 +136,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
     """Return the digits over 32-bit registers and the digit over the pair in a register, or raise LayoutError."""
     name = registers.buffer.name
-    pairs = [d for d in digits if d["registers"] == 1]
+    pairs = [d for d in digits if d.strides["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
         what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread are consecutive"
         raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=_fitting(registers))
@@ -156,19 +155,19 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """Return the stride in memory of digits over lanes, or raise LayoutError if they don't have a single stride."""
+    """Return the stride in memory of digits over lanes, or raise LayoutError if they have no single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(
-                f"{which} are {_step(near)} and then {_step(far)} elements apart in {memory.buffer.name}; "
-                "needs one stride",
+                f"the elements of {which} have strides of {_step(near)} and {_step(far)} in {memory.buffer.name}; "
+                "needs a single stride",
                 hint=f"what fits: {memory.buffer.name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
             )
     return _step(digits[0])
 
 
 def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, int]:
-    """Return (trans, pitch) for the strides of a row, two columns and one column, or raise LayoutError."""
+    """Return (trans, pitch) for the strides of rows, of pairs of columns and of columns, or raise LayoutError."""
     rows, quads, pair = steps
     name, bytes_each = memory.buffer.name, memory.buffer.dtype.bytes
     if (quads, pair) == (2, 1):
@@ -178,7 +177,7 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
         _need_pitch("columns", pair, name, bytes_each)
         if quads != 2 * pair:
             raise LayoutError(
-                f"columns of {name} are {pair} elements apart, and every second column {quads}; needs {2 * pair}"
+                f"columns of {name} are {pair} elements apart, and pairs of columns {quads}; needs {2 * pair}"
             )
         return True, pair
     raise LayoutError(
@@ -200,7 +199,7 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
 
 
 def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> tuple[list[Digit], list[Digit]]:
-    """Split the digits over tiles into an instruction's, with the smallest `distance`, and those over instructions."""
+    """Split the digits over tiles into those of an instruction, the smallest by `distance`, and the others."""
     inner: list[Digit] = []
     outer: list[Digit] = []
     for digit in sorted(words, key=distance):

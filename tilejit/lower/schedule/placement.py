@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from ...dataclass import field, lean, replace
+from ...dataclass import lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
@@ -65,9 +65,9 @@ class Placement:
     region: Region
     #: the region's extents other than 1
     shape: tuple[int, ...]
-    #: the buffer's dimension for each extent
+    #: the buffer's dimension for each extent in `shape`
     places: tuple[int, ...]
-    #: the steps along each dimension, slowest first; their values may include padding
+    #: the steps along each of these dimensions, slowest first; their values may include padding
     dims: tuple[tuple[DigitStep, ...], ...]
     #: terms of the start; in tensor memory one lane has a stride of `TMEM_LANE`
     offsets: tuple[Offset, ...]
@@ -78,10 +78,10 @@ class Placement:
     edges: tuple[int, ...] = ()
     #: the first of the scope's threads that own elements
     first_thread: int = 0
-    buffer: Buffer = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "buffer", self.region.buffer)
+    @property
+    def buffer(self) -> Buffer:
+        return self.region.buffer
 
     @property
     def terms(self) -> list[Term]:
@@ -95,28 +95,18 @@ class Placement:
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Return whether a thread moves its elements: all owners of a value load it, the lowest owner stores it."""
+        """Return the condition that a thread moves its elements: all owners load a value, only the lowest stores it."""
         cond: Expr = TRUE
         for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
         return cond
 
     @property
-    def steps(self) -> tuple[DigitStep, ...]:
-        return tuple([s for dim in self.dims for s in dim])
-
-    @property
     def threads(self) -> tuple[DigitStep, ...]:
         """The steps over threads, replicas included, fastest first."""
         return _threads(self.dims, self.replicas)
 
-    @property
-    def owners(self) -> int | None:
-        """The number of owning threads, replicas included; None if they have gaps or overlap."""
-        return _owners(self.dims, self.replicas)
 
-
-@remembered_pair
 def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> tuple[DigitStep, ...]:
     spread = [s for steps in (*dims, replicas) for s in steps if isinstance(s.stride, Thread)]
     return tuple(sorted(spread, key=lambda s: s.threads))
@@ -124,6 +114,9 @@ def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep,
 
 @remembered_pair
 def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> int | None:
+    """Return the number of owning threads, replicas included; None if they have gaps or overlap, or own copies."""
+    if any(not isinstance(step.stride, Thread) for step in replicas):
+        return None
     reached = 1
     for step in _threads(dims, replicas):
         if step.threads != reached:
@@ -133,7 +126,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return a region's placement, or raise LayoutError, e.g. if a wider scope owns it or it cuts a thread's part."""
+    """Return a region's placement, or raise LayoutError, e.g. if threads of a wider scope own it."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -145,7 +138,20 @@ def place(region: Region, scope: str) -> Placement:
                 f"{buffer.name} starts at {axis} {value}, so not all threads of the scope own a part",
                 hint="use a layout without an offset on a thread axis",
             )
-    return _tiled(region, layout, scope)
+    is_whole = region.counts == buffer.shape and all(map(_is_zero, region.starts))
+    if buffer.space == "global" or layout.offset or not is_whole:
+        return _window_of(region, layout, scope)
+    wholes, key = _wholes(layout), (scope, buffer.space, buffer.shape, buffer.slots)
+    whole = wholes.get(key)
+    if whole is None:
+        whole = wholes[key] = _window_of(region, layout, scope)
+    return Placement(region, whole.shape, whole.places, whole.dims, (), whole.replicas, whole.swizzle)
+
+
+@lasting
+def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
+    """Return the cache of placements of whole tiles of a layout, by scope, space, shape and slots."""
+    return {}
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
@@ -154,14 +160,14 @@ def owned(buffer: Buffer, scope: str) -> Placement:
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
     first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
-    return replace(_tiled(whole, layout, scope), first_thread=first)
+    return replace(_window_of(whole, layout, scope), first_thread=first)
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Return an element's swizzled offset, or its register; raise LayoutError, e.g. for one spread over threads."""
-    layout, dtype = buffer.layout, buffer.index_dtype
+    """Return an element's swizzled offset or register; raise LayoutError, e.g. if its buffer is spread over threads."""
+    dtype = buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
-    one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
+    one_each = global_strides(buffer)
     if one_each is not None:
         strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
@@ -189,8 +195,7 @@ def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
         return ()
     buffer, dim = region.buffer, region.gathered.dim
     what = f"the offset of the selected row of {buffer.name}"
-    layout = buffer.layout
-    strides = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
+    strides = global_strides(buffer)
     if strides is None:
         return tuple(_window(_groups(buffer)[dim], number, 1, what, THREAD.name)[1])
     stride = strides[dim]
@@ -202,35 +207,68 @@ def extent_of(buffer: Buffer, d: int) -> Expr:
     return build.const(size, int64) if isinstance(size, int) else size
 
 
+def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
+    """Raise LayoutError unless exactly the scope's threads own a tile, replicas included, in one register per value."""
+    if _owners(placement.dims, placement.replicas) == threads:
+        return
+    need_own_registers(placement)
+    if not any(axis.is_thread for axis in placement.buffer.tile_layout.axes()):
+        need_thread_axes(placement, scope, threads)
+    name, reached = placement.buffer.name, 1
+    for step in placement.threads:
+        if step.threads != reached:
+            chain = ", ".join(f"{s.extent}:{s.threads}" for s in placement.threads)
+            raise LayoutError(
+                f"the threads that own {name} leave a gap or overlap: {step.extent} of them are "
+                f"{step.threads} apart where {reached} was needed ({chain})",
+                hint=f"use a layout whose thread axes cover threads 0 to {threads - 1} without gaps or overlaps",
+            )
+        reached *= step.extent
+    raise LayoutError(
+        f"{'1 thread owns' if reached == 1 else f'{reached} threads own'} the region of {name}; "
+        f"the {scope} has {threads}",
+        hint="take a region of which every thread owns a part, or call the operation on the scope that owns it",
+    )
+
+
+def need_own_registers(placement: Placement) -> None:
+    """Raise LayoutError if a thread holds a value in several registers."""
+    for step in placement.replicas:
+        if not isinstance(step.stride, Thread):
+            raise LayoutError(f"{placement.buffer.name} holds each value in several registers of one thread")
+
+
+def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
+    """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
+    if threads > 1 and not placement.threads:
+        raise LayoutError(
+            f"{placement.buffer.name} has no thread axes: each thread has its own; a {scope} has {threads} threads",
+            hint="call the operation on tj.thread, or give the tile a layout with thread axes",
+        )
+
+
 def need_slice(placement: Placement) -> None:
-    """Raise LayoutError if a dimension of the region moves along several strides at once."""
+    """Raise LayoutError if the region cuts through parts of its layout, so that a dimension has a `Folded` stride."""
     for dim, steps in zip(placement.places, placement.dims, strict=True):
         for step in steps:
             if isinstance(step.stride, Folded):
+                parts, start = "·".join(str(extent) for _, extent, _ in step.stride.parts), step.stride.start
+                begin = str(start.value) if isinstance(start, Const) else "a start known only at run time"
                 raise LayoutError(
-                    f"dimension {dim} of {placement.buffer.name} is split into parts, {_parts(step.stride)}; "
-                    f"{step.extent} elements from {_begin(step.stride)} on aren't whole parts",
+                    f"dimension {dim} of {placement.buffer.name} is split into parts, {parts}; "
+                    f"{step.extent} elements from {begin} on aren't whole parts",
                     hint="take whole parts; write a run-time start as i * extent, or use tj.sym(..., multiple_of=)",
                 )
 
 
-def _parts(folded: Folded) -> str:
-    return "·".join(str(extent) for _, extent, _ in folded.parts)
-
-
-def _begin(folded: Folded) -> str:
-    return str(folded.start.value) if isinstance(folded.start, Const) else "a start known only at run time"
-
-
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return a global tensor's strides, in elements; None unless its layout is one plain stride per dimension."""
-    layout = buffer.layout
-    return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
-
-
-def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
-    """Return the strides of a global tensor of fixed shape with one plain stride per dimension, else None."""
-    if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
+    """Return a global tensor's strides, in elements; None unless its layout has one plain stride per dimension."""
+    if buffer.space != "global":
+        return None
+    if isinstance(buffer.layout, Strided):
+        return buffer.layout.strides
+    layout = buffer.tile_layout
+    if layout.swizzle is not None or layout.replica or layout.offset:
         return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
     if len(shape) != len(buffer.shape) or prod(shape) != layout.size():
@@ -261,24 +299,6 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
     )
 
 
-def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
-    buffer = region.buffer
-    is_whole = region.counts == buffer.shape and all(map(_is_zero, region.starts))
-    if buffer.space == "global" or layout.offset or not is_whole:
-        return _window_of(region, layout, scope)
-    wholes, key = _wholes(layout), (scope, buffer.space, buffer.shape, buffer.slots)
-    whole = wholes.get(key)
-    if whole is None:
-        whole = wholes[key] = _window_of(region, layout, scope)
-    return Placement(region, whole.shape, whole.places, whole.dims, (), whole.replicas, whole.swizzle)
-
-
-@lasting
-def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
-    """Return the cache of placements of whole tiles of a layout, by scope, space, shape and slots."""
-    return {}
-
-
 def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
     buffer, counts = region.buffer, region.counts
     dims: list[tuple[DigitStep, ...]] = []
@@ -307,7 +327,7 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """Return the iterators of each dimension, with strides along TLane scaled to addresses, or raise LayoutError."""
+    """Return each dimension's iterators, or raise LayoutError. Strides along TLane are multiplied by `TMEM_LANE`."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(buffer.laid_out) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} is laid out as one dimension")
@@ -320,7 +340,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return a region's slots in dimension `d`, with padding if it's known to reach the end, or raise LayoutError."""
+    """Return how many slots a region has in dimension `d`, with padding if it is known to reach the buffer's end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
@@ -336,7 +356,7 @@ def _unit(axis: Axis) -> int:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[DigitStep, ...], list[Offset]]:
-    """Return the steps over [start, start + extent) of a dimension and the start's terms. raises: as `place`."""
+    """Return the steps over [start, start + extent) of a dimension and the start's terms, or raise LayoutError."""
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     if isinstance(start, Const):
@@ -354,7 +374,7 @@ def _whole(group: tuple[Iter, ...], scope: str) -> tuple[DigitStep, ...]:
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
-#: iterators of a part of a dimension and the terms of its start; None if the part moves along several strides at once
+#: iterators of a part of a dimension and the terms of its start; None if the part's stride is `Folded`
 _Window = tuple[tuple[Iter, ...], list[Offset]] | None
 
 
@@ -435,20 +455,20 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """Return the dimensions in which a region may exceed its tensor; () if in bounds by assumption, or not global."""
+    """Return the dimensions in which a region may exceed its tensor; () if it is assumed in bounds, or not global."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])
 
 
 def inside(region: Region, d: int) -> Expr:
-    """Return whether the region is inside its tensor in dimension `d`."""
+    """Return the condition that the region is inside its tensor in dimension `d`."""
     begins = build.greater_equal(build.cast(region.starts[d], int64), 0)
     return build.logical_and(begins, ends_inside(region, d))
 
 
 def ends_inside(region: Region, d: int) -> Expr:
-    """Return whether the region ends inside its tensor in dimension `d`."""
+    """Return the condition that the region ends inside its tensor in dimension `d`."""
     start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
     greatest = facts.bounds(start)[1]
     if facts.is_data(start) if greatest is None else greatest > full_range(int64)[1] - count:

@@ -16,7 +16,7 @@ from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
 from ..builder import Builder
 
-#: Largest number of copies of an operation's code, one per start. With 8 starts a read takes 26 instructions (25
+#: Maximum number of copies of an operation's code, one per start. With 8 starts a read takes 26 instructions (25
 #: through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), 33 of them executed. The copy
 #: compiles in 10 ms (8), and with 16 starts in 25 ms (12). (`compile` of `r[n]`, `r[n] = x` and
 #: `copy(s, r[n : n + 1, :])` for sm_90a, with this constant set to 100 and to 1.)
@@ -49,7 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield each combination of registers with which the runs may start; emitted code runs only if they start there."""
+    """Yield each combination of starts that the runs may have, in a branch that is executed only for these starts."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts
@@ -68,7 +68,7 @@ def choice(b: Builder, run: RegisterRun) -> Choice:
     """Return the starts for which code of a run must be emitted; move its buffer to local memory if there are too many.
 
     In local memory there is a single, run-time start. It is assumed to keep the run inside the buffer; other starts are
-    undefined behavior. So addresses don't wrap around, and the accesses of a run share a base with constant offsets.
+    undefined behavior. So addresses don't wrap around, and a run's accesses have constant offsets from a common base.
     """
     if isinstance(run.first, Const):
         return Choice(run.first, (run.first,))

@@ -23,19 +23,65 @@ import numpy as np
 from ...dataclass import lean
 from ...dtypes import int32
 from ...errors import LayoutError
+from ...forks import cached_property
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import TRUE, Buffer, Expr, Region, TileOp
+from ...layout.iters import weights
 from ...ops.reduce import axes_of
-from ...remember import remembered
 from ...scopes import WARP
 from ...target import WARP as LANES
-from .digits import Digit
-from .owners import need_all_threads, need_same_threads
-from .placement import DigitStep, Placement, place
+from .placement import DigitStep, need_all_threads, place
 from .strides import Thread
-from .views import DigitSchedule
+from .views import Digit, DigitSchedule, Operand, need_same_threads
 
 Array = np.ndarray
+
+
+@lean(frozen=True, slots=False)
+class ReducedTiles:
+    """The tiles of a reduction, over the sources' shape without unit dimensions."""
+
+    #: "src" is the first source, "dst" its destination
+    tiles: DigitSchedule
+    #: each dimension's stride in the row-major index of the combined elements; 0 if the dimension is kept
+    weights: tuple[int, ...]
+
+    def weight_of(self, digit: Digit) -> int:
+        """Return the weight of the digit's dimension."""
+        return self.weights[dim_of(digit)]
+
+    @cached_property
+    def results(self) -> DigitSchedule:
+        return self.tiles.where(lambda d: not self.weight_of(d) and not d.is_spread("src"))
+
+    def each_result(self, operand: str) -> Iterator[int]:
+        """Yield a thread's result registers relative to `operand`'s start; in a source, each result's first slot."""
+        return _registers(self.results, operand)
+
+    @cached_property
+    def group_steps(self) -> tuple[DigitStep, ...]:
+        """The steps over threads with separate results, slowest first."""
+        return tuple([step_of(d) for d in self.tiles.digits if not self.weight_of(d) and d.is_spread("src")])
+
+
+@lean(frozen=True, slots=True)
+class Gathering:
+    """The calling thread's place among the threads whose values are combined through shared memory."""
+
+    #: number of values per result, and the index of the thread's value
+    members: int
+    member: Expr
+    #: number of thread groups with separate results, and the index of the thread's group
+    groups: int
+    group: Expr
+    #: True if the thread is the lowest of those that hold the same values
+    is_leader: Expr
+
+    @staticmethod
+    def of(thread: Expr, members: Sequence[DigitStep], groups: Sequence[DigitStep], is_leader: Expr) -> Gathering:
+        """Return the place of `thread` in steps over members and over groups, slowest first."""
+        count, groups_count = (prod([step.extent for step in steps]) for steps in (members, groups))
+        return Gathering(count, _numbered(thread, members), groups_count, _numbered(thread, groups), is_leader)
 
 
 @lean(frozen=True, slots=True)
@@ -50,14 +96,10 @@ class Slot:
     index: int
 
 
-@lean(frozen=True, slots=True)
-class ResultShares:
+@lean(frozen=True, slots=False)
+class ResultShares(ReducedTiles):
     """The distribution of the combined elements; the module's docstring defines the terms."""
 
-    #: "src" and "dst" over the source's shape
-    tiles: DigitSchedule
-    #: each dimension's stride in the row-major index of the combined elements; 0 if the dimension is kept
-    weights: tuple[int, ...]
     #: distances between lanes that shuffles combine, ascending
     lanes: tuple[int, ...]
     #: the other steps over threads that share a result, slowest first
@@ -66,35 +108,29 @@ class ResultShares:
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
         """Return the shares of a reduction of local tiles, or raise LayoutError as `reduced_tiles` does."""
-        tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
-        spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
-        lanes, members = _lanes_and_members(spread, threads)
-        return ResultShares(tiles, weights, lanes, members)
+        reduced = reduced_tiles(op, threads, (("dst", "src"),))
+        lanes: list[int] = []
+        members: list[DigitStep] = []
+        for digit in reduced.tiles.digits:
+            if reduced.weight_of(digit) and digit.is_spread("src"):
+                between, others = lanes_and_others(step_of(digit), threads)
+                lanes += [step.threads for step in between]
+                members += others
+        members.sort(key=lambda step: -step.threads)
+        return ResultShares(reduced.tiles, reduced.weights, tuple(sorted(lanes)), tuple(members))
 
-    @property
-    def results(self) -> DigitSchedule:
-        return _results(self)
-
-    @property
+    @cached_property
     def values(self) -> DigitSchedule:
-        """The digits over the registers of a result, slowest first."""
-        return _values(self)
-
-    @property
-    def _shared(self) -> tuple[Digit, ...]:
-        return tuple([d for d in self.tiles.digits if _weight(d, self.weights) and d.is_spread("src")])
-
-    @property
-    def _groups(self) -> tuple[DigitStep, ...]:
-        return tuple([_step(d) for d in self.tiles.digits if not _weight(d, self.weights) and d.is_spread("src")])
+        """The digits over the registers that are combined into a result, slowest first."""
+        return self.tiles.where(lambda d: bool(self.weight_of(d)) and not d.is_spread("src"))
 
     @property
     def groups(self) -> int:
-        return prod(step.extent for step in self._groups)
+        return prod(step.extent for step in self.group_steps)
 
     @property
     def partials(self) -> int:
-        """The number of partials per result that are combined through shared memory; 1 if none are."""
+        """The number of partial results that are combined through shared memory into each result; 1 if none are."""
         return prod(step.extent for step in self.members)
 
     @property
@@ -103,26 +139,30 @@ class ResultShares:
 
     @property
     def apart(self) -> str:
-        """Describe the threads that exchange partials through shared memory, for messages."""
+        """A description, for messages, of the threads that exchange partial results through shared memory."""
         return ", ".join(f"{step.extent} threads {step.threads} apart" for step in self.members)
 
-    def each_result(self, operand: str) -> Iterator[int]:
-        """Yield a thread's result registers relative to `operand`'s start; in the source, each result's first slot."""
-        return _registers(self.results, operand)
-
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """The registers of a result that hold an element in at least one thread, by ascending index."""
-        return _slots(self)
+        """The registers combined into a result that hold an element in at least one thread, by ascending index."""
+        steps = [(dim_of(digit), digit.weight) for digit in self.values.digits]
+        slots: list[Slot] = []
+        for values, register in zip(_counted(self.values), _registers(self.values, "src"), strict=True):
+            at = [0] * len(self.weights)
+            for (dim, step), value in zip(steps, values, strict=True):
+                at[dim] += value * step
+            if all(map(lt, at, self.tiles.extents)):
+                slots.append(Slot(register, tuple(at), sum(map(mul, at, self.weights))))
+        return tuple(slots)
 
     def counts(self, thread: Expr) -> list[Expr]:
-        """Return for each slot whether, in `thread`, it isn't padding along a reduced axis."""
+        """Return for each slot the condition that it isn't padding along a reduced axis in `thread`."""
         counts: list[Expr] = [TRUE] * len(self.slots)
-        for dim in self.tiles.space.padded:
+        for dim in self.tiles.padded:
             if not self.weights[dim]:
                 continue
-            index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
-            # rounding up to a multiple of a divisor of the index keeps the result; neighbors then often share a limit
+            index, extent = self._of_thread(thread, dim), self.tiles.extents[dim]
+            # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -130,25 +170,19 @@ class ResultShares:
         return counts
 
     def _of_thread(self, thread: Expr, dim: int) -> Expr:
-        terms = [(_step(d).of_thread(thread), d.weight) for d in self._shared if d.dim == dim]
-        return build.weighted_sum(terms, int32)
+        shared = [d for d in self.tiles.digits if self.weight_of(d) and d.is_spread("src") and d.dim == dim]
+        return build.weighted_sum([(step_of(d).of_thread(thread), d.weight) for d in shared], int32)
 
     def index_of(self, thread: Expr) -> Expr:
         """Return a thread's contribution to the index among the combined elements."""
         terms = [(self._of_thread(thread, dim), weight) for dim, weight in enumerate(self.weights) if weight]
         return build.weighted_sum(terms, int32)
 
-    def group_of(self, thread: Expr) -> Expr:
-        return numbered(thread, self._groups)
-
-    def member_of(self, thread: Expr) -> Expr:
-        """Return the index of a thread's partial among the partials of a result."""
-        return numbered(thread, self.members)
-
-    def is_leader(self, thread: Expr) -> Expr:
-        """Return whether a thread is the lowest of those that have the same partials after the shuffles."""
+    def gathering(self, thread: Expr) -> Gathering:
+        """Return a thread's place in the exchange of partial results. A leader is the lowest thread after shuffles."""
         lowest = self.tiles["src"].placement.is_mover(thread, loads=False)
-        return build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
+        lowest = build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
+        return Gathering.of(thread, self.members, self.group_steps, lowest)
 
     def partners(self, threads: Array) -> Array:
         """Return for each thread the threads that contribute to its results, of shape (threads, partners)."""
@@ -160,41 +194,13 @@ class ResultShares:
         return partners
 
 
-@remembered
-def _results(shares: ResultShares) -> DigitSchedule:
-    return shares.tiles.where(lambda d: not _weight(d, shares.weights) and not d.is_spread("src"))
-
-
-@remembered
-def _values(shares: ResultShares) -> DigitSchedule:
-    return shares.tiles.where(lambda d: bool(_weight(d, shares.weights)) and not d.is_spread("src"))
-
-
-@remembered
-def _slots(shares: ResultShares) -> tuple[Slot, ...]:
-    counted, extents, weights = shares.values, shares.tiles.space.dims, shares.weights
-    steps = [(_dim(digit), digit.weight) for digit in counted.digits]
-    slots: list[Slot] = []
-    for values, register in zip(_counted(counted), _registers(counted, "src"), strict=True):
-        at = [0] * len(weights)
-        for (dim, step), value in zip(steps, values, strict=True):
-            at[dim] += value * step
-        if all(map(lt, at, extents)):
-            slots.append(Slot(register, tuple(at), sum(map(mul, at, weights))))
-    return tuple(slots)
-
-
-def _dim(digit: Digit) -> int:
+def dim_of(digit: Digit) -> int:
     assert digit.dim is not None, "a joined digit has no dimension"
     return digit.dim
 
 
-def _weight(digit: Digit, weights: Sequence[int]) -> int:
-    return weights[_dim(digit)]
-
-
-def _step(digit: Digit) -> DigitStep:
-    return DigitStep(digit.extent, digit["src"])
+def step_of(digit: Digit) -> DigitStep:
+    return DigitStep(digit.extent, digit.strides["src"])
 
 
 def _counted(digits: DigitSchedule) -> Iterator[tuple[int, ...]]:
@@ -206,14 +212,14 @@ def _registers(digits: DigitSchedule, operand: str) -> Iterator[int]:
     return (sum(map(mul, strides, values)) for values in _counted(digits))
 
 
-def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
+def _numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
     """Return the row-major index of `thread` over `steps`, slowest first."""
-    below = [prod(step.extent for step in steps[k + 1 :]) for k in range(len(steps))]
-    return build.weighted_sum([(s.of_thread(thread), weight) for s, weight in zip(steps, below, strict=True)], int32)
+    every = zip(steps, weights([step.extent for step in steps]), strict=True)
+    return build.weighted_sum([(step.of_thread(thread), weight) for step, weight in every], int32)
 
 
-def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
-    """Return the schedule of a reduction's tiles, without unit dimensions, and `ResultShares.weights`.
+def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> ReducedTiles:
+    """Return the tiles of a reduction.
 
     pairs: names of each destination and its source.
     raises: LayoutError, e.g. if layouts don't match each other or the scope.
@@ -228,10 +234,10 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     shape = regions[pairs[0][1]].shape
     dims = [d for d, n in enumerate(shape) if n != 1]
     reduced = [d for d in dims if d in axes]
-    weights = tuple([prod(shape[e] for e in reduced if e > d) if d in reduced else 0 for d in dims])
+    strides = tuple([prod(shape[e] for e in reduced if e > d) if d in reduced else 0 for d in dims])
     kept = iter(range(len(dims)))
-    along = [None if weight else next(kept) for weight in weights]
-    views: dict[str, tuple[Placement, Sequence[int | None]]] = {}
+    along = [None if stride else next(kept) for stride in strides]
+    views: dict[str, Operand] = {}
     for to, of in pairs:
         if regions[of].shape != shape:
             first, other = regions[pairs[0][1]].buffer.name, regions[of].buffer.name
@@ -240,11 +246,11 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
                 hint="copy one to a tile with the other's layout first",
             )
         views |= {of: (placed[of], range(len(dims))), to: (placed[to], along)}
-    tiles = DigitSchedule.of(placed[pairs[0][1]].shape, views)
+    tiles = ReducedTiles(DigitSchedule.of(placed[pairs[0][1]].shape, views), strides)
     for to, of in pairs:
-        _need_projected(tiles, weights, to, of)
-        need_same_threads(tiles, pairs[0][1], of)
-    return tiles, weights
+        _need_projected(tiles, to, of)
+        need_same_threads(tiles.tiles, pairs[0][1], of)
+    return tiles
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
@@ -265,51 +271,38 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
     return Region(flat, (build.const(0, int32),), (size,)), (0,)
 
 
-def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
+def _need_projected(reduced: ReducedTiles, to: str, of: str) -> None:
     """Raise LayoutError if a dimension has no common digits, or the tiles spread kept axes over different threads."""
-    src, dst = tiles[of], tiles[to]
-    for digit in tiles.digits:
-        if digit.is_folded:
+    src, dst = reduced.tiles[of], reduced.tiles[to]
+    for digit in reduced.tiles.digits:
+        if digit.dim in reduced.tiles.folded:
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers without common digits"
+                f"the layouts of {src.buffer.name} and {dst.buffer.name} split a dimension over registers in "
+                "incompatible ways: their extents have no common refinement"
             )
-        if _weight(digit, weights) or digit[of] == digit[to]:
+        if reduced.weight_of(digit) or digit.strides[of] == digit.strides[to]:
             continue
         if digit.is_spread(of) or digit.is_spread(to):
+            dim = src.dims[dim_of(digit)]
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} give dimension {src.dims[_dim(digit)]} to different threads",
-                hint="give the destination the source's layout, the reduced thread axes as replicas",
+                f"{src.buffer.name} and {dst.buffer.name} give dimension {dim} to different threads",
+                hint="give the destination the source's layout, with the reduced thread axes as replicas",
             )
 
 
-def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
-    """Return the lane distances that shuffles combine, none if a warp is partial, and the other steps over threads."""
+def lanes_and_others(step: DigitStep, threads: int) -> tuple[list[DigitStep], list[DigitStep]]:
+    """Split a step over threads into those between two lanes, which shuffles combine, nearest first, and the others."""
     if WARP.left_over(threads):
-        return (), _slowest_first(spread)
-    lanes: list[int] = []
-    members: list[DigitStep] = []
-    for step in spread:
-        inner, outer = at_warp(step)
-        if is_binary(inner.extent) and is_binary(inner.threads) and inner.threads < LANES:
-            lanes += [inner.threads << k for k in range(inner.extent.bit_length() - 1)]
-        else:
-            members.append(inner)
-        if outer is not None:
-            members.append(outer)
-    return tuple(sorted(lanes)), _slowest_first(members)
-
-
-def at_warp(step: DigitStep) -> tuple[DigitStep, DigitStep | None]:
-    """Split `step` into (part within a warp, part over warps); (step, None) if it doesn't cross warps evenly."""
+        # shuffles need whole warps
+        return [], [step]
+    inner, over_warps = step, list[DigitStep]()
     within = LANES // step.threads if LANES % step.threads == 0 else 0
-    if within == 0 or step.extent <= within or step.extent % within:
-        return step, None
-    return DigitStep(within, step.stride), DigitStep(step.extent // within, Thread(LANES))
+    if 0 < within < step.extent and step.extent % within == 0:
+        inner, over_warps = DigitStep(within, step.stride), [DigitStep(step.extent // within, Thread(LANES))]
+    if inner.threads >= LANES or not (_is_binary(inner.extent) and _is_binary(inner.threads)):
+        return [], [inner, *over_warps]
+    return [DigitStep(2, Thread(inner.threads << k)) for k in range(inner.extent.bit_length() - 1)], over_warps
 
 
-def is_binary(number: int) -> bool:
+def _is_binary(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-def _slowest_first(steps: Sequence[DigitStep]) -> tuple[DigitStep, ...]:
-    return tuple(sorted(steps, key=lambda step: -step.threads))

@@ -19,7 +19,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The stride of a dimension that moves along several strides at once.
+    """The stride of a dimension that can't be split into digits with a constant stride each.
 
     The distance of index i is the sum over `parts` (divisor, extent, stride), slowest first, of
     (start + i) // divisor % extent * stride. The first part may exceed its extent and isn't taken modulo it.

@@ -87,7 +87,7 @@ class Atoms:
         return self.rows <= ATOM_ROWS or self.group_stride == ATOM_ROWS * self.row_elements
 
     def at(self, row: int, column: int) -> int:
-        """Return the distance of an element from the start, before swizzling."""
+        """Return the distance of an element from the start, in elements, before swizzling."""
         block, within = divmod(column, self.row_elements)
         group, row = divmod(row, ATOM_ROWS)
         return group * self.group_stride + row * self.row_elements + block * self.block_stride + within
@@ -98,7 +98,7 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
     accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one block,
         starting at a multiple of 8 rows; without a swizzle, rows of contiguous elements, contiguous at least in groups
-        of 8. If columns run along dimension `k`, a part of a block may start at any step of a product along k.
+        of 8. If columns run along dimension `k`, a part of a block may start at a multiple of an instruction's k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
@@ -144,12 +144,12 @@ def _major(placement: Placement) -> int:
     for d, steps in enumerate(placement.dims):
         if steps[-1].stride == 1:
             return d
-    strides = ", ".join(str(step.stride) for step in placement.steps)
+    strides = ", ".join(str(step.stride) for steps in placement.dims for step in steps)
     raise LayoutError(f"no dimension of {placement.buffer.name} has unit stride; strides are ({strides})")
 
 
 def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int]:
-    """Return (elements of an atom's row, number of column blocks, their stride), or raise LayoutError."""
+    """Return (elements of an atom's row, number of blocks of columns, their stride), or raise LayoutError."""
     buffer, steps = placement.buffer, placement.dims[major]
     *slower, fastest = steps
     e = (_CHUNK_BYTES * 8 << bits) // buffer.dtype.bits if bits else fastest.extent
@@ -171,7 +171,7 @@ def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int
 
 
 def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return (rows, stride of groups of 8, dimensions over rows, slowest first), or raise LayoutError."""
+    """Return (number of rows, stride of groups of 8, dimensions over rows, slowest first), or raise LayoutError."""
     buffer = placement.buffer
     others = [d for d in range(len(placement.dims)) if d != major]
     others.sort(key=lambda d: -_stride(placement.dims[d][-1]))

@@ -34,7 +34,7 @@ class Words:
     #: lane and column of each word in the buffer's tensor memory, of shape (threads, words)
     lanes: Array
     columns: Array
-    #: run-time offsets to add, in words
+    #: run-time offsets to add to `registers` and `columns`, in words
     moved_registers: Expr
     moved_columns: Expr
 
@@ -58,7 +58,7 @@ class Elements:
 
     @staticmethod
     def along(placement: Placement) -> list[Elements]:
-        """Return for each dimension the distance of each index from the first element. accepts: as `of`."""
+        """Return for each dimension the distance of each index from the first element. accepts: the same as `of`."""
         # drop padding: slots past the extent
         return [
             Elements(_along(steps, _among_threads)[:extent], _along(steps, _in_tile)[:extent])
@@ -125,7 +125,7 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
             f"{'1 thread owns' if owners == 1 else f'{owners} threads own'} the region of {local.buffer.name}; "
             f"tcgen05.ld and .st need all {WARPGROUP} "
             "of the warpgroup",
-            hint="take a region that all threads share",
+            hint="take a region of which every thread owns a part",
         )
     return LayoutError(
         f"threads own between {counts.min()} and {counts.max()} elements of {local.buffer.name}; "
@@ -146,7 +146,7 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if (groups != first + np.arange(packed)).any() or (first % packed).any():
         what = "register" if region.buffer.space == "local" else "column"
         raise LayoutError(
-            f"the {packed} elements of a 32-bit {what} of {region.buffer.name} aren't contiguous from its start on",
+            f"the elements of {region.buffer.name} don't fill whole 32-bit {what}s with {packed} consecutive ones each",
             hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} of a row together",
         )
 
@@ -168,7 +168,7 @@ def _moved(placement: Placement, packed: int) -> Expr:
             raise LayoutError(
                 f"{name} starts at an element that isn't known to be a multiple of {packed}: "
                 f"{packed} {dtype} share 32 bits",
-                hint=f"start at a multiple of {packed}, known as such: tj.sym(..., multiple_of=) or i * {packed}",
+                hint=f"start at a known multiple of {packed}: tj.sym(..., multiple_of={packed}) or i * {packed}",
             )
         moved = build.mul(build.cast(offset.index, int32), offset.stride)
         total = build.add(total, build.floordiv(moved, packed))

@@ -11,72 +11,227 @@ A copy of 8 x 32 elements from shared memory with rows of 40 to a warp's registe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import count
 from math import prod
 from operator import attrgetter
 
 from ...dataclass import field, lean
-from ...dtypes import DType
+from ...dtypes import DType, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr
+from ...layout.grouping import common_refinement
+from ...layout.iters import weights
 from ...remember import LIMIT, remembered
-from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
 from .placement import DigitStep, Placement, need_slice
 from .registers import RegisterRun
-from .strides import Folded, Stride, Term, Thread, goes_on, total_along
+from .strides import Folded, Scaled, Stride, Term, Thread, goes_on, times, total_along
 from .swizzles import advanced, swizzled
+
+#: an operand's placement, and for each dimension of the space the placement's dimension along it; None if the operand
+#: is broadcast
+Operand = tuple[Placement, Sequence[int | None]]
 
 
 @lean(frozen=True, slots=True)
-class Space:
-    """The index space of an operation."""
+class Digit:
+    """One mixed-radix digit of an index into the space of a `DigitSchedule`."""
 
-    #: (m, n, k) for products; otherwise the extents other than 1 of the destination, or of a reduction's source
-    dims: tuple[int, ...]
-    #: number of values that the digits have in each dimension; those past the extent are padding
-    counted: tuple[int, ...]
-    padded: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    extent: int
+    #: the digit's dimension of the space; None if it merges digits that aren't consecutive in one dimension
+    dim: int | None
+    #: the increment of the index in that dimension per step of the digit
+    weight: int
+    #: the stride in each operand, by name; 0 if the operand is broadcast
+    strides: Mapping[str, Stride] = field(hash=False)
 
-    def __post_init__(self) -> None:
-        every = enumerate(zip(self.dims, self.counted, strict=True))
-        object.__setattr__(self, "padded", tuple([d for d, (n, count) in every if n < count]))
+    def is_spread(self, operand: str) -> bool:
+        return isinstance(self.strides[operand], Thread)
+
+    def threads(self, operand: str) -> int:
+        stride = self.strides[operand]
+        assert isinstance(stride, Thread)
+        return stride.stride
+
+    def elements(self, operand: str) -> int:
+        """Return the stride of `operand` in memory or registers, which must be a constant."""
+        stride = self.strides[operand]
+        assert isinstance(stride, int)
+        return stride
+
+    def split(self, inner: int) -> tuple[Digit, Digit]:
+        """Return (slower, faster), where `faster` has `inner` values; `inner` must divide the extent."""
+        return self.in_vectors(inner), Digit(inner, self.dim, self.weight, self.strides)
+
+    def in_vectors(self, width: int) -> Digit:
+        """Return the digit that counts vectors of `width` values; the last vector may be partial."""
+        strides = {name: times(stride, width) for name, stride in self.strides.items()}
+        return Digit(-(-self.extent // width), self.dim, self.weight * width, strides)
 
 
 #: used with `map`, which avoids the Python frame of a comprehension
-_NAME, _EXTENT = attrgetter("name"), attrgetter("extent")
+_EXTENT = attrgetter("extent")
 
 
-@lru_cache(LIMIT)
-def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Map each non-unit dimension of `to` to a non-unit dimension of `shape`, or to None if `shape` is broadcast."""
-    leading, kept = len(to) - len(shape), count()
-    return tuple(
-        next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
-    )
+@lean(frozen=True, slots=True)
+class DigitSchedule:
+    """An index into a space: its digits, slowest first, and the operands that it addresses."""
+
+    #: the extents of the space: (m, n, k) for products; otherwise the extents other than 1 of the destination, or of a
+    #: reduction's source
+    extents: tuple[int, ...]
+    #: number of values that the digits have in each dimension; those past the extent are padding
+    counted: tuple[int, ...]
+    #: the dimensions in which the operands have no common digits; each has a single digit, with `Folded` strides
+    folded: tuple[int, ...]
+    digits: tuple[Digit, ...]
+    operands: Mapping[str, Operand] = field(hash=False)
+    _views: dict[str, View] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @staticmethod
+    def of(extents: tuple[int, ...], operands: Mapping[str, Operand]) -> DigitSchedule:
+        """Return the coarsest digits in which every operand has a single stride per digit.
+
+        A dimension for which the operands have no common digits becomes one digit with `Folded` strides.
+        raises: LayoutError if a dimension without common digits is over threads, or a local tile lacks slots.
+        """
+        digits: list[Digit] = []
+        counted: list[int] = []
+        folded: list[int] = []
+        for dim, extent in enumerate(extents):
+            moving: dict[str, tuple[DigitStep, ...]] = {}
+            counts: dict[str, int] = {}
+            for name, (placement, dims) in operands.items():
+                d = dims[dim]
+                if d is not None:
+                    steps = moving[name] = placement.dims[d]
+                    # fast path for dimensions of one step
+                    counts[name] = steps[0].extent if len(steps) == 1 else prod([s.extent for s in steps])
+            count = max(counts.values(), default=extent)
+            there = dict(moving)
+            if len(moving) < len(operands):
+                there = {name: moving.get(name, (DigitStep(count, 0),)) for name in operands}
+            for name, fewer in counts.items():
+                if fewer < count:
+                    there[name] = _counting(moving[name], count, operands[name][0])
+            counted.append(count)
+            common = _common_digits(there, dim)
+            if common is None:
+                _need_no_threads({name: operands[name][0] for name in moving}, there)
+                common = (Digit(count, dim, 1, {name: _folded(steps) for name, steps in there.items()}),)
+                folded.append(dim)
+            digits.extend(common)
+        return DigitSchedule(extents, tuple(counted), tuple(folded), tuple(digits), operands)
+
+    @staticmethod
+    def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
+        """Return the schedule of operands of equal shapes, or raise LayoutError, e.g. if their shapes differ."""
+        (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
+        for name, other in others:
+            if other != shape:
+                raise LayoutError(
+                    f"{first} has shape {shape}, but {name} has shape {other}",
+                    hint="take operands of one shape; dimensions of 1 don't count",
+                )
+        return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
+
+    def __getitem__(self, name: str) -> View:
+        view = self._views.get(name)
+        if view is None:
+            strides = tuple([digit.strides[name] for digit in self.digits])
+            view = self._views[name] = View(self, name, self.operands[name][0], strides)
+        return view
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        return tuple(map(self.__getitem__, self.operands))
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The dimensions of the space with padding."""
+        every = enumerate(zip(self.extents, self.counted, strict=True))
+        return tuple([d for d, (n, count) in every if n < count])
+
+    @property
+    def count(self) -> int:
+        return prod(map(_EXTENT, self.digits))
+
+    def digits_of(self, index: Expr) -> list[Expr]:
+        return _digits_of(index, tuple(map(_EXTENT, self.digits)))
+
+    def over(self, digits: Iterable[Digit]) -> DigitSchedule:
+        return DigitSchedule(self.extents, self.counted, self.folded, tuple(digits), self.operands)
+
+    def where(self, holds: Callable[[Digit], bool]) -> DigitSchedule:
+        return self.over(filter(holds, self.digits))
+
+    def split_by_owner(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
+        """Split the schedule into the digits that are spread over threads in operand `owner`, and the others."""
+        spread: list[Digit] = []
+        held: list[Digit] = []
+        for digit in self.digits:
+            (spread if digit.is_spread(owner) else held).append(digit)
+        return self.over(spread), self.over(held)
+
+    def then(self, faster: DigitSchedule) -> DigitSchedule:
+        return self.over((*self.digits, *faster.digits))
+
+    def ordered(self, by: Callable[[Digit], float]) -> DigitSchedule:
+        return self.over(sorted(self.digits, key=by, reverse=True))
+
+    def joined(self) -> DigitSchedule:
+        """Merge adjacent contiguous digits, but no dimension with padding or edges, which masks test, with another."""
+        edges = set(self.padded)
+        for view in self.views:
+            edges.update([dim for dim, d in enumerate(view.dims) if d in view.placement.edges])
+        run: list[Digit] = []
+        for digit in self.digits:
+            while run and _continues(run[-1], digit, edges):
+                slow = run.pop()
+                dim = digit.dim if _one_dimension(slow, digit) else None
+                digit = Digit(slow.extent * digit.extent, dim, digit.weight, digit.strides)
+            run.append(digit)
+        return self.over(run)
+
+    def in_vectors(self, width: int) -> DigitSchedule:
+        """Return the schedule that counts vectors of `width` along the last digit; the last vector may be partial."""
+        if width == 1:
+            return self
+        *slower, last = self.digits
+        counted = last.in_vectors(width)
+        return self.over((*slower, counted) if counted.extent > 1 else slower)
+
+    def run_length(self, names: Iterable[str]) -> int:
+        """Return the extent of the last digit if its stride is 1 in each of these operands, else 1."""
+        if not self.digits:
+            return 1
+        last = self.digits[-1]
+        for name in names:
+            if last.strides[name] != 1:
+                return 1
+        return last.extent
 
 
 @lean(frozen=True, slots=True)
 class View:
     """One operand of a schedule, with its stride along each digit."""
 
+    schedule: DigitSchedule
     name: str
     placement: Placement
-    #: for each dimension of the space, the buffer's dimension along it; None if the operand is broadcast
-    dims: tuple[int | None, ...]
-    digits: tuple[Digit, ...]
-    space: Space
-    strides: tuple[Stride, ...] = field(init=False, compare=False, repr=False)
-    buffer: Buffer = field(init=False, compare=False, repr=False)
+    strides: tuple[Stride, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "strides", tuple([dict(digit.strides)[self.name] for digit in self.digits]))
-        object.__setattr__(self, "buffer", self.placement.buffer)
+    @property
+    def buffer(self) -> Buffer:
+        return self.placement.region.buffer
 
-    def then(self, faster: View) -> View:
-        return View(self.name, self.placement, self.dims, (*self.digits, *faster.digits), self.space)
+    @property
+    def dims(self) -> tuple[int | None, ...]:
+        """For each dimension of the space, the buffer's dimension along it; None if the operand is broadcast."""
+        along = self.schedule.operands[self.name][1]
+        return tuple([None if d is None else self.placement.places[d] for d in along])
 
     @property
     def start(self) -> Expr:
@@ -86,7 +241,7 @@ class View:
     def reach(self) -> int:
         """The distance from the first to the last element along positive constant strides."""
         reach = 0
-        for digit, stride in zip(self.digits, self.strides, strict=True):
+        for digit, stride in zip(self.schedule.digits, self.strides, strict=True):
             if isinstance(stride, int) and stride > 0:
                 reach += (digit.extent - 1) * stride
         return reach
@@ -104,14 +259,11 @@ class View:
 
     def at(self, values: Sequence[Expr]) -> Expr:
         """Return the unswizzled address at these values of the digits."""
-        return total_along((*self.placement.terms, *self._terms(values)), self.buffer.index_dtype)
+        return total_along((*self.placement.terms, *zip(self.strides, values, strict=True)), self.buffer.index_dtype)
 
     def distance(self, values: Sequence[Expr]) -> Expr:
         """Return the unswizzled distance of these values of the digits from the operand's start."""
-        return total_along(self._terms(values), self.buffer.index_dtype)
-
-    def _terms(self, values: Sequence[Expr]) -> list[Term]:
-        return list(zip(self.strides, values, strict=True))
+        return total_along(zip(self.strides, values, strict=True), self.buffer.index_dtype)
 
     def located(self, index: Expr) -> Expr:
         """Return the unswizzled address of a flat index, which counts all digits."""
@@ -123,19 +275,18 @@ class View:
             return build.const(0, self.buffer.index_dtype)
         return total_along(self._counted(index), self.buffer.index_dtype)
 
+    def _counted(self, index: Expr) -> Iterable[Term]:
+        extents, strides = _chained(self)
+        return zip(strides, _digits_of(index, extents), strict=True)
+
     def address(self, index: Expr) -> Expr:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """True only if steps(a + b) = steps(a) + steps(b) for multiples a of `step`, b < `step` and a + b < `count`."""
+        """True only if steps(a + b) = steps(a) + steps(b) whenever a + b < `count`, b < `step` and `step` divides a."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
-        folded = any(isinstance(stride, Folded) for stride in strides)
-        return not folded and all(step % b == 0 or b % step == 0 or b >= count for b in below)
-
-    def _counted(self, index: Expr) -> list[Term]:
-        extents, strides = _chained(self)
-        return list(zip(strides, digits_of(index, extents), strict=True))
+        return Folded not in map(type, strides) and all(step % b == 0 or b % step == 0 or b >= count for b in below)
 
     def swizzled(self, address: Expr) -> Expr:
         return swizzled(address, self.placement.swizzle)
@@ -145,182 +296,23 @@ class View:
 
     def of_thread(self, thread: Expr) -> list[Expr]:
         """Return a thread's values of the digits, which must all be over threads."""
-        return [DigitStep(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
+        every = zip(self.schedule.digits, self.strides, strict=True)
+        return [DigitStep(digit.extent, stride).of_thread(thread) for digit, stride in every]
 
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
         """Return the index in dimension `dim` of the space at these values of the digits."""
-        along = [(build.cast(v, dtype), d.weight) for d, v in zip(self.digits, values, strict=True) if d.dim == dim]
+        every = zip(self.schedule.digits, values, strict=True)
+        along = [(build.cast(value, dtype), digit.weight) for digit, value in every if digit.dim == dim]
         # fast path for dimensions of one digit
         return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
 
 
-@lean(frozen=True, slots=True)
-class Side:
-    """An operand of a schedule, without its strides. dims: as in `View`."""
-
-    name: str
-    placement: Placement
-    dims: tuple[int | None, ...]
-
-
-@lean(frozen=True, slots=True)
-class DigitSchedule:
-    """An index into a space: its digits, slowest first, and the operands that it addresses."""
-
-    space: Space
-    digits: tuple[Digit, ...]
-    operands: tuple[Side, ...]
-    _views: dict[str, View] | None = field(default=None, init=False, compare=False, repr=False)
-
-    @staticmethod
-    def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> DigitSchedule:
-        """Return the coarsest digits in which every operand has a single stride per digit.
-
-        A dimension that the operands split without common digits becomes one folded digit.
-        extents: the space's extents. operands: for each name, the placement, and for each dimension of the space the
-        placement's dimension along it, or None if the operand is broadcast.
-        raises: LayoutError if a dimension without common digits is over threads, or a local tile is padded too little.
-        """
-        digits: list[Digit] = []
-        counted: list[int] = []
-        for dim, extent in enumerate(extents):
-            moving: dict[str, tuple[DigitStep, ...]] = {}
-            counts: dict[str, int] = {}
-            for name, (placement, dims) in operands.items():
-                d = dims[dim]
-                if d is not None:
-                    steps = moving[name] = placement.dims[d]
-                    # fast path for dimensions of one step
-                    counts[name] = steps[0].extent if len(steps) == 1 else prod([s.extent for s in steps])
-            count = max(counts.values(), default=extent)
-            there = dict(moving)
-            if len(moving) < len(operands):
-                there = {name: moving.get(name, (DigitStep(count, 0),)) for name in operands}
-            for name, fewer in counts.items():
-                if fewer < count:
-                    there[name] = counting(moving[name], count, operands[name][0])
-            counted.append(count)
-            common = common_digits(there, dim)
-            if common is None:
-                _need_no_threads({name: operands[name][0] for name in moving}, there)
-                common = (folded_digit(there, dim, count),)
-            digits.extend(common)
-        return DigitSchedule(
-            Space(extents, tuple(counted)),
-            tuple(digits),
-            tuple([
-                Side(name, placement, tuple([None if d is None else placement.places[d] for d in dims]))
-                for name, (placement, dims) in operands.items()
-            ]),
-        )
-
-    @staticmethod
-    def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
-        """Return the schedule of operands of equal shapes, or raise LayoutError, e.g. if their shapes differ."""
-        (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
-        for name, other in others:
-            if other != shape:
-                raise LayoutError(
-                    f"{first} has shape {shape}, but {name} has shape {other}",
-                    hint="take operands of one shape; dimensions of 1 don't count",
-                )
-        return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
-
-    def __getitem__(self, name: str) -> View:
-        return (self._views or self._viewed())[name]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(map(_NAME, self.operands))
-
-    @property
-    def views(self) -> tuple[View, ...]:
-        return tuple((self._views or self._viewed()).values())
-
-    def _viewed(self) -> dict[str, View]:
-        space, digits = self.space, self.digits
-        views = {each.name: View(each.name, each.placement, each.dims, digits, space) for each in self.operands}
-        object.__setattr__(self, "_views", views)
-        return views
-
-    @property
-    def is_folded(self) -> bool:
-        for digit in self.digits:
-            if digit.is_folded:
-                return True
-        return False
-
-    @property
-    def count(self) -> int:
-        return prod(map(_EXTENT, self.digits))
-
-    def digits_of(self, index: Expr) -> list[Expr]:
-        return digits_of(index, tuple(map(_EXTENT, self.digits)))
-
-    def over(self, digits: Iterable[Digit]) -> DigitSchedule:
-        return DigitSchedule(self.space, tuple(digits), self.operands)
-
-    def where(self, holds: Callable[[Digit], bool]) -> DigitSchedule:
-        return self.over(filter(holds, self.digits))
-
-    def split_by_owner(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
-        """Split the schedule into the digits that are spread over threads in operand `owner`, and the others."""
-        spread: list[Digit] = []
-        held: list[Digit] = []
-        for digit in self.digits:
-            (spread if digit.is_spread(owner) else held).append(digit)
-        return self.over(spread), self.over(held)
-
-    def then(self, faster: DigitSchedule) -> DigitSchedule:
-        return self.over((*self.digits, *faster.digits))
-
-    def ordered(self, by: Callable[[Digit], float]) -> DigitSchedule:
-        return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
-
-    def joined(self) -> DigitSchedule:
-        """Merge neighboring contiguous digits, but not across dimensions with padding or edges, which masks test."""
-        if len(self.digits) < 2:
-            return self
-        edges = set(self.space.padded) | {
-            dim
-            for each in self.operands
-            for dim, place in enumerate(each.dims)
-            if place is not None and place in each.placement.edges
-        }
-        return self.over(joined_digits(self.digits, edges))
-
-    def in_vectors(self, width: int) -> DigitSchedule:
-        """Return the schedule that counts vectors of `width` along the last digit; the last vector may be partial."""
-        if width == 1:
-            return self
-        *slower, last = self.digits
-        counted = last.in_vectors(width)
-        return self.over((*slower, *([counted] if counted.extent > 1 else [])))
-
-    @property
-    def run_length(self) -> int:
-        """The extent of the last digit if its stride is 1 in every operand, else 1."""
-        if not self.digits:
-            return 1
-        last = self.digits[-1]
-        for _, stride in last.strides:
-            if stride != 1:
-                return 1
-        return last.extent
-
-    def among(self, names: Sequence[str]) -> DigitSchedule:
-        if tuple(names) == self.names:
-            return self
-        digits = [Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits]
-        return DigitSchedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
-
-
 @remembered
 def _chained(view: View) -> tuple[list[int], list[Stride]]:
-    """Return extents and strides of the digits, merged wherever this operand is contiguous."""
+    """Return the extents and strides of the digits, merged wherever this operand is contiguous."""
     extents: list[int] = []
     strides: list[Stride] = []
-    for digit, stride in zip(view.digits, view.strides, strict=True):
+    for digit, stride in zip(view.schedule.digits, view.strides, strict=True):
         extent = digit.extent
         while strides and goes_on(strides[-1], stride, extent):
             extent *= extents.pop()
@@ -328,6 +320,130 @@ def _chained(view: View) -> tuple[list[int], list[Stride]]:
         extents.append(extent)
         strides.append(stride)
     return extents, strides
+
+
+def _digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
+    """Return the digits of `index`, slowest first; `index` must be below the product of the extents."""
+    values: list[Expr] = []
+    weight = prod(extents)
+    for k, extent in enumerate(extents):
+        weight //= extent
+        if isinstance(index, Const):
+            number = int(index.value) // weight
+            values.append(build.const(number % extent if k else number, index.dtype))
+            continue
+        value = build.floordiv(index, weight) if weight > 1 else index
+        values.append(build.mod(value, extent) if k else value)
+    return values
+
+
+@lru_cache(LIMIT)
+def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
+    """Map each non-unit dimension of `to` to a non-unit dimension of `shape`, or to None if `shape` is broadcast."""
+    leading, kept = len(to) - len(shape), count()
+    return tuple(
+        next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
+    )
+
+
+def _common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
+    """Return the coarsest common digits of the operands along `dim`; None if there are none or a stride is folded."""
+    extents, strides = set[int](), dict[str, Stride]()
+    for name, steps in there.items():
+        if len(steps) > 1:
+            return _refined_digits(tuple(there.items()), dim)
+        # fast path for most dimensions: every operand has one step
+        ((extent, strides[name]),) = steps
+        extents.add(extent)
+    if Folded in map(type, strides.values()):
+        return None
+    (extent,) = extents
+    return (Digit(extent, dim, 1, strides),) if extent > 1 else ()
+
+
+@lru_cache(LIMIT)
+def _refined_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
+    """Implement `_common_digits`. Cached because the tiles of a kernel have few distinct layouts."""
+    if Folded in {type(step.stride) for _, steps in operands for step in steps}:
+        return None
+    try:
+        extents, marks = common_refinement([[s.extent for s in steps] for _, steps in operands])
+    except LayoutError:
+        return None
+    strides: dict[str, list[Stride]] = {}
+    for (name, steps), mark in zip(operands, marks, strict=True):
+        # step k covers extents[mark[k] : mark[k + 1]]
+        parts = [(step.stride, extents[mark[k] : mark[k + 1]]) for k, step in enumerate(steps)]
+        strides[name] = [times(stride, weight) for stride, part in parts for weight in weights(part)]
+    return tuple([
+        Digit(extent, dim, weight, {name: each[k] for name, each in strides.items()})
+        for k, (extent, weight) in enumerate(zip(extents, weights(extents), strict=True))
+        if extent > 1
+    ])
+
+
+def _counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
+    """Extend `steps` to `count` values, or raise LayoutError if a local tile has fewer. Added values are masked."""
+    counted = prod([step.extent for step in steps])
+    if placement.buffer.space == "local":
+        raise LayoutError(
+            f"{placement.buffer.name} has {counted} slots along a dimension; another tile has {count}",
+            hint="copy it to a tile with the other's layout first",
+        )
+    slowest, *faster = steps
+    inner = counted // slowest.extent
+    if count % inner:
+        return (DigitStep(count, _folded(steps)),)
+    return (DigitStep(count // inner, slowest.stride), *faster)
+
+
+def _folded(steps: tuple[DigitStep, ...]) -> Stride:
+    """Return the stride of a dimension as a single digit; it may not be spread over threads."""
+    if len(steps) == 1 and isinstance(steps[0].stride, (int, Scaled, Folded)):
+        return steps[0].stride
+    parts = []
+    for step, weight in zip(steps, weights([step.extent for step in steps]), strict=True):
+        assert isinstance(step.stride, int)
+        parts.append((weight, step.extent, step.stride))
+    return Folded(Const(0, int64), tuple(parts))
+
+
+def _continues(slow: Digit, fast: Digit, edges: Set[int]) -> bool:
+    """True if two digits are contiguous in every operand, and of one dimension or of dimensions not in `edges`."""
+    if not all(goes_on(stride, fast.strides[name], fast.extent) for name, stride in slow.strides.items()):
+        return False
+    return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
+
+
+def _one_dimension(slow: Digit, fast: Digit) -> bool:
+    return slow.dim is not None and slow.dim == fast.dim and slow.weight == fast.extent * fast.weight
+
+
+def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
+    """Raise LayoutError unless each thread that owns an element of `owner` also owns that element of `name`.
+
+    Both tiles must be owned by the whole scope. So if `name` has a stride of 0 along a thread digit of `owner`, its
+    replicas are spread over these threads.
+    """
+    for digit in schedule.digits:
+        stride, of_owner = digit.strides[name], digit.strides[owner]
+        is_spread = isinstance(of_owner, Thread)
+        if stride == of_owner or (is_spread and stride == 0):
+            continue
+        if is_spread or isinstance(stride, Thread):
+            one, other = schedule[owner].buffer, schedule[name].buffer
+            raise LayoutError(
+                f"{other.name} and {one.name} give dimension {digit.dim} to different threads", hint=_moved(one, other)
+            )
+
+
+def _moved(one: Buffer, other: Buffer) -> str:
+    if one.slots or one.shape != other.shape:
+        return f"copy {other.name} to shared memory and load it from there, so that it gets {one.name}'s layout"
+    return (
+        f"copy {other.name} to a tile with {one.name}'s layout first: t = tj.alloc_local({other.shape}, "
+        f"tj.{other.dtype}, layout={one.tile_layout!r}), and then copy(t, {other.name})"
+    )
 
 
 def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[DigitStep, ...]]) -> None:

@@ -1,8 +1,8 @@
-"""Vector widths of memory accesses, and the reasons why wider vectors aren't provable."""
+"""Vector widths of memory accesses, and the reasons why wider vectors can't be proven valid."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...dataclass import dataclass
 from ...dtypes import int64
@@ -10,7 +10,7 @@ from ...ir.nodes import Strided, Var
 from ...isa.access import WIDEST_BITS
 from .placement import Placement, gathered_offsets
 from .strides import Folded, Stride, Thread, multiple_of, shown
-from .views import DigitSchedule
+from .views import DigitSchedule, View
 
 #: an index without known facts
 _ANY = Var("any", int64)
@@ -24,18 +24,19 @@ class Width:
     limit: str
 
 
-def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
-    """Return the widest vector along a schedule's last digit for which all accesses are provably aligned.
+def widest_vector(schedule: DigitSchedule, names: Collection[str], *, ragged: bool) -> Width:
+    """Return the widest vector along a schedule's last digit for which all accesses to operands `names` are aligned.
 
-    A vector has at most `WIDEST_BITS`, is contiguous in all operands, and lies in one chunk of each swizzle. Every term
-    of every address must be a multiple of its width: the strides of all other digits, the offsets and the base.
+    A vector has at most `WIDEST_BITS`, is contiguous in these operands, and lies in one chunk of each swizzle. Every
+    term of every address must be provably a multiple of its width: the strides of all other digits, the offsets and the
+    base.
     ragged: True if the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
     """
-    bits = max(each.placement.buffer.dtype.bits for each in schedule.operands)
+    bits = max([schedule.operands[name][0].region.dtype.bits for name in names])
     width, limit = max(1, WIDEST_BITS // bits), ""
     while width > 1:
-        reason = _obstacle(schedule, width, ragged)
+        reason = _obstacle(schedule, names, width, ragged)
         if reason is None:
             return Width(width, limit)
         limit = limit or reason
@@ -43,41 +44,45 @@ def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
     return Width(1, limit)
 
 
-def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
-    run = schedule.run_length
+def _obstacle(schedule: DigitSchedule, names: Collection[str], width: int, ragged: bool) -> str | None:
+    run = schedule.run_length(names)
     if run == 1:
-        return _no_run(schedule)
+        return _no_run([schedule[name] for name in names])
     if width > run:
         return f"only {run} elements are contiguous in all operands; {width} make a vector"
     if not ragged and run % width:
         return f"runs of {run} elements don't divide into vectors of {width}"
-    for view in schedule.views:
-        reason = misaligned(view.placement, view.strides[:-1], width)
+    for name in names:
+        strides = [digit.strides[name] for digit in schedule.digits[:-1]]
+        reason = misaligned(schedule.operands[name][0], strides, width)
         if reason is not None:
             return reason
     return None
 
 
-def _no_run(schedule: DigitSchedule) -> str:
-    for view in schedule.views:
-        stride = view.strides[-1] if schedule.digits else 1
+def _no_run(views: Sequence[View]) -> str:
+    for view in views:
+        stride = view.strides[-1] if view.strides else 1
         name, layout = view.buffer.name, view.buffer.layout
         if isinstance(layout, Strided) and layout.unit_dim is None:
             return f"no dimension of {name} is known to have stride 1"
         if isinstance(stride, Folded):
-            return f"a dimension of {name} moves along several strides at once, so neighbours aren't contiguous"
+            return f"a dimension of {name} has no constant stride, so adjacent elements aren't contiguous"
         if stride != 1:
-            return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
+            return f"adjacent elements of the fastest dimension are {shown(stride)} elements apart in {name}"
     return "there is only one element"
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why the addresses of `placement` aren't provably multiples of `width` elements, or None."""
-    buffer, swizzle = placement.buffer, placement.swizzle
+    """Return why vectors of `width` elements of `placement` may be misaligned, or None. strides: between vectors."""
+    region, swizzle = placement.region, placement.swizzle
+    buffer, offsets = region.buffer, placement.offsets
     bytes_each = buffer.dtype.bytes
     if swizzle is not None and swizzle.chunk < width:
         return f"the swizzle of {buffer.name} keeps {swizzle.chunk} elements together; needs {width}"
-    for offset in (*placement.offsets, *gathered_offsets(placement.region, _ANY)):
+    if region.gathered is not None:
+        offsets += gathered_offsets(region, _ANY)
+    for offset in offsets:
         if offset.multiple % width:
             return (
                 f"{offset.what} is a multiple of {offset.multiple * bytes_each} bytes; "
@@ -87,7 +92,7 @@ def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> s
         if isinstance(stride, Thread):
             continue
         if isinstance(stride, Folded):
-            return f"a dimension of {buffer.name} moves along several strides at once"
+            return f"a dimension of {buffer.name} has no constant stride"
         if multiple_of(stride) % width:
             return (
                 f"rows of {buffer.name} start every {shown(stride, bytes_each)} bytes; "

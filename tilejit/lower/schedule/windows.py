@@ -15,12 +15,14 @@ needed if the region is known to pass its tensor's end, because the tensor ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ...dataclass import lean
-from ...dtypes import DType, int32, int64, uint32, uint64
+from ...dtypes import DType, bool_, int32, int64, uint32, uint64
 from ...ir.arithmetic import build, facts
-from ...ir.nodes import FALSE, TRUE, Const, Expr
+from ...ir.checks.indices import title
+from ...ir.nodes import FALSE, TRUE, Assert, Assign, Const, Declare, Expr, Region, Var
 from ..builder import Builder
 from .placement import ends_inside, extent_of, inside
 from .views import View
@@ -28,7 +30,7 @@ from .views import View
 
 @lean(frozen=True, slots=True)
 class Edges:
-    """The edges that an operand in memory may pass: those of a global tensor, and of its region if it is padded."""
+    """The edges that accesses to an operand may pass: those of a global tensor, and of its region if it is padded."""
 
     view: View
     #: the buffer's dimensions in which accesses may pass the tensor's edge
@@ -37,7 +39,7 @@ class Edges:
     padded: tuple[int, ...]
     #: the space's dimension along which vectors run; None if there are no digits or vectors span several
     run_dim: int | None
-    #: distance in that dimension between neighbors in a vector
+    #: distance in that dimension between adjacent elements of a vector
     run_step: int
     width: int
     #: True if it is known that no vector straddles an edge
@@ -50,10 +52,10 @@ class Edges:
     @staticmethod
     def within(view: View, width: int, dims: tuple[int, ...]) -> Edges:
         """Return the edges of a region that may exceed its tensor only in the buffer's dimensions `dims`."""
-        padded = view.space.padded
-        if not view.digits:
+        padded = view.schedule.padded
+        if not view.schedule.digits:
             return Edges(view, dims, padded, None, 1, width, True)
-        run = view.digits[-1]
+        run = view.schedule.digits[-1]
         whole = not (dims or padded) or _moves_whole(view, dims, padded, width)
         return Edges(view, dims, padded, run.dim, run.weight, width, whole)
 
@@ -65,7 +67,7 @@ class Edges:
         return cond
 
     def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
+        """Return the tests for `vectors` vectors per thread. refuted: a condition that is false where they are made."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
@@ -77,28 +79,27 @@ class Edges:
 
     @property
     def without_tensor(self) -> Mask:
-        """The tests for a region that is inside its tensor."""
+        """The tests that remain for a region inside its tensor: those for padding."""
         return Edges.within(self.view, self.width, ())._mask([])
 
     def _mask(self, windows: Sequence[Window]) -> Mask:
-        """Return the mask of some windows, with a window added for each other padded dimension."""
+        """Return the mask of `windows` and of a window for each other padded dimension."""
         open_dims = [dim for dim in self.padded if dim not in [window.dim for window in windows]]
-        of_region = [Window(dim, _ZERO, build.const(self.view.space.dims[dim], int32)) for dim in open_dims]
+        of_region = [Window(dim, _ZERO, build.const(self.view.schedule.extents[dim], int32)) for dim in open_dims]
         return Mask((*windows, *of_region), self.run_dim, self.run_step, self.whole)
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """True if it is known that no vector straddles an edge."""
-    run = view.digits[-1]
+    run = view.schedule.digits[-1]
     if width == 1 or run.dim is None:
         return True
-    multiples = [digit.weight for digit in view.digits if digit.dim == run.dim and digit.weight > run.weight]
+    multiples = [digit.weight for digit in view.schedule.digits if digit.dim == run.dim and digit.weight > run.weight]
     d, is_padded = view.dims[run.dim], run.dim in padded
     if d is not None and d in dims:
         multiples += [facts.multiple_of(view.placement.region.starts[d]), facts.multiple_of(extent_of(view.buffer, d))]
     elif not is_padded:
         return True
-    multiples += [view.space.dims[run.dim]] if is_padded else []
+    multiples += [view.schedule.extents[run.dim]] if is_padded else []
     return all(multiple % (width * run.weight) == 0 for multiple in multiples)
 
 
@@ -121,7 +122,7 @@ class Window:
         return low is not None and low >= 0
 
     def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return whether a coordinate, advanced by `step`, passes the test."""
+        """Return the condition that a coordinate, advanced by `step`, passes the test."""
         at = self._at(coordinate, step)
         low = facts.bounds(at)[0]
         if low is not None and low >= 0:
@@ -158,7 +159,7 @@ class Mask:
     whole: bool
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return whether element `step` (first if None) of the vector at `coordinate` is inside the tensor."""
+        """Return the condition that element `step` (first if None) of the vector at `coordinate` passes the tests."""
         cond: Expr = TRUE
         further = step if step is None or self.run_step == 1 else build.mul(step, self.run_step)
         for window in self.windows:
@@ -167,7 +168,7 @@ class Mask:
         return cond
 
     def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
-        """Return whether elements `first` to `last` of a vector are all inside the tensor."""
+        """Return the condition that all elements of a vector from `first` to `last` pass the tests."""
         cond: Expr = TRUE
         for window in self.windows:
             ends: tuple[Expr | None, ...] = (None,)
@@ -197,9 +198,9 @@ _FAR = 1 << 62
 
 
 def _passes_end(view: View, d: int, refuted: Expr) -> bool:
-    """Return whether the false condition `refuted` implies that the region passes its tensor's end in dimension `d`.
+    """True if it follows from the falsity of `refuted` that the region passes its tensor's end in dimension `d`.
 
-    A conjunction over several dimensions or operands, or one that includes a start, implies nothing about one of them.
+    Nothing follows if `refuted` is a conjunction over several dimensions or operands, or with a test of the start.
     """
     return ends_inside(view.placement.region, d) == refuted
 
@@ -207,11 +208,11 @@ def _passes_end(view: View, d: int, refuted: Expr) -> bool:
 def _plain(view: View, d: int, refuted: Expr) -> Window:
     dim = view.dims.index(d) if d in view.dims else None
     start, size = build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d)
-    if dim in view.space.padded and not _passes_end(view, d, refuted):
+    if dim in view.schedule.padded and not _passes_end(view, d, refuted):
         size = build.minimum(size, build.add(start, view.placement.region.counts[d]))
         low, high = facts.bounds(start)
         if low is None or low < 0 or high is None or high > _FAR:
-            # the sum is negative if the region is before the tensor, or on overflow; the test takes it as unsigned
+            # the sum is negative if the region is before the tensor or the sum overflows; the test takes it as unsigned
             size = build.maximum(size, 0)
     return Window(dim, start, size)
 
@@ -232,3 +233,23 @@ def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
         return Window(plain.dim, build.const(0, int32), end)
     before = b.let("before", build.cast(build.minimum(build.maximum(plain.start, -extent), 0), int32))
     return Window(plain.dim, before, b.let("size", build.add(end, before)))
+
+
+@contextmanager
+def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
+    """Yield a function that checks an index of dimension `dim` if a condition holds; assert once, on exit."""
+    extent = extent_of(region.buffer, dim)
+    is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
+    b.append(Declare(is_wrong, build.const(False, bool_), b.span))
+    b.append(Declare(wrong, build.const(0, int64), b.span))
+
+    def examine(index: Expr, is_examined: Expr) -> None:
+        is_outside = build.logical_or(build.less(index, 0), build.greater_equal(index, extent))
+        is_wrong_here = b.let("outside", build.logical_and(is_examined, is_outside))
+        b.append(Assign(wrong, build.where(is_wrong_here, index, wrong), b.span))
+        b.append(Assign(is_wrong, build.logical_or(is_wrong_here, is_wrong), b.span))
+
+    yield examine
+    message = f"index {{0}} is outside dimension {dim} of {title(region.buffer)}, whose extent is {{1}}"
+    values = wrong, build.cast(extent, int64)
+    b.append(Assert(build.logical_not(is_wrong), message, "bounds", values, region.span or b.span))

@@ -23,8 +23,7 @@ from ...target import Target
 from ..builder import Builder
 from ..moves.gathered import Index
 from ..moves.masked import MaskedVector
-from ..moves.updates import update_forms, update_schedule
-from ..moves.vectors import OwnedVectors, VectorRegisters
+from ..moves.vectors import OwnedVectors, VectorRegisters, update_forms, update_schedule
 from ..plans import VectorPlan
 from ..schedule.placement import Placement
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
@@ -90,8 +89,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     operation, returns = str(op.attr("operation")), bool(op.attr("returns")) and "before" in tiles
     row = RED_VECTOR.row(form) if form is not None else _row(op, context.target, returns=returns)
     return Plan(
-        width, owned.rounds, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation, row.mnemonic,
-        returns, context.threads,
+        width, owned.vectors.count, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation,
+        row.mnemonic, returns, context.threads,
     )
 
 
@@ -132,10 +131,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 def _clear_old_values(plan: Plan, b: Builder) -> None:
     """Clear the registers of the old values, so that elements that aren't updated get 0."""
-    before = plan.owned.vectors[plan.side("before")]
     for starts in plan.owned.starts(b):
-        with b.rounds(plan.rounds, before.buffer) as iteration:
-            b.append(Store(starts[plan.side("before")].at(iteration), build.const(0, before.buffer.dtype), span=b.span))
+        registers = starts[plan.side("before")]
+        with b.rounds(plan.rounds, registers.buffer) as iteration:
+            b.append(Store(registers.after(iteration).run, build.const(0, registers.buffer.dtype), span=b.span))
 
 
 def _one_by_one(
@@ -178,15 +177,15 @@ def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> N
     for starts in plan.owned.starts(b):
         registers = starts[side]
         is_lowest = plan.is_active(thread, build.const(0, int32))
-        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as iteration:
+        with b.when(is_lowest), b.rounds(plan.rounds, registers.buffer) as iteration:
             at = build.add(start, build.add(build.mul(thread, plan.rounds), iteration))
-            b.move(Vector(shared, at), registers.at(iteration))
+            b.move(Vector(shared, at), registers.after(iteration).run)
     b.append(Sync(op.scope, span=b.span))
     for starts in plan.owned.starts(b):
         registers = starts[side]
-        with b.rounds(plan.rounds, registers.view.buffer) as iteration:
+        with b.rounds(plan.rounds, registers.buffer) as iteration:
             at = build.add(start, build.add(build.mul(lowest, plan.rounds), iteration))
-            b.move(registers.at(iteration), Vector(shared, at))
+            b.move(registers.after(iteration).run, Vector(shared, at))
 
 
 def _spaces(op: TileOp, context: DispatchContext) -> str | None:

@@ -21,7 +21,7 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Transfer
-from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
+from ...layout.tensor_memory import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ..builder import Builder
 from ..plans import Facts, Moves

@@ -38,7 +38,6 @@ from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, S
 from ...ops.copies import MULTICAST
 from .. import plans, variant
 from ..builder import Builder
-from ..leaders import leads
 from ..moves.boxes import BoxCopy, barrier_of, box_copy
 from ..schedule.iterations import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
@@ -156,7 +155,7 @@ def _emit_run(plan: RunCopy, op: TileOp, b: Builder) -> None:
     barrier = barrier_of(op) if plan.loads else None
     if barrier is not None:
         b.append(Expect(barrier, size, op.scope, b.span))
-    with b.when(leads(b, op.scope, plan.threads)):
+    with b.when(b.leads(op.scope, plan.threads)):
         if barrier is not None:
             b.append(Instruction(BULK_LOAD.name, (), (dst, src, size, barrier), b.span))
         else:

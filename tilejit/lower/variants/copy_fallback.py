@@ -17,12 +17,10 @@ from ...ir.nodes import Expr, Region, TileOp, Vector
 from .. import variant
 from ..builder import Builder
 from ..moves.partition import PartitionCopy
-from ..moves.register_copy import fill_value
+from ..moves.vectors import fill_value
 from ..plans import VectorPlan
-from ..schedule.digits import Digit
-from ..schedule.owners import need_own_registers, need_thread_axes
-from ..schedule.placement import Placement, element_offset, owned, place
-from ..schedule.views import DigitSchedule, View
+from ..schedule.placement import Placement, element_offset, need_own_registers, need_thread_axes, owned, place
+from ..schedule.views import Digit, DigitSchedule, View
 from ..schedule.windows import Edges
 from . import elementwise
 
@@ -52,12 +50,12 @@ class OwnerCopy(VectorPlan):
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
         every = DigitSchedule.of_same_shape({_TILE: tile})
-        replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
-        spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
-        spread = spread.ordered(lambda digit: digit.threads(_TILE))
+        spread, held = every.split_by_owner(_TILE)
+        held = held.ordered(lambda digit: digit.elements(_TILE))
+        replicas = (Digit(step.extent, None, 0, {_TILE: step.stride}) for step in tile.replicas)
+        spread = spread.over((*spread.digits, *replicas)).ordered(lambda digit: digit.threads(_TILE))
         need_thread_axes(tile, scope, threads)
         _need_apart(tile, spread, scope, threads)
-        held = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
         return OwnerCopy(
             1,
             held.count,
@@ -89,7 +87,7 @@ class OwnerCopy(VectorPlan):
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
         """Return the condition that `thread` moves its register, and the element's coordinates along extents over 1."""
         is_active, values = self._values_of(thread)
-        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
+        tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
         for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
             index: Expr = build.const(0, int64)

@@ -23,7 +23,7 @@ from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
-from ..moves.register_copy import register_copy
+from ..moves.vectors import register_copy
 from ..plans import Facts, JointAccess, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.iterations import Iterations

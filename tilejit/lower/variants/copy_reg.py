@@ -14,9 +14,8 @@ from ...dataclass import dataclass, replace
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.gathered import Index
-from ..moves.masks import IndexCondition
-from ..moves.register_copy import fill_value, register_copy
-from ..moves.vectors import OwnedVectors
+from ..moves.masked import IndexCondition
+from ..moves.vectors import OwnedVectors, fill_value, register_copy
 from ..plans import Facts, VectorPlan
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
@@ -36,7 +35,7 @@ class Plan(VectorPlan):
     def sides(self) -> tuple[str, ...]:
         """The names of the destination and the source, then of the mask and the index, if any."""
         first = ("registers", "memory") if self.loads else ("memory", "registers")
-        return (*first, *(name for name in self.owned.vectors.names if name not in first))
+        return (*first, *(name for name in self.owned.vectors.operands if name not in first))
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -67,25 +66,21 @@ class Plan(VectorPlan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    schedule, loads = register_copy(op, context.count(op.scope))
+    """Plan vectors along a thread's registers or along memory, whichever are wider; raise LayoutError if none exist."""
+    threads = context.count(op.scope)
+    schedule, loads = register_copy(op, threads)
     single = OwnedVectors.of(schedule, "registers")
     width = single.widest("registers", "memory")
     if width.limit:
         along_memory = OwnedVectors.of(schedule, "registers", "memory")
         wider = along_memory.widest("memory")
-        if along_memory.rounds > 1 and wider.elements > width.elements:
+        if along_memory.vectors.count > 1 and wider.elements > width.elements:
             single, width = along_memory, wider
     owned = single.of_width(width.elements)
-    condition = IndexCondition.of(op, context.recomputed)
-    return Plan(
-        vector_width=width.elements,
-        rounds=owned.rounds,
-        threads=context.count(op.scope),
-        limit=width.limit,
-        owned=owned,
-        loads=loads,
-        condition=condition if owned.is_computed(condition) else None,
-    )
+    condition = IndexCondition.of(op, context.recomputed) if "mask" in op.tiles else None
+    if condition is not None and not owned.is_computed(condition):
+        condition = None
+    return Plan(width.elements, owned.vectors.count, threads, width.limit, owned, loads, condition)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

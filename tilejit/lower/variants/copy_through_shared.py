@@ -26,7 +26,7 @@ from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
-from ..moves.exchange import ExchangeMemory, RoundCosts, cheapest, dense
+from ..moves.wavefronts import ExchangeMemory, RoundCosts, cheapest, dense
 from ..plans import Facts, Plan, Staged, VectorPlan
 from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg

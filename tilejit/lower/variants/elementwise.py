@@ -37,18 +37,14 @@ from ...target import Target
 from .. import variant
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import OwnedVectors, RegisterVectors
+from ..moves.vectors import OwnedVectors, VectorRegisters
 from ..plans import VectorPlan
 from ..rematerialized import value_of
-from ..schedule.owners import need_all_threads, need_same_threads
-from ..schedule.placement import Placement, place
-from ..schedule.views import DigitSchedule, View, broadcast_along
-
-#: a tile's placement, and for each dimension of the destination the corresponding dimension of the placement, or None
-Placed = tuple[Placement, tuple[int | None, ...]]
+from ..schedule.placement import need_all_threads, place
+from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need_same_threads
 
 
-def placed_tiles(op: TileOp) -> dict[str, Placed]:
+def placed_tiles(op: TileOp) -> dict[str, Operand]:
     """Return each tile's placement, with its dimension that corresponds to each dimension of the destination.
 
     None if the tile lacks the dimension or is broadcast along it. Dimensions of extent 1 are left out.
@@ -58,7 +54,7 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
     return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
 
 
-def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
+def schedule(tiles: Mapping[str, Operand]) -> DigitSchedule:
     """Return the iteration space of an operation in digits, or raise LayoutError as `DigitSchedule.of` does."""
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
@@ -108,23 +104,23 @@ def _in_registers(op: TileOp, context: variant.DispatchContext) -> ElementwisePl
     return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
 
 
-def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> ElementwisePlan:
+def plan_tiles(op: TileOp, tiles: Mapping[str, Operand], threads: int) -> ElementwisePlan:
     """Plan vectors of one element, one per register of the destination; raise LayoutError if layouts don't match."""
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
-    if digits.is_folded:
+    if digits.folded:
         dst = tiles["dst"][0].buffer
         raise LayoutError(f"{dst.name} and an input split a dimension over registers in incompatible ways")
-    for name in digits.names[1:]:
+    for name in tiles:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
-    return ElementwisePlan(1, owned.rounds, threads, "", op.name, owned)
+    return ElementwisePlan(1, owned.vectors.count, threads, "", op.name, owned)
 
 
 def _paired(plan: ElementwisePlan, op: TileOp, context: variant.DispatchContext) -> ElementwisePlan:
     """Return a plan for pairs if the registers, the operation and the target allow it, else `plan`."""
-    if plan.owned.elements.run_length % 2:
+    if plan.owned.elements.run_length(plan.owned.elements.operands) % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
     if packed is None:
@@ -161,19 +157,20 @@ def _packed_arithmetic(plan: ElementwisePlan, op: TileOp, target: Target) -> str
 
 
 def _emit_rounds(
-    plan: ElementwisePlan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, RegisterVectors]
+    plan: ElementwisePlan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, VectorRegisters]
 ) -> None:
     dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
-        values = [starts[each].at(iteration) if isinstance(each, str) else each for each in paired]
-        to = starts["dst"].at(iteration) if staged is None else Vector(staged, build.mul(iteration, width), width)
+        values = [starts[each].after(iteration).run if isinstance(each, str) else each for each in paired]
+        own = starts["dst"].after(iteration).run
+        to = own if staged is None else Vector(staged, build.mul(iteration, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
         with b.rounds(plan.rounds, dst, staged) as iteration:
-            b.move(starts["dst"].at(iteration), Vector(staged, build.mul(iteration, width), width))
+            b.move(starts["dst"].after(iteration).run, Vector(staged, build.mul(iteration, width), width))
 
 
 def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
@@ -268,14 +265,14 @@ class Indices(VectorPlan):
         for starts in self.owned.starts(b):
             with b.rounds(self.rounds, dst) as iteration:
                 index = build.cast(self._index(thread, iteration), dst.dtype)
-                b.append(Store(starts["dst"].at(iteration), index, span=b.span))
+                b.append(Store(starts["dst"].after(iteration).run, index, span=b.span))
 
     def _index(self, thread: Expr, iteration: Expr) -> Expr:
         if self.dim is None:
             return build.const(0, int32)
-        digits = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
-        values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(iteration)]
-        return digits.coordinate(self.dim, values, int32)
+        threads_share, vectors = self.owned.threads_share, self.owned.vectors
+        values = [*threads_share["dst"].of_thread(thread), *vectors.digits_of(iteration)]
+        return threads_share.then(vectors)["dst"].coordinate(self.dim, values, int32)
 
 
 def _indices(op: TileOp, context: variant.DispatchContext) -> Indices:
@@ -287,7 +284,7 @@ def _indices(op: TileOp, context: variant.DispatchContext) -> Indices:
     axis, shape = op.attr("axis"), op.region("dst").shape
     assert isinstance(axis, int)
     dim = None if shape[axis] == 1 else sum(n != 1 for n in shape[:axis])
-    return Indices(1, owned.rounds, threads, "", owned, dim)
+    return Indices(1, owned.vectors.count, threads, "", owned, dim)
 
 
 def _broadcasts(op: TileOp, context: variant.DispatchContext) -> str | None:

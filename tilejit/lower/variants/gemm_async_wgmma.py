@@ -26,8 +26,8 @@ from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaFor
 from ..builder import Builder
 from ..plans import Facts, SharedFactor, WarpgroupProducts
 from ..plans import Plan as PlanBase
+from ..schedule.fragments import FragmentRun, runs, warpgroup_registers
 from ..schedule.swizzle_atoms import Atoms, atoms_of
-from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
 from ..variant import (
     KINDS,
     RULE_CONDITIONS,
@@ -201,14 +201,14 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
             hint=f"multiply {n} columns at a time",
         )
     instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
-    registers = registers_of_sums(acc).reshape(counts[0], counts[1], -1)
+    registers = warpgroup_registers(acc, "acc").reshape(counts[0], counts[1], -1)
     pack = 32 // acc.dtype.bits
     sums = tuple(tuple(runs(block, pack, acc.buffer.name) for block in line) for line in registers)
     return Plan(WgmmaForm(instruction, *counts), sums, left, right)
 
 
 def _in_registers(a: Region, steps: int) -> InRegisters:
-    registers = registers_of_a(a)
+    registers = warpgroup_registers(a, "a")
     blocks = registers.reshape(len(registers), steps, -1)
     pack = 32 // a.dtype.bits
     return InRegisters(a.buffer, tuple(tuple(runs(step, pack, a.buffer.name) for step in line) for line in blocks))

@@ -30,9 +30,8 @@ from ...isa.opaque import XOR
 from ..builder import Builder
 from ..plans import Facts, Products
 from ..plans import Plan as PlanBase
-from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
-from ..schedule.views import DigitSchedule
+from ..schedule.views import Digit, DigitSchedule
 from ..variant import (
     KINDS,
     RULE_CONDITIONS,

@@ -208,17 +208,8 @@ class Reducing(PlanBase):
         return exchanged(b, self.combining, self._shared_partials(thread), partials)
 
     def _shared_partials(self, thread: Expr) -> SharedPartials:
-        shares = self.shares
-        return SharedPartials(
-            scope=self.scope,
-            threads=self.cta_threads,
-            groups=shares.groups,
-            group=shares.group_of(thread),
-            members=shares.partials,
-            member=shares.member_of(thread),
-            is_leader=shares.is_leader(thread),
-            lane=build.mod(thread, LANES) if 1 << len(shares.lanes) == LANES else None,
-        )
+        lane = build.mod(thread, LANES) if 1 << len(self.shares.lanes) == LANES else None
+        return SharedPartials(self.scope, self.cta_threads, self.shares.gathering(thread), lane)
 
 
 @remembered_pair

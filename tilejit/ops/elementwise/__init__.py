@@ -32,10 +32,9 @@ from .record import RULES, Accuracy, Approximation, Elementwise
 
 __all__ = [
     "ELEMENTWISE", "FAMILIES", "RULES", "Accuracy", "Approximation", "Elementwise", "common_type", "reference",
-    "result_type", "value_type",
+    "result_type",
 ]
 
-Array = np.ndarray
 
 #: the modules that define records, in documentation order
 FAMILIES = (
@@ -59,13 +58,7 @@ def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
     return ELEMENTWISE[name].common_type(dtypes)
 
 
-@cache
-def value_type(name: str, compute: DType) -> DType:
-    """Return the type of a value computed in type `compute`: bool_ for comparisons and logic, else the same."""
-    return ELEMENTWISE[name].value_type(compute)
-
-
-def reference(name: str, *arrays: Array) -> Array:
+def reference(name: str, *arrays: np.ndarray) -> np.ndarray:
     """Evaluate the operation in NumPy on `arrays`, which broadcast. raises: TypeError if it can't take their types."""
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]
@@ -79,7 +72,7 @@ def reference(name: str, *arrays: Array) -> Array:
     return convert(value, result)
 
 
-def _dtype(values: Array) -> DType:
+def _dtype(values: np.ndarray) -> DType:
     dtype = from_numpy(values.dtype)
     if dtype is None:
         raise TypeError(f"no element type for NumPy's {values.dtype}")

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 from ..scalar import Number, ScalarBuilder, inline
-from .record import Elementwise
-
-Array = np.ndarray
-
-_ADD = inline(lambda b, x, y: x + y)
-_SUB = inline(lambda b, x, y: x - y)
-_MUL = inline(lambda b, x, y: x * y)
-
-ADD = Elementwise(
-    name="add", operands=("x", "y"), kind="arithmetic", meaning="x + y; integers wrap", formula=np.add,
-    floats=_ADD, integers=_ADD,
-)
-
-SUB = Elementwise(
-    name="sub", operands=("x", "y"), kind="arithmetic", meaning="x - y; integers wrap", formula=np.subtract,
-    floats=_SUB, integers=_SUB,
-)
-
-MUL = Elementwise(
-    name="mul", operands=("x", "y"), kind="arithmetic", meaning="x * y; integers wrap", formula=np.multiply,
-    floats=_MUL, integers=_MUL,
-)
+from .record import Elementwise, Formula
 
 
-def _fma_formula(x: Array, y: Array, z: Array) -> Array:
+def _sum_or_product(name: str, symbol: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
+    code = inline(write)
+    return Elementwise(
+        name=name, operands=("x", "y"), kind="arithmetic", meaning=f"x {symbol} y; integers wrap", formula=formula,
+        floats=code, integers=code,
+    )
+
+
+ADD = _sum_or_product("add", "+", np.add, lambda b, x, y: x + y)
+SUB = _sum_or_product("sub", "-", np.subtract, lambda b, x, y: x - y)
+MUL = _sum_or_product("mul", "*", np.multiply, lambda b, x, y: x * y)
+
+
+def _fma_formula(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     if x.dtype == np.float32:
         return _fma_single(x, y, z)
     if x.dtype == np.float64:
@@ -40,7 +33,7 @@ def _fma_formula(x: Array, y: Array, z: Array) -> Array:
     return np.asarray(x * y + z)
 
 
-def _fma_single(x: Array, y: Array, z: Array) -> Array:
+def _fma_single(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Return x·y + z rounded once: the product is exact in float64, and the sum is rounded to odd before float32."""
     product, addend = np.broadcast_arrays(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64))
     total = product + addend

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..scalar import Number, ScalarBuilder, called, inline
-from .record import Elementwise
+from .record import Elementwise, Formula
 
-Array = np.ndarray
 
-_NOT = inline(lambda b, x: ~x)
-_AND = inline(lambda b, x, y: x & y)
-_OR = inline(lambda b, x, y: x | y)
-_XOR = inline(lambda b, x, y: x ^ y)
+def _bitwise(
+    name: str, meaning: str, formula: Formula, write: Callable[..., Number], operands: tuple[str, ...] = ("x", "y")
+) -> Elementwise:
+    code = inline(write)
+    return Elementwise(
+        name=name, operands=operands, kind="bits", meaning=meaning, formula=formula, integers=code, bools=code
+    )
 
-BITWISE_NOT = Elementwise(
-    name="bitwise_not", operands=("x",), kind="bits", meaning="~x; logical negation for bool_", formula=np.invert,
-    integers=_NOT, bools=_NOT,
-)
 
-BITWISE_AND = Elementwise(
-    name="bitwise_and", operands=("x", "y"), kind="bits", meaning="x & y", formula=np.bitwise_and, integers=_AND,
-    bools=_AND,
-)
-
-BITWISE_OR = Elementwise(
-    name="bitwise_or", operands=("x", "y"), kind="bits", meaning="x | y", formula=np.bitwise_or, integers=_OR,
-    bools=_OR,
-)
-
-BITWISE_XOR = Elementwise(
-    name="bitwise_xor", operands=("x", "y"), kind="bits", meaning="x ^ y", formula=np.bitwise_xor, integers=_XOR,
-    bools=_XOR,
-)
+BITWISE_NOT = _bitwise("bitwise_not", "~x; logical negation for bool_", np.invert, lambda b, x: ~x, ("x",))
+BITWISE_AND = _bitwise("bitwise_and", "x & y", np.bitwise_and, lambda b, x, y: x & y)
+BITWISE_OR = _bitwise("bitwise_or", "x | y", np.bitwise_or, lambda b, x, y: x | y)
+BITWISE_XOR = _bitwise("bitwise_xor", "x ^ y", np.bitwise_xor, lambda b, x, y: x ^ y)
 
 
 def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return x·2^y modulo 2^bits, or 0 if y is negative or not less than the width, as in NumPy."""
-    return b.select(b.below(y, y.bits), x << _masked(y), 0)
+    return b.select(b.compare("u<", y, y.bits), x << _masked(y), 0)
 
 
 def _masked(y: Number) -> Number:
@@ -61,8 +51,8 @@ LEFT_SHIFT = Elementwise(
 def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return floor(x/2^y), or 0 or -1 by x's sign if y is negative or not less than the width, as in NumPy."""
     if not x.is_signed:
-        return b.select(b.below(y, y.bits), x >> _masked(y), 0)
-    return b.select(b.below(y, y.bits), x >> _masked(y), x >> (x.bits - 1))
+        return b.select(b.compare("u<", y, y.bits), x >> _masked(y), 0)
+    return b.select(b.compare("u<", y, y.bits), x >> _masked(y), x >> (x.bits - 1))
 
 
 RIGHT_SHIFT = Elementwise(
@@ -72,35 +62,31 @@ RIGHT_SHIFT = Elementwise(
 )
 
 
-def _bits(x: Array) -> Array:
+def _bits(x: np.ndarray) -> np.ndarray:
     """Return the bits of each element along a new last axis, highest first."""
     return np.unpackbits(x[..., None].view(np.uint8), axis=-1, bitorder="little")[..., ::-1]
 
 
-def _popcount(x: Array) -> Array:
+def _popcount(x: np.ndarray) -> np.ndarray:
     return np.asarray(_bits(x).sum(axis=-1).astype(x.dtype))
 
 
-def _clz(x: Array) -> Array:
+def _clz(x: np.ndarray) -> np.ndarray:
     bits = _bits(x)
     return np.asarray(np.where(bits.any(axis=-1), bits.argmax(axis=-1), bits.shape[-1]).astype(x.dtype))
 
 
-def _brev(x: Array) -> Array:
+def _brev(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.packbits(_bits(x), axis=-1, bitorder="little").view(x.dtype)[..., 0])
 
 
-POPCOUNT = Elementwise(
-    name="popcount", operands=("x",), kind="count", meaning="the number of bits of x that are 1", formula=_popcount,
-    integers=inline(lambda b, x: b.intrinsic("ctpop", x)),
-)
+def _count(name: str, meaning: str, formula: Formula, intrinsic: str) -> Elementwise:
+    return Elementwise(
+        name=name, operands=("x",), kind="count", meaning=meaning, formula=formula,
+        integers=inline(lambda b, x: b.intrinsic(intrinsic, x)),
+    )
 
-CLZ = Elementwise(
-    name="clz", operands=("x",), kind="count", meaning="the number of leading zeros of x; the width of x for 0",
-    formula=_clz, integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
-)
 
-BREV = Elementwise(
-    name="brev", operands=("x",), kind="count", meaning="the bits of x in reverse order", formula=_brev,
-    integers=inline(lambda b, x: b.intrinsic("bitreverse", x)),
-)
+POPCOUNT = _count("popcount", "the number of bits of x that are 1", _popcount, "ctpop")
+CLZ = _count("clz", "the number of leading zeros of x; the width of x for 0", _clz, "ctlz")
+BREV = _count("brev", "the bits of x in reverse order", _brev, "bitreverse")

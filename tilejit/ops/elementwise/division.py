@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called, inline
+from ..scalar import BlockBuilder, Number, ScalarBuilder, called, inline
 from .record import INF, NAN, Elementwise
-
-Array = np.ndarray
 
 DIV = Elementwise(
     name="div", operands=("x", "y"), kind="function", meaning="x / y, correctly rounded; integers divide in float32",
@@ -75,7 +73,7 @@ def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
         return None
     number = b.literal(y) or 0
     if number & (number - 1) or number == 0:
-        return b.unsigned("div", x, y)
+        return b.binary("udiv", x, y)
     return x.logical_shift_right(number.bit_length() - 1)
 
 
@@ -85,7 +83,7 @@ def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
         return None
     number = b.literal(y) or 0
     if number & (number - 1) or number == 0:
-        return b.unsigned("rem", x, y)
+        return b.binary("urem", x, y)
     return x & (number - 1)
 
 
@@ -129,7 +127,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
     """
     f = b.format
     dividend, divisor = abs(x), abs(y)
-    before, loop, done = b.block, ScalarBlock("loop"), ScalarBlock("done")
+    before, loop, done = b.block, "loop", "done"
     bound = divisor * 2.0**f.precision_bits
     is_finite = dividend < INF
     divisor_exponent = _exponent(b, divisor)

@@ -183,7 +183,7 @@ def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
     unchanged even if it is infinite or NaN.
     """
     above = b.maximum(x, -EXP_LIMIT["float32"])
-    shifted = b.capped(b.fma(above, b.parts(LOG2E)[0] / 2, _ROOT_SHIFT), _ROOT_SHIFT + _ROOT_EXPONENT)
+    shifted = b.intrinsic("minnum", b.fma(above, b.parts(LOG2E)[0] / 2, _ROOT_SHIFT), _ROOT_SHIFT + _ROOT_EXPONENT)
     r = b.fma(above, _RATE, b.fma(shifted, -_STEP, _SHIFT_STEPS))
     p = b.horner(r, ROOT_EXP_FIT)
     # The factor combines a shift by 23 and one by 31 bits; the latter changes the sign of y, which the square removes.

@@ -7,10 +7,8 @@ import numpy as np
 from ..scalar import Number, ScalarBuilder, inline
 from .record import INF, NAN, Elementwise
 
-Array = np.ndarray
 
-
-def _relu_formula(x: Array) -> Array:
+def _relu_formula(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(x <= 0, x.dtype.type(0), x))
 
 
@@ -34,7 +32,7 @@ MINIMUM = Elementwise(
 )
 
 
-def _clamp_formula(x: Array, low: Array, high: Array) -> Array:
+def _clamp_formula(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(np.maximum(x, low), high))
 
 

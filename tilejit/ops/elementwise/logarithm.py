@@ -7,11 +7,9 @@ import struct
 import numpy as np
 
 from ..fitted import Polynomial, RealConstant
-from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
+from ..scalar import BlockBuilder, Number, ScalarBuilder, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
-
-Array = np.ndarray
 
 SQRT_HALF = RealConstant("mp.sqrt(mp.mpf('0.5'))", "0x1.6a09e6p-1", "0x1.6a09e667f3bcdp-1")
 
@@ -67,10 +65,10 @@ def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     return mantissa, b.convert("sitofp", k, f.type)
 
 
-def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
-    """Return `result` for positive finite x, else infinity, minus infinity (for 0) or NaN, as a logarithm does."""
-    special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
-    return b.select((x > 0.0) & (x < INF), result, special)
+def _with_special_values(b: ScalarBuilder, x: Number, result: Number, pole: float = 0.0) -> Number:
+    """Return `result` for finite x > pole, else infinity, minus infinity (at the pole) or NaN, as a logarithm does."""
+    special = b.select(x > pole, x, b.select(x.equals(pole), b.constant(x.type, -INF), NAN))
+    return b.select((x > pole) & (x < INF), result, special)
 
 
 def _log(b: ScalarBuilder, x: Number) -> Number:
@@ -182,7 +180,7 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
     is_negative = b.bits(x) < 0
     result = b.select(is_negative & is_odd, -result, result)
     is_complex = is_negative & ~(is_extreme | is_integer)
-    is_nan = b.unordered(x, y)
+    is_nan = b.compare("unordered", x, y)
     result = b.select(is_complex | is_nan, NAN, result)
     return b.select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
@@ -198,7 +196,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     A negative exponent gives the exact value truncated toward zero: ±1 for x = ±1, else 0. NumPy raises an exception,
     which a kernel can't do.
     """
-    before, loop, done = b.block, ScalarBlock("loop"), ScalarBlock("done")
+    before, loop, done = b.block, "loop", "done"
     one = b.constant(x.type, 1)
     base = x
     if x.is_signed:
@@ -223,7 +221,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     return b.phi((one, before), (next_result, loop))
 
 
-def _power_formula(x: Array, y: Array) -> Array:
+def _power_formula(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return x to the power y; for integers modulo 2**bits, and truncated toward zero for negative y."""
     if x.dtype.kind == "f":
         return in_double(np.power)(x, y)
@@ -289,8 +287,7 @@ def _log1p(b: ScalarBuilder, x: Number) -> Number:
     tail = b.fma(square, series, b.fma(k, ln2_low, c / u))
     large = b.fma(k, ln2_high, f + tail)
     value = b.select(is_small, b.fma(square, series, f), large)
-    special = b.select(x > -1.0, x, b.select(x.equals(-1.0), b.constant(x.type, -INF), NAN))
-    return b.select((x > -1.0) & (x < INF), value, special)
+    return _with_special_values(b, x, value, pole=-1.0)
 
 
 LOG1P = Elementwise(

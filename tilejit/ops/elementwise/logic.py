@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ..scalar import inline
-from .record import Elementwise
+from ..scalar import Number, inline
+from .record import Elementwise, Formula
 
-_EQUAL = inline(lambda b, x, y: x.equals(y))
-_NOT_EQUAL = inline(lambda b, x, y: x.differs(y))
-_LESS = inline(lambda b, x, y: x < y)
-_LESS_EQUAL = inline(lambda b, x, y: x <= y)
-_GREATER = inline(lambda b, x, y: x > y)
-_GREATER_EQUAL = inline(lambda b, x, y: x >= y)
 
-EQUAL = Elementwise(
-    name="equal", operands=("x", "y"), kind="comparison", meaning="x == y", formula=np.equal, floats=_EQUAL,
-    integers=_EQUAL, bools=_EQUAL,
-)
+def _comparison(name: str, meaning: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
+    code = inline(write)
+    return Elementwise(
+        name=name, operands=("x", "y"), kind="comparison", meaning=meaning, formula=formula, floats=code, integers=code,
+        bools=code,
+    )
 
-NOT_EQUAL = Elementwise(
-    name="not_equal", operands=("x", "y"), kind="comparison", meaning="x != y; true for nan", formula=np.not_equal,
-    floats=_NOT_EQUAL, integers=_NOT_EQUAL, bools=_NOT_EQUAL,
-)
 
-LESS = Elementwise(
-    name="less", operands=("x", "y"), kind="comparison", meaning="x < y", formula=np.less, floats=_LESS,
-    integers=_LESS, bools=_LESS,
-)
-
-LESS_EQUAL = Elementwise(
-    name="less_equal", operands=("x", "y"), kind="comparison", meaning="x <= y", formula=np.less_equal,
-    floats=_LESS_EQUAL, integers=_LESS_EQUAL, bools=_LESS_EQUAL,
-)
-
-GREATER = Elementwise(
-    name="greater", operands=("x", "y"), kind="comparison", meaning="x > y", formula=np.greater, floats=_GREATER,
-    integers=_GREATER, bools=_GREATER,
-)
-
-GREATER_EQUAL = Elementwise(
-    name="greater_equal", operands=("x", "y"), kind="comparison", meaning="x >= y", formula=np.greater_equal,
-    floats=_GREATER_EQUAL, integers=_GREATER_EQUAL, bools=_GREATER_EQUAL,
-)
+EQUAL = _comparison("equal", "x == y", np.equal, lambda b, x, y: x.equals(y))
+NOT_EQUAL = _comparison("not_equal", "x != y; true for nan", np.not_equal, lambda b, x, y: x.differs(y))
+LESS = _comparison("less", "x < y", np.less, lambda b, x, y: x < y)
+LESS_EQUAL = _comparison("less_equal", "x <= y", np.less_equal, lambda b, x, y: x <= y)
+GREATER = _comparison("greater", "x > y", np.greater, lambda b, x, y: x > y)
+GREATER_EQUAL = _comparison("greater_equal", "x >= y", np.greater_equal, lambda b, x, y: x >= y)
 
 LOGICAL_NOT = Elementwise(
     name="logical_not", operands=("x",), kind="logical", meaning="not x", formula=np.logical_not,

@@ -12,8 +12,7 @@ from ...errors import KernelTypeError
 from ...wording import counted
 from ..scalar import Code
 
-Array = np.ndarray
-Formula = Callable[..., Array]
+Formula = Callable[..., np.ndarray]
 Range = tuple[float, float]
 
 INF, NAN = float("inf"), float("nan")
@@ -70,7 +69,7 @@ class Approximation:
     growth: float = 0.0
     absolute: float = 0.0
 
-    def error(self, true: Array, x: Array) -> Array:
+    def error(self, true: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the maximum absolute error for true values, where `x` is the last operand."""
         error = (self.relative + self.growth * np.abs(x)) * np.abs(true) + self.absolute
         return np.asarray(np.where(np.abs(true) < 2.0**-126, np.maximum(error, 2.0**-126), error))
@@ -216,7 +215,7 @@ class Elementwise:
 def in_double(formula: Formula) -> Formula:
     """Return a reference that evaluates a formula of floats in float64 and rounds once."""
 
-    def evaluate(*arrays: Array) -> Array:
+    def evaluate(*arrays: np.ndarray) -> np.ndarray:
         doubles = [np.asarray(a, dtype=np.float64) for a in arrays]
         return np.asarray(formula(*doubles)).astype(arrays[0].dtype)
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from ..fitted import Polynomial, RealConstant
-from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
+from ..scalar import BlockBuilder, Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: bound on |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
@@ -135,7 +135,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
 
 def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
     """Return r and the i32 n with x = n·pi/2 + r modulo 2·pi for x >= 0; r is NaN for infinite and NaN x."""
-    before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
+    before, large, done = b.block, "large", "done"
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
     b.branch(is_large, large, done)
@@ -229,7 +229,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     angle = b.select(is_left ^ is_steep, -angle, angle)
 
     high, low = (_base(b, is_left, is_steep, is_rotated, part) for part in range(2))
-    return b.select(b.unordered(x, y), NAN, b.intrinsic("copysign", high + (angle + low), y))
+    return b.select(b.compare("unordered", x, y), NAN, b.intrinsic("copysign", high + (angle + low), y))
 
 
 def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Number, part: int) -> Number:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...forks import renewed_at_fork
-from ..arrays import ArrayView, view_of
+from ..arrays import ArrayView
 from ..captured import CapturedValues
 from ..device import LoadedKernel
+from ..readers import view_of
 from .generated import GeneratedLauncher, ResolvedLaunch, can_be_direct
 
 if TYPE_CHECKING:

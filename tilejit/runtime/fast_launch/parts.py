@@ -14,9 +14,10 @@ import numpy as np
 
 from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
-from ..arrays import DeviceArray, interface_facts, numpy_facts, tensor_facts
+from ..arrays import DeviceArray
 from ..cuda_driver import stream_of_framework
 from ..packing import encoder
+from ..readers import interface_facts, numpy_facts, tensor_facts
 from ..signature import freeze, kind_with, scalar_dtype
 from .generated import ABSENT, Choosing
 
@@ -59,28 +60,21 @@ class ArrayPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarPart:
-    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names used."""
+class ValuePart:
+    """The code for a number or a compile-time value.
 
-    packed: str
+    packed: the number to pack, "" for a compile-time value. key: items of the lookup key. names: values of names used.
+    """
+
+    packed: str = ""
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ConstexprPart:
-    """The code for a compile-time value. key: items of the lookup key. names: values of names used."""
+Part = ArrayPart | ValuePart
 
-    key: tuple[str, ...] = ()
-    names: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenPart:
-    """A compile-time value that the launcher chooses; the entry contains it."""
-
-
-Part = ArrayPart | ScalarPart | ConstexprPart | ChosenPart
+#: a compile-time value that the launcher chooses; the entry contains it
+CHOSEN = ValuePart()
 
 _LEGACY_STREAM = StreamPart("0")
 
@@ -101,7 +95,7 @@ def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = Fals
     number: the parameter's index. is_keyed: True if a number's value, not only its type, is part of the key.
     """
     if value is ABSENT:
-        return ChosenPart()
+        return CHOSEN
     kind, name = kind_with(parameter, value), parameter.name
     if kind is ParameterKind.ARRAY:
         return _array_part(name, number, value)
@@ -175,15 +169,15 @@ def _cupy_stream(cupy: Any) -> StreamPart:
     )
 
 
-def _constexpr_part(name: str, kind: type) -> ConstexprPart:
+def _constexpr_part(name: str, kind: type) -> ValuePart:
     if kind is NoneType:
-        return ConstexprPart()
+        return ValuePart()
     if kind in _KEYS:
-        return ConstexprPart((name,))
-    return ConstexprPart((f"@freeze({name}, {name!r})",), {"freeze": freeze})
+        return ValuePart(key=(name,))
+    return ValuePart(key=(f"@freeze({name}, {name!r})",), names={"freeze": freeze})
 
 
-def _scalar_part(parameter: Parameter, value: Any) -> ScalarPart | None:
+def _scalar_part(parameter: Parameter, value: Any) -> ValuePart | None:
     kind, name = type(value), parameter.name
     if kind not in _NUMBERS and kind not in _NUMPY_NUMBERS:
         return None
@@ -194,5 +188,5 @@ def _scalar_part(parameter: Parameter, value: Any) -> ScalarPart | None:
     dtype = parameter.dtype or scalar_dtype(parameter, value)
     encode = encoder(dtype)
     if encode is None:
-        return ScalarPart(number, key)
-    return ScalarPart(f"@{dtype.name}(@float({number}))", key, {dtype.name: encode, "float": float})
+        return ValuePart(number, key)
+    return ValuePart(f"@{dtype.name}(@float({number}))", key, {dtype.name: encode, "float": float})

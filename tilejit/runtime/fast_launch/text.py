@@ -22,7 +22,7 @@ from ..grid import stream_handle
 from ..signature import overlaps
 from . import memory
 from .generated import ABSENT, Choosing, GeneratedLauncher, GivenTypes
-from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
+from .parts import CHOSEN, ArrayPart, Part, ValuePart
 
 #: with more arrays than this, one call finds the overlaps, because the number of pairs grows quadratically
 _MOST_IN_PAIRS = 4
@@ -90,11 +90,11 @@ class LauncherText(NamedTuple):
 
     @property
     def picked(self) -> list[str]:
-        return [p.name for p, part in zip(self.parameters, self.parts, strict=True) if isinstance(part, ChosenPart)]
+        return [p.name for p, part in zip(self.parameters, self.parts, strict=True) if part is CHOSEN]
 
     @property
     def given(self) -> list[Parameter]:
-        return [p for p, part in zip(self.parameters, self.parts, strict=True) if not isinstance(part, ChosenPart)]
+        return [p for p, part in zip(self.parameters, self.parts, strict=True) if part is not CHOSEN]
 
     def _missed(self, key: str = "None") -> str:
         return f"return @self.missed({self.number}, {self.values}, {key})"
@@ -130,7 +130,7 @@ class LauncherText(NamedTuple):
 
     def _lookup(self) -> Iterator[str]:
         others = ["@self.threads", *(["@extra_key()"] if self.chooses else [])]
-        others += chain.from_iterable(p.key for p in self.parts if isinstance(p, (ScalarPart, ConstexprPart)))
+        others += chain.from_iterable(p.key for p in self.parts if isinstance(p, ValuePart))
         key = f"({', '.join([*chain.from_iterable(part.key for _, part in self.arrays), *others])},)"
         lookup = [f"@key = {key}", "@entry = @table.get(@key)"]
         is_foreign = [part.unless for _, part in self.arrays if part.unless]
@@ -180,7 +180,7 @@ class LauncherText(NamedTuple):
 
     def _launch(self) -> Iterator[str]:
         stream, threads = self.arrays[0][1].stream, "@threads" if self.chooses else "@self.threads"
-        numbers = [part.packed for part in self.parts if isinstance(part, ScalarPart)]
+        numbers = [part.packed for part in self.parts if isinstance(part, ValuePart) and part.packed]
         packed = ", ".join([*(f"@p{i}" for i, _ in self.arrays), *numbers])
         if stream.unless:
             yield from _where([stream.unless], self._missed())
@@ -294,5 +294,5 @@ def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosi
     names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
     names |= text.arrays[0][1].stream.names
     for part in text.parts:
-        names |= {} if isinstance(part, (ArrayPart, ChosenPart)) else part.names
+        names |= part.names if isinstance(part, ValuePart) else {}
     return names

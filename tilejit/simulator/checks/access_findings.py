@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...fast_unique import fast_unique
 from ..decode.roles import LOAD_ROOTS
+from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
-from ..machine.memory import MemoryRegion
 from ..machine.operations import Operations
-from ..opcodes.memory import Site
 from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
 from .precedence import Precedence
-from .records import ACTOR, CellAccess, LocalShadow, Record, Shadow, in_bytes, place
+from .records import ACTOR, BARRIER, IN_FLIGHT, UNWRITTEN, CellAccess, Record, in_bytes, place
 from .replicas import UNUSED, Replicas
 
 if TYPE_CHECKING:
@@ -32,43 +31,45 @@ _WAITS = (
     ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
     ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),
 )
-_VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "initializes an mbarrier in"}
+#: kind of a memory instruction → verb
+VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "initializes an mbarrier in"}
 _CTAS_HINT = "CTAs run in any order: give each its own place, or use atomic operations or a grid-wide barrier"
 _RING_HINT = "put a barrier between them: one thread arrives after its access, the other waits before its own"
 
 
 class AccessFindings:
-    def __init__(
-        self, lanes: Lanes, findings: Findings, precedence: Precedence, definedness: Definedness,
-        sites: Sequence[Site], replicas: Replicas,
-    ) -> None:
-        self.lanes = lanes
+    def __init__(self, program: Program, findings: Findings, precedence: Precedence) -> None:
         self.places = findings.places
         self.findings = findings
         self.precedence = precedence
-        self.definedness = definedness
-        self.sites = sites
-        self.replicas = replicas
-        #: copies by cp.async that have not been waited for
-        self.in_flight: list[Batch] = []
+        self.definedness = Definedness(program, findings)
+        self.sites = program.sites
+        self.replicas = Replicas(program.control_flow, precedence, findings)
         #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
         #: the bulk copies, TMA operations and wgmma products of the chunk
         self.operations: Operations | None = None
 
-    def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
-        shadow: Shadow | LocalShadow = region.shadow
-        offset = cell << shadow.cell_shift
+    def begin(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        #: copies by cp.async that have not been waited for
+        self.in_flight: list[Batch] = []
+        self.definedness.select(lanes)
+        self.replicas.select(lanes)
+
+    def place(self, x: CellAccess, at: int) -> str:
+        region, shift = x.region, x.shadow.cell_shift
+        offset = int(x.cells[at]) << shift
         if region.owner:
             offset %= region.stride
         else:
-            offset += region.view(f"u{1 << min(shadow.cell_shift, 3)}", shadow.cell_shift)[1]
-        return place(region, offset, 1 << site.shift)
+            offset += region.view(f"u{1 << min(shift, 3)}", shift)[1]
+        return place(region, offset, 1 << x.site.shift)
 
     def party(self, x: CellAccess, at: int, verb: str = "") -> str:
         """Describe the access to a cell, for example 'thread 5 ... writes 4 bytes at A+20 bytes'."""
-        size, where = in_bytes(1 << x.site.shift), self.place(x.region, int(x.cells[at]), x.site)
-        return f"{self.lanes.describe(int(x.me[at]))} {verb or _VERBS[x.site.kind]} {size} at {where}"
+        what = f"{verb or VERBS[x.site.kind]} {in_bytes(1 << x.site.shift)}"
+        return f"{self.lanes.describe(int(x.me[at]))} {what} at {self.place(x, at)}"
 
     def describe(self, x: CellAccess, at: int, verb: str = "") -> str:
         return f"{self.party(x, at, verb)} of {x.region.space} memory\n  {self.places.describe(x.site.pc)}"
@@ -78,7 +79,7 @@ class AccessFindings:
 
     def sources(self, x: CellAccess) -> None:
         """Report a copy in flight that still reads one of `x.cells`, which are about to be written."""
-        hit = touching(self.in_flight, x.region, x.cells, targets=False)
+        hit = self.touched_copy(x, x.cells, targets=False)
         if hit is None:
             return
         batch, copy, at = hit
@@ -90,12 +91,19 @@ class AccessFindings:
             x.site.pc, batch.pc, [int(x.me[at]) - 1], hint="wait for the copy before its source changes",
         )
 
+    def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
+        """Report accesses to targets of copies in flight and to mbarriers, and reads of unwritten cells."""
+        self.target_in_flight(x, at[writes[at] == IN_FLIGHT])
+        self.of_barrier(x, at[writes[at] == BARRIER])
+        if x.site.kind != "store":
+            self.unwritten(x, at[writes[at] == UNWRITTEN])
+
     def target_in_flight(self, x: CellAccess, at: Index) -> None:
         if not at.size:
             return
         first = int(at[0])
         access = self.describe(x, first)
-        hit = touching(self.in_flight, x.region, x.cells[first : first + 1], targets=True)
+        hit = self.touched_copy(x, x.cells[first : first + 1], targets=True)
         if hit is None:
             assert self.operations is not None, "a cell in flight belongs to a copy"
             operation = self.operations.writing(x.region, int(x.cells[first]))
@@ -141,28 +149,24 @@ class AccessFindings:
 
     def unwritten(self, x: CellAccess, at: Index) -> None:
         """Mark the result of a load of unwritten cells as undefined; report accesses other than loads at once."""
-        if self.places.function.body[x.site.pc].root not in LOAD_ROOTS:
-            self.uninitialized(x, at)
+        if not at.size:
             return
-        positions = self.lanes.positions()
-        flags = np.zeros(x.cells.size, bool)
-        flags[at] = True
-        text = self.unwritten_text(x, int(at[0]))
-        self.definedness.read(x.site.pc, text, positions, flags.reshape(positions.size, -1))
-
-    def unwritten_text(self, x: CellAccess, at: int) -> str:
-        return f"{self.party(x, at, 'reads')}, which nothing has written\n  {self.places.describe(x.site.pc)}"
-
-    def uninitialized(self, x: CellAccess, at: Index) -> None:
-        text = self.unwritten_text(x, int(at[0]))
-        self.findings.add("undefined", text, x.site.pc, None, self.threads(x.me[at]), at.size, hint=UNWRITTEN_HINT)
+        pc = x.site.pc
+        text = f"{self.party(x, int(at[0]), 'reads')}, which nothing has written\n  {self.places.describe(pc)}"
+        if self.places.function.body[pc].root in LOAD_ROOTS:
+            positions = self.lanes.positions()
+            flags = np.zeros(x.cells.size, bool)
+            flags[at] = True
+            self.definedness.read(pc, text, positions, flags.reshape(positions.size, -1))
+        else:
+            self.findings.add("undefined", text, pc, None, self.threads(x.me[at]), at.size, hint=UNWRITTEN_HINT)
 
     def changed(self, x: CellAccess, records: Record, at: Index) -> None:
         if not at.size:
             return
         first = int(at[0])
         other = int(self.precedence.pcs(records[first : first + 1])[0])
-        verb, did = ("reads", "wrote") if x.site.constant else (_VERBS[x.site.kind], "read")
+        verb, did = ("reads", "wrote") if x.site.constant else (VERBS[x.site.kind], "read")
         self.findings.add(
             "read-only",
             f"{self.describe(x, first, verb)}\n"
@@ -176,13 +180,12 @@ class AccessFindings:
         """Report races with the recorded accesses, which wrote or read (`did`); return True if any is an error."""
         wrong = False
         while at.size:
-            shadow: Shadow = x.shadow
             pcs = self.precedence.pcs(records[at])
             same = pcs == pcs[0]
             some = at[same]
             harmless, stores = self.replicas.examine(x, some, records[some], int(pcs[0]), did)
             first = int(some[np.argmin(harmless)])
-            record = self.precedence.one_of(shadow, int(records[first]), int(x.me[first]))
+            record = self.precedence.one_of(x.shadow, int(records[first]), int(x.me[first]))
             pc = self.precedence.order.pcs[record >> 32]
             if self.precedence.order.is_agent(record & int(ACTOR)):
                 access = self.describe(x, first)
@@ -194,7 +197,7 @@ class AccessFindings:
             hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
             hint = _RING_HINT if self.precedence.order.facts.clocks and x.region.space == "shared" else hint
             unused = bool(harmless.all())
-            warned = unused or self.before_exchange(x.site, pc)
+            warned = unused or self.before_exchange(x, pc)
             finding = self.findings.add(
                 "scope" if strong else "race",
                 f"race in {x.region.space} memory: {self.party(x, first)}\n"
@@ -209,12 +212,12 @@ class AccessFindings:
             at, wrong = at[~same], wrong or not warned
         return wrong
 
-    def before_exchange(self, site: Site, other_pc: int) -> bool:
-        """True if `site` and `other_pc` are a plain load and a compare-and-swap with the same address operand.
+    def before_exchange(self, x: CellAccess, other_pc: int) -> bool:
+        """True if `x` and `other_pc` are a plain load and a compare-and-swap with the same address operand.
 
         The load gives a compare-and-swap loop its first guess, which the loop verifies.
         """
-        pair = [site, *(s for s in self.sites if s.pc == other_pc)]
+        pair = [x.site, *(s for s in self.sites if s.pc == other_pc)]
         loads = [s for s in pair if s.kind == "load" and not s.strong]
         exchanges = [s for s in pair if s.op.startswith("cas")]
         if len(loads) != 1 or len(exchanges) != 1:
@@ -222,15 +225,14 @@ class AccessFindings:
         loaded, exchanged = (self.places.function.body[s.pc].operands[1] for s in (loads[0], exchanges[0]))
         return loaded == exchanged
 
-
-def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """Return (batch, copy, index in `cells`) of a copy in flight to (if `targets`) or from one of `cells`; or None."""
-    for batch in batches:
-        for side in batch.targets if targets else batch.sources:
-            if side.region is not region or side.cells is None:
-                continue
-            hit = np.isin(side.cells, cells) & batch.left[side.at][:, None]
-            if np.count_nonzero(hit):
-                row, column = (int(x[0]) for x in np.nonzero(hit))
-                return batch, int(side.at[row]), int(np.flatnonzero(cells == side.cells[row, column])[0])
-    return None
+    def touched_copy(self, x: CellAccess, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
+        """Return (batch, copy, index in `cells`) of a copy in flight to (if `targets`) or from one of them, or None."""
+        for batch in self.in_flight:
+            for side in batch.targets if targets else batch.sources:
+                if side.region is not x.region or side.cells is None:
+                    continue
+                hit = np.isin(side.cells, cells) & batch.left[side.at][:, None]
+                if np.count_nonzero(hit):
+                    row, column = (int(i[0]) for i in np.nonzero(hit))
+                    return batch, int(side.at[row]), int(np.flatnonzero(cells == side.cells[row, column])[0])
+        return None

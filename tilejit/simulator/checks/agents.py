@@ -19,6 +19,7 @@ from ...dataclass import dataclass
 from ..machine.lanes import Index
 from ..machine.operations import ByteSpan, Operations
 from ..opcodes.memory import Site
+from .access_findings import VERBS
 from .order import Message
 from .races import AccessChecker
 from .records import (
@@ -30,7 +31,6 @@ from .records import (
     KIND,
     ONE,
     SEVERAL,
-    UNWRITTEN,
     CellAccess,
     Record,
     Shadow,
@@ -62,14 +62,9 @@ class Agents:
         actor = self.record_of(agent, cta)
         for span in spans:
             shadow: Shadow = span.region.shadow
-            writes = shadow.writes[span.cells]
-            self.examine_closed(span, writes, start)
-            never = np.flatnonzero(writes == UNWRITTEN)
-            if never.size:
-                self.report.uninitialized(self.access(span, start), never)
-            self.examine(span, writes, start, "reads", "wrote")
+            self.examine(span, shadow.writes[span.cells], start, "wrote")
             me = np.full(span.cells.size, actor, np.uint64)
-            self.checker.record_read(shadow, span.cells, me, me + np.uint64(event << 32), ONE)
+            self.checker.record_read(CellAccess(span.region, start.site, span.cells, me), ONE)
             shadow.agents = True
         return event
 
@@ -81,10 +76,11 @@ class Agents:
             cells = np.stack([spans[0].cells for spans, *_ in reads])
             issuers = np.stack([start.issuers for _, start, *_ in reads])
             if self.order.all_before_barrier(region.space, shadow.writes[cells], issuers):
-                event = self.order.tick(reads[0][1].site.pc)
+                site = reads[0][1].site
+                event = self.order.tick(site.pc)
                 actor = np.array([self.record_of(agent, cta) for *_, agent, cta in reads], np.uint64)
                 me = np.repeat(actor, cells.shape[1])
-                self.checker.record_read(shadow, cells.reshape(-1), me, me + np.uint64(event << 32), ONE)
+                self.checker.record_read(CellAccess(region, site, cells.reshape(-1), me), ONE)
                 shadow.agents = True
                 return np.full(len(reads), event)
         return np.array([self.read(*each) for each in reads])
@@ -94,15 +90,13 @@ class Agents:
         for span in spans:
             shadow: Shadow = span.region.shadow
             cells = span.cells
-            writes = shadow.writes[cells]
-            self.examine_closed(span, writes, start)
-            self.examine(span, writes, start, "writes", "wrote")
+            self.examine(span, shadow.writes[cells], start, "wrote")
             columns = [shadow.first_reads, shadow.last_reads]
             columns.extend([] if shadow.group_reads is None else shadow.group_reads)
             for column in columns:
                 reads = column[cells]
                 if np.count_nonzero(reads):
-                    self.examine(span, reads, start, "writes", "read")
+                    self.examine(span, reads, start, "read")
                     column[cells] = 0
             shadow.writes[cells] = IN_FLIGHT
             shadow.wrote = FOREVER
@@ -142,11 +136,17 @@ class Agents:
         clocks = self.order.need_clocks()
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
-    def examine(self, span: ByteSpan, records: Record, start: Start, does: str, did: str) -> None:
-        """Report earlier accesses that aren't ordered before the issuers or are hidden from the asynchronous proxy."""
+    def examine(self, span: ByteSpan, records: Record, start: Start, did: str) -> None:
+        """Report marks, and accesses not ordered before the issuers or hidden from the asynchronous proxy.
+
+        did: "wrote" or "read", what the recorded accesses did.
+        """
         # Most accesses precede a barrier; checking that first makes checked matrix products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
             return
+        marked = np.flatnonzero(records >= BARRIER)
+        if marked.size:
+            self.report.marks(self.access(span, start), records, marked)
         shadow: Shadow = span.region.shadow
         different, where = np.unique(records, return_index=True)
         known = real(different)
@@ -168,7 +168,7 @@ class Agents:
         wrong = np.flatnonzero(~ordered)
         if wrong.size:
             one = int(wrong[0])
-            self.report_unordered(span, int(at[one]), int(actors[one]), int(events[one]), start, does, did)
+            self.report_unordered(span, int(at[one]), int(actors[one]), int(events[one]), start, did)
         ask = np.flatnonzero(ordered & ~self.order.need_clocks().is_agent(actors))
         if not ask.size:
             return
@@ -180,16 +180,10 @@ class Agents:
         # refill pipeline stages without a proxy fence.
         cta = self.order.home(by[hidden])[0]
         excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
-        excused &= span.region.space == "shared" and (does, did) == ("writes", "read")
+        excused &= span.region.space == "shared" and (start.site.kind, did) == ("store", "read")
         for level, some in (("error", hidden[~excused]), ("warning", hidden[excused])):
             for one in some[:1]:
-                self.report_hidden(span, int(at[one]), int(actors[one]), int(events[one]), start, does, did, level)
-
-    def examine_closed(self, span: ByteSpan, writes: Record, start: Start) -> None:
-        closed = np.flatnonzero(writes == IN_FLIGHT)
-        if closed.size:
-            self.report.target_in_flight(self.access(span, start), closed)
-        self.report.of_barrier(self.access(span, start), np.flatnonzero(writes == BARRIER))
+                self.report_hidden(span, int(at[one]), int(actors[one]), int(events[one]), start, did, level)
 
     def access(self, span: ByteSpan, start: Start) -> CellAccess:
         me = np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
@@ -199,36 +193,34 @@ class Agents:
         clocks = self.order.need_clocks()
         return clocks.agent_record(clocks.agent(agent), cta)
 
-    def report_unordered(
-        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, does: str, did: str
-    ) -> None:
+    def report_unordered(self, span: ByteSpan, at: int, actor: int, event: int, start: Start, did: str) -> None:
         pc = int(self.order.pcs[event])
         if self.order.need_clocks().is_agent(np.array([actor]))[0]:
-            self.report.add_unwaited(self.describe(span, at, start, does), start.site.pc, pc, self.threads(start), did)
+            self.report.add_unwaited(self.describe(span, at, start), start.site.pc, pc, self.threads(start), did)
             return
         self.report.findings.add(
             "race",
-            f"race in {span.region.space} memory: {self.describe(span, at, start, does)}\n"
+            f"race in {span.region.space} memory: {self.describe(span, at, start)}\n"
             f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two\n"
             f"  {self.report.places.describe(pc)}",
             start.site.pc, pc, self.threads(start), hint="put a barrier between the two accesses",
         )
 
     def report_hidden(
-        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, does: str, did: str, level: str
+        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, did: str, level: str
     ) -> None:
         pc = int(self.order.pcs[event])
         self.report.findings.add(
             "in-flight",
-            f"{self.describe(span, at, start, does)}\nand {self.order.lanes.describe(actor)} {did} it, with no "
+            f"{self.describe(span, at, start)}\nand {self.order.lanes.describe(actor)} {did} it, with no "
             f"fence.proxy.async between the two\n  {self.report.places.describe(pc)}",
             start.site.pc, pc, self.threads(start),
             hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
         )
 
-    def describe(self, span: ByteSpan, at: int, start: Start, does: str) -> str:
+    def describe(self, span: ByteSpan, at: int, start: Start) -> str:
         thread = self.order.lanes.describe_position(int(start.issuers[0]))
-        place = self.report.place(span.region, int(span.cells[at]), start.site)
+        does, place = VERBS[start.site.kind], self.report.place(self.access(span, start), at)
         return f"{thread} starts a {start.what} that {does} {place}\n  {self.report.places.describe(start.site.pc)}"
 
     def threads(self, start: Start) -> list[int]:

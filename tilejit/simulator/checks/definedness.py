@@ -57,7 +57,7 @@ class StoreNote:
 class Definedness:
     """The marks of a launch's registers. active: True if there may be any."""
 
-    def __init__(self, program: Program, lanes: Lanes, findings: Findings) -> None:
+    def __init__(self, program: Program, findings: Findings) -> None:
         self.program = program
         self.function = program.function
         self.places = findings.places
@@ -65,7 +65,6 @@ class Definedness:
         self.origins: list[tuple[str, int]] = [("", 0)]
         # register → the index in `origins` of its skipped write
         self.skips: dict[str, int] = {}
-        self.select(lanes)
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes

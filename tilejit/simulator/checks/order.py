@@ -12,7 +12,7 @@ Instructions".
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import numpy as np
@@ -75,14 +75,14 @@ class Releases:
 class HappensBefore:
     """The happens-before relation of a launch's events."""
 
-    def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
-        """collectives_order: whether shuffles, votes and matches order memory accesses."""
+    def __init__(self, ctas: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
+        """ctas: of the grid. collectives_order: whether shuffles, votes and matches order memory accesses."""
         self.event = 1
         #: event → index of its instruction
         self.pcs = array("I", [0, 0])
         #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
-        self.warp_start = np.zeros(warps, np.int64)
+        self.warp_start = np.zeros(ctas * lanes.warps_per_cta, np.int64)
         #: the event of the last barrier if all CTAs of the chunk have executed it together, else None
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
@@ -173,14 +173,21 @@ class HappensBefore:
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
         redirected = np.zeros_like(rows)
         redirected[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
-        frontiers: dict[int, Rows] = {}
-        widened = self.flags.frontiers.widened
+        received: list[tuple[int, Rows]] = []
         for cta, row in message.frontiers.items():
             first = cta // self.lanes.ranks * self.lanes.ranks
-            for other in range(first, first + self.lanes.ranks) if rank is None else (first + rank,):
-                before = frontiers.get(other)
-                frontiers[other] = row if before is None else np.maximum(widened(before), widened(row))
-        return Message(redirected.reshape(message.rows.shape), frontiers)
+            ctas = range(first, first + self.lanes.ranks) if rank is None else (first + rank,)
+            received.extend((other, row) for other in ctas)
+        return Message(redirected.reshape(message.rows.shape), self.joined_rows(received))
+
+    def joined_rows(self, rows: Iterable[tuple[int, Rows]]) -> dict[int, Rows]:
+        """Return, for each CTA, the join of its frontiers' rows."""
+        result: dict[int, Rows] = {}
+        for cta, row in rows:
+            other = result.get(cta)
+            widened = self.flags.frontiers.widened
+            result[cta] = row if other is None else np.maximum(widened(row), widened(other))
+        return result
 
     def execution_only(self, message: Message, agents: bool) -> Message:
         """Reduce a message to knowledge of executed events. agents: also keep accesses of agents to shared memory."""
@@ -191,11 +198,6 @@ class HappensBefore:
             if plane != clocks.executed:
                 rows[plane, :, hidden] = 0
         return Message(rows, {})
-
-    def has_executed(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
-        clocks = self.need_clocks()
-        assert clocks.executed is not None, "clusters of several CTAs have this plane"
-        return event <= clocks.events_of(clocks.executed, np.full(by.size, thread), by)
 
     def lanes_released(self, clocks: Clocks, positions: Index, rows: RowOfEach) -> RowOfEach:
         """Add to a message the events of lanes that partial warp barriers have ordered before these threads."""
@@ -215,11 +217,7 @@ class HappensBefore:
 
     def joined(self, messages: Sequence[Message]) -> Message:
         clocks = self.need_clocks()
-        frontiers: dict[int, Rows] = {}
-        for cta, row in (x for message in messages for x in message.frontiers.items()):
-            other = frontiers.get(cta)
-            widened = self.flags.frontiers.widened
-            frontiers[cta] = row if other is None else np.maximum(widened(row), widened(other))
+        frontiers = self.joined_rows(x for message in messages for x in message.frontiers.items())
         # Join the rows one by one: np.maximum.reduce would first copy them all.
         return Message(reduce(np.maximum, (clocks.widened(x.rows) for x in messages)), frontiers)
 

@@ -12,23 +12,20 @@ kept as well; its record replaces those of earlier readers of its group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..decode.translate import Program
-from ..machine.lanes import WARP, Index, Lanes
-from ..machine.memory import MemoryPart, MemoryRegion
+from ..machine.lanes import Index, Lanes
+from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site
-from . import records
 from .access_findings import AccessFindings
-from .definedness import Definedness
 from .findings import Findings
 from .order import HappensBefore
 from .precedence import Precedence
-from .replicas import Replicas
+from .records import BARRIER, LOW, ONE, UNWRITTEN, CellAccess, Record, Shadow, equal_bits, real, recent, since
 
 
 class AccessChecker:
@@ -37,60 +34,37 @@ class AccessChecker:
     def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
         """strict: True if shuffles, votes and matches don't order memory accesses."""
         self.lanes = lanes
-        self.cell_shift = program.cell_shift
         self.facts = program.ordering
-        self.order = HappensBefore(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, self.facts)
+        self.order = HappensBefore(ctas, lanes, not strict, self.facts)
         self.precedence = Precedence(self.order)
-        self.report = AccessFindings(
-            lanes, findings, self.precedence, Definedness(program, lanes, findings), program.sites,
-            Replicas(program.control_flow, self.precedence, findings),
-        )
+        self.report = AccessFindings(program, findings, self.precedence)
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk, as if all its CTAs had just executed a barrier."""
-        self.lanes = self.report.lanes = lanes
-        self.report.in_flight = []
-        self.report.definedness.select(lanes)
-        self.report.replicas.select(lanes)
+        self.lanes = lanes
+        self.report.begin(lanes)
         self.order.begin(lanes)
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
-
-    def shadow_global(self, region: MemoryRegion, fresh: Sequence[MemoryPart]) -> None:
-        """Add records to a region of global memory, of which the parts `fresh` are unwritten."""
-        shift = self.cell_shift["global"]
-        shadow = records.Shadow(region, shift, True)
-        lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
-        for p in fresh:
-            first = -(-(p.start - lead) >> shift) if p.start > lead else 0
-            last = (p.start + p.size_bytes - lead) >> shift
-            shadow.writes[first:last] = records.UNWRITTEN
-        region.shadow = shadow
-
-    def shadow_chunk(self, region: MemoryRegion) -> None:
-        shift = self.cell_shift[region.space]
-        region.shadow = (
-            records.Shadow(region, shift, False) if region.space == "shared" else records.LocalShadow(region, shift)
-        )
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
         if region.space == "local":
             self.load_local(region, index, site)
             return
-        shadow: records.Shadow = region.shadow
+        shadow: Shadow = region.shadow
         x = self.access(region, index, site)
         base = self.base(shadow, x.cells.size)
         writes = shadow.writes[x.cells]
         bad = writes >= base
         if np.count_nonzero(bad):
             self.examine_load(x, writes, np.flatnonzero(bad))
-        shadow.read_by[site.pc] = event = self.order.tick(site.pc)
-        self.record_read(shadow, x.cells, x.me, x.me + np.uint64(event << 32), base, site.strong)
+        shadow.read_by[site.pc] = self.order.tick(site.pc)
+        self.record_read(x, base)
         if site.strong and shadow.releases:
             self.order.flags.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
     def store(self, region: MemoryRegion, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
         """Check a store against earlier accesses, execute it, and check its threads against each other."""
-        shadow: records.Shadow = region.shadow
+        shadow: Shadow = region.shadow
         x = self.access(region, index, site)
         cells = x.cells
         self.report.replicas.execute(site.pc)
@@ -104,16 +78,16 @@ class AccessChecker:
             self.report.sources(x)
         base = self.base(shadow, cells.size)
         again: Index | None = None
-        if records.since(shadow.wrote, base) or records.since(shadow.read, base):
+        if since(shadow.wrote, base) or since(shadow.read, base):
             writes = shadow.writes[cells]
-            touched = writes + records.ONE > base
-            if records.since(shadow.read, base):
+            touched = writes + ONE > base
+            if since(shadow.read, base):
                 touched |= shadow.first_reads[cells] >= base
             if np.count_nonzero(touched) and not self.facts.any_constant:
                 touched &= self.touched_by_others(x, writes, base)
             if np.count_nonzero(touched):
                 again = self.examine_store(
-                    x, records.recent(writes, base), np.flatnonzero(touched), (index, value, view)
+                    x, recent(writes, base), np.flatnonzero(touched), (index, value, view)
                 )
         view[index] = value
         stamp = self.stamp_write(shadow, x.me, site.pc)
@@ -128,7 +102,7 @@ class AccessChecker:
                 self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
         elif shadow.releases:
             self.order.flags.weak_write(shadow, cells)
-        if records.ascending(cells):
+        if x.is_ascending:
             return
         lost = shadow.writes[cells] != stamp
         if np.count_nonzero(lost):
@@ -136,7 +110,7 @@ class AccessChecker:
 
     def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record atomic updates, which race only with accesses that are weak or have too narrow a scope."""
-        shadow: records.Shadow = region.shadow
+        shadow: Shadow = region.shadow
         x = self.access(region, index, site)
         cells = x.cells
         self.report.replicas.execute(site.pc)
@@ -145,13 +119,13 @@ class AccessChecker:
         base = self.base(shadow, cells.size)
         writes = shadow.writes[cells]
         bad = writes >= base
-        if records.since(shadow.read, base):
+        if since(shadow.read, base):
             bad |= shadow.first_reads[cells] >= base
         elif self.precedence.peers(writes, site, shadow.shared):
             bad = bad[:0]
         bad = np.flatnonzero(bad)
         if bad.size:
-            self.examine_atomic(x, records.recent(writes, base), bad)
+            self.examine_update(x, recent(writes, base), bad)
         stamp = self.stamp_write(shadow, x.me, site.pc)
         shadow.writes[cells] = stamp
         if not site.wide and not shadow.shared:
@@ -165,50 +139,46 @@ class AccessChecker:
         if np.count_nonzero(written) < written.size:
             self.report.unwritten(x, np.flatnonzero(~written))
 
-    def stamp_write(self, shadow: records.Shadow, me: records.Record, pc: int) -> records.Record:
+    def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         event = self.order.tick(pc)
         shadow.wrote = max(shadow.wrote, event)
-        result: records.Record = me + np.uint64(event << 32)
+        result: Record = me + np.uint64(event << 32)
         return result
 
-    def access(self, region: MemoryRegion, index: Any, site: Site) -> records.CellAccess:
+    def access(self, region: MemoryRegion, index: Any, site: Site) -> CellAccess:
         """Return the access of the executing threads to the cells of their elements `index`."""
-        me: records.Record = self.lanes.get("gid")
+        me: Record = self.lanes.get("gid")
         spread = site.shift - region.shadow.cell_shift
         if spread <= 0:
-            return records.CellAccess(region, site, index if not spread else index >> -spread, me)
+            return CellAccess(region, site, index if not spread else index >> -spread, me)
         k = 1 << spread
         wide = (index << spread)[:, None] + np.arange(k)
-        return records.CellAccess(region, site, wide.reshape(-1), np.repeat(me, k))
+        return CellAccess(region, site, wide.reshape(-1), np.repeat(me, k))
 
-    def locations(self, shadow: records.Shadow, index: Any, site: Site) -> Index:
+    def locations(self, shadow: Shadow, index: Any, site: Site) -> Index:
         spread = site.shift - shadow.cell_shift
         result: Index = index << spread if spread >= 0 else index >> -spread
         return result
 
-    def base(self, shadow: records.Shadow, count: int) -> Any:
+    def base(self, shadow: Shadow, count: int) -> Any:
         """Return a bound, or one per cell: smaller records are 0 or older than the last barrier, and can be ignored."""
         if not shadow.shared or shadow.agents:
-            return records.ONE
+            return ONE
         start = self.order.common_start
         if start is not None:
             return np.uint64(start << 32)
         each = (self.order.cta_start[self.lanes.get("cta")] << 32).astype(np.uint64)
         return each if each.size == count else np.repeat(each, count // each.size)
 
-    def record_read(
-        self,
-        shadow: records.Shadow,
-        cells: Index,
-        me: records.Record,
-        stamp: records.Record,
-        base: Any,
-        strong: bool = False,
-    ) -> None:
+    def record_read(self, x: CellAccess, base: Any) -> None:
+        """Record reads at the last event. base: as in `self.base`."""
+        shadow: Shadow = x.shadow
+        cells, me = x.cells, x.me
+        stamp = me + np.uint64(self.order.event << 32)
         if self.facts.partial:
-            shadow.need_group_reads()[records.group_of(me), cells] = stamp
+            shadow.read_by_group(cells, stamp)
         first = shadow.first_reads
-        free = not records.since(shadow.read, base)
+        free = not since(shadow.read, base)
         shadow.read = self.order.event
         if free and shadow.later_reads and np.ndim(base) == 0:
             # all CTAs of the chunk have synchronized since the last read
@@ -219,13 +189,13 @@ class AccessChecker:
             free = np.count_nonzero(claim) == claim.size
         if not free:
             # A read may not replace one that races with more accesses: .nc reads race with most, strong with fewest.
-            if not shadow.shared and not strong and not self.facts.any_constant:
+            if not shadow.shared and not x.site.strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
-            claim |= (old & records.LOW) == me
+            claim |= (old & LOW) == me
             mine = np.flatnonzero(claim)[::-1]
             first[cells[mine]] = stamp[mine]
-        elif records.ascending(cells):
+        elif x.is_ascending:
             first[cells] = stamp
             return
         else:
@@ -235,46 +205,43 @@ class AccessChecker:
         if others.size:
             shadow.read_last(cells[others], stamp[others])
 
-    def touched_by_others(self, x: records.CellAccess, writes: records.Record, base: Any) -> NDArray[np.bool_]:
+    def touched_by_others(self, x: CellAccess, writes: Record, base: Any) -> NDArray[np.bool_]:
         """Return a mask of the cells that another thread has accessed since the last barrier."""
-        foreign: NDArray[np.bool_] = (writes >= base) & ((writes & records.LOW) != x.me)
-        if records.since(x.shadow.read, base):
+        foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != x.me)
+        if since(x.shadow.read, base):
             for column in (x.shadow.first_reads, x.shadow.last_reads):
                 reads = column[x.cells]
-                foreign |= (reads >= base) & ((reads & records.LOW) != x.me)
+                foreign |= (reads >= base) & ((reads & LOW) != x.me)
         return foreign
 
-    def examine_load(self, x: records.CellAccess, writes: records.Record, bad: Index) -> None:
-        self.report_marks(x, writes, bad)
-        never = bad[writes[bad] == records.UNWRITTEN]
-        if never.size:
-            self.report.unwritten(x, never)
-        at = bad[records.real(writes[bad])]
+    def examine_load(self, x: CellAccess, writes: Record, bad: Index) -> None:
+        self.report.marks(x, writes, bad)
+        at = bad[real(writes[bad])]
         if not at.size:
             return
         if x.site.constant:
             self.report.changed(x, writes, at)
             return
-        foreign = at[(writes[at] & records.LOW) != x.me[at]]
+        foreign = x.by_others(writes, at)
         if foreign.size:
             ordered = self.precedence.writes_ordered(x.shadow, writes[foreign], x.me[foreign], x.site, every=False)
             self.report.race(x, writes, foreign[~ordered], "wrote")
 
     def examine_store(
-        self, x: records.CellAccess, writes: records.Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
+        self, x: CellAccess, writes: Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
         """Report races. Return elements of `at` where an unordered store of the same operation wrote an equal value."""
-        shadow: records.Shadow = x.shadow
+        shadow: Shadow = x.shadow
         index, value, view = data
-        self.report_marks(x, writes, at)
+        self.report.marks(x, writes, at)
         # another store of an equal value by the same operation is harmless to every reader
-        written = records.real(writes[at])
+        written = real(writes[at])
         before = np.where(written, writes[at], 0)
         operation = self.facts.operation
         same_operation = written & (operation[self.precedence.pcs(before)] == operation[x.site.pc])
         if np.count_nonzero(same_operation):
             lanes = at // (x.cells.size // index.size)
-            same_operation &= records.equal_bits(view[index], value)[lanes]
+            same_operation &= equal_bits(view[index], value)[lanes]
             asked = np.flatnonzero(same_operation)
             late = ~self.precedence.writes_ordered(shadow, writes[at[asked]], x.me[at[asked]], x.site, every=True)
             same_operation[asked] = late
@@ -284,20 +251,8 @@ class AccessChecker:
             self.report_conflicts_of_store(x, writes, at)
         return again
 
-    def examine_atomic(self, x: records.CellAccess, writes: records.Record, bad: Index) -> None:
-        self.report_marks(x, writes, bad)
-        never = bad[writes[bad] == records.UNWRITTEN]
-        if never.size:
-            self.report.uninitialized(x, never)
-        self.report_conflicts_of_store(x, writes, bad)
-
-    def report_marks(self, x: records.CellAccess, writes: records.Record, at: Index) -> None:
-        """Report accesses to targets of copies in flight, and to mbarriers."""
-        self.report.target_in_flight(x, at[writes[at] == records.IN_FLIGHT])
-        self.report.of_barrier(x, at[writes[at] == records.BARRIER])
-
-    def report_reads(self, x: records.CellAccess, at: Index) -> None:
-        shadow: records.Shadow = x.shadow
+    def report_reads(self, x: CellAccess, at: Index) -> None:
+        shadow: Shadow = x.shadow
         raced = np.zeros(x.cells.size, bool)
         wrong = False
         for column in (shadow.first_reads, shadow.last_reads):
@@ -320,80 +275,77 @@ class AccessChecker:
         if np.count_nonzero(raced) and not wrong:
             self.report_other_reads(x, np.flatnonzero(raced))
 
-    def report_other_reads(self, x: records.CellAccess, at: Index) -> None:
+    def report_other_reads(self, x: CellAccess, at: Index) -> None:
         at = at[np.argsort(x.cells[at], kind="stable")]
         for places, reads in x.shadow.later_reads or ():
             known = np.flatnonzero(np.isin(places, x.cells[at]) & (x.shadow.last_reads[places] != reads))
             places, reads = places[known], reads[known]
-            some = records.CellAccess(x.region, x.site, places, x.me[at[np.searchsorted(x.cells[at], places)]])
+            some = CellAccess(x.region, x.site, places, x.me[at[np.searchsorted(x.cells[at], places)]])
             there = self.unordered_reads(some, reads, np.arange(places.size))
             self.report.race(some, reads, there, "read")
 
-    def unordered_reads(self, x: records.CellAccess, reads: records.Record, at: Index) -> Index:
+    def unordered_reads(self, x: CellAccess, reads: Record, at: Index) -> Index:
         """Return the elements of `at` whose read is by another thread and isn't ordered before the access `x`."""
-        at = at[(reads[at] & records.LOW) != x.me[at]]
+        at = x.by_others(reads, at)
         if not at.size:
             return at
         return at[~self.precedence.ordered(reads[at], x.me[at], x.site if x.site.strong else None)]
 
-    def report_conflicts_of_store(self, x: records.CellAccess, writes: records.Record, at: Index) -> None:
+    def examine_update(self, x: CellAccess, writes: Record, at: Index) -> None:
+        self.report.marks(x, writes, at)
+        self.report_conflicts_of_store(x, writes, at)
+
+    def report_conflicts_of_store(self, x: CellAccess, writes: Record, at: Index) -> None:
         """Report earlier writes and reads of the cells `at` that aren't ordered before `x`, a store or an atomic."""
-        others = at[records.real(writes[at])]
-        others = others[(writes[others] & records.LOW) != x.me[others]]
+        others = x.by_others(writes, at[real(writes[at])])
         if others.size:
             ordered = self.precedence.writes_ordered(x.shadow, writes[others], x.me[others], x.site, every=True)
             self.report.race(x, writes, others[~ordered], "wrote")
         self.report_reads(x, at)
 
     def examine_collision(
-        self, x: records.CellAccess, lost: Index, stamp: records.Record, data: tuple[Any, Any, NDArray[Any]]
+        self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
         """Check one instruction's stores to equal cells. lost: indices of stores that another thread's store overwrote.
 
         Stores of different values race, unless they are strong with scopes that include the other thread.
         """
-        shadow: records.Shadow = x.shadow
+        shadow: Shadow = x.shadow
         index, value, view = data
         lanes = lost // (x.cells.size // index.size)
-        differs = np.flatnonzero(~records.equal_bits(view[index], value)[lanes])
+        differs = np.flatnonzero(~equal_bits(view[index], value)[lanes])
         winner = shadow.writes[x.cells]
         if differs.size and not x.site.strong:
             self.report.race(x, winner, lost[differs], "wrote")
         elif differs.size and not x.site.wide:
             self.examine_scope(x, lost[differs])
-        self.mark_several(shadow, x.cells[lost], stamp[lost], winner[lost])
+        shadow.written_by_several(x.cells[lost], stamp[lost], winner[lost])
 
-    def examine_scope(self, x: records.CellAccess, lost: Index) -> None:
+    def examine_scope(self, x: CellAccess, lost: Index) -> None:
         winner = x.shadow.writes[x.cells[lost]]
         foreign = lost[~self.precedence.near(winner, x.me[lost])]
         self.report.race(x, x.shadow.writes[x.cells], foreign, "wrote")
 
     def make_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
         """Check the initialization of mbarriers, and mark their cells. cells: a row for each thread."""
-        shadow: records.Shadow = region.shadow
+        shadow: Shadow = region.shadow
         x = self.access_by(region, cells, threads, site)
         starts = np.repeat(self.order.cta_start[self.lanes.get("cta")[threads]], cells.shape[1])
-        writes = records.recent(shadow.writes[x.cells], (starts << 32).astype(np.uint64))
-        at = np.flatnonzero(records.real(writes) | (shadow.first_reads[x.cells] >> np.uint64(32) >= starts))
+        writes = recent(shadow.writes[x.cells], (starts << 32).astype(np.uint64))
+        at = np.flatnonzero(real(writes) | (shadow.first_reads[x.cells] >> np.uint64(32) >= starts))
         self.report_conflicts_of_store(x, writes, at)
-        shadow.mark(x.cells, records.BARRIER)
+        shadow.mark(x.cells, BARRIER)
 
     def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
         """Turn the cells of mbarriers into ordinary, unwritten memory. cells: a row for each thread."""
-        shadow: records.Shadow = region.shadow
+        shadow: Shadow = region.shadow
         x = self.access_by(region, cells, threads, site)
-        shadow.mark(x.cells, records.UNWRITTEN)
+        shadow.mark(x.cells, UNWRITTEN)
         # The next writer must be ordered after the invalidation.
-        stamp = x.me + np.uint64(self.order.tick(site.pc) << 32)
-        self.record_read(shadow, x.cells, x.me, stamp, self.base(shadow, x.cells.size))
+        self.order.tick(site.pc)
+        self.record_read(x, self.base(shadow, x.cells.size))
 
-    def access_by(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> records.CellAccess:
-        return records.CellAccess(
+    def access_by(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> CellAccess:
+        return CellAccess(
             region, site, cells.reshape(-1), np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         )
-
-    def mark_several(
-        self, shadow: records.Shadow, cells: Index, stamps: records.Record, winners: records.Record
-    ) -> None:
-        places, kept = shadow.log.gathered(cells, stamps, winners)
-        shadow.writes[places] = kept

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ..machine.lanes import Index
-from ..machine.memory import MemoryRegion
+from ..machine.memory import MemoryPart, MemoryRegion
 from ..opcodes.memory import Site
 
 if TYPE_CHECKING:
@@ -77,11 +78,16 @@ def untouched(cells: int) -> Record:
 class Shadow:
     """The records of one region's cells."""
 
-    def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
-        cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
+    def __init__(self, region: MemoryRegion, cell_shift: int, fresh: Sequence[MemoryPart] | None) -> None:
+        """fresh: the unwritten parts of the region; None if nothing is written."""
+        view, lead = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)
+        cells = view.size + 1
         #: log2 of a cell's size in bytes
         self.cell_shift = cell_shift
-        self.writes = untouched(cells) if initialized else np.full(cells, UNWRITTEN)
+        self.writes = np.full(cells, UNWRITTEN) if fresh is None else untouched(cells)
+        for part in fresh or ():
+            first = -(-max(part.start - lead, 0) >> cell_shift)
+            self.writes[first : part.start + part.size_bytes - lead >> cell_shift] = UNWRITTEN
         self.first_reads = untouched(cells)
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
@@ -113,10 +119,16 @@ class Shadow:
             if self.later_count > MOST_LATER:
                 self.later_reads = None
 
-    def need_group_reads(self) -> Record:
+    def read_by_group(self, cells: Index, reads: Record) -> None:
         if self.group_reads is None:
             self.group_reads = np.zeros((GROUPS, self.writes.size), np.uint64)
-        return self.group_reads
+        warp = ((reads & LOW) - ONE >> np.uint64(5)).astype(np.int64)
+        self.group_reads[(warp ^ warp >> 3) % GROUPS, cells] = reads
+
+    def written_by_several(self, cells: Index, stamps: Record, winners: Record) -> None:
+        """List the writers of equal values by `stamps` and by the `winners` that overwrote them."""
+        places, kept = self.log.gathered(cells, stamps, winners)
+        self.writes[places] = kept
 
     def need_released(self) -> NDArray[np.bool_]:
         if self.released is None:
@@ -139,6 +151,12 @@ class LocalShadow:
         self.written = np.zeros((region.memory.size >> cell_shift) + 1, bool)
 
 
+def add_shadow(region: MemoryRegion, shifts: Mapping[str, int], fresh: Sequence[MemoryPart] | None = None) -> None:
+    """Add records to a region. shifts: state space → log2 of a cell's size. fresh: see `Shadow`."""
+    shift = shifts[region.space]
+    region.shadow = LocalShadow(region, shift) if region.space == "local" else Shadow(region, shift, fresh)
+
+
 @dataclass(slots=True)
 class CellAccess:
     """An access, by threads that execute one instruction, to cells of a region."""
@@ -152,6 +170,16 @@ class CellAccess:
     @property
     def shadow(self) -> Any:
         return self.region.shadow
+
+    @property
+    def is_ascending(self) -> bool:
+        """True if the cells are strictly ascending, so that no two are equal."""
+        return int(np.count_nonzero(self.cells[1:] > self.cells[:-1])) == self.cells.size - 1
+
+    def by_others(self, records: Record, at: Index) -> Index:
+        """Return the elements of `at` whose record is of another actor."""
+        result: Index = at[(records[at] & LOW) != self.me[at]]
+        return result
 
 
 class WriterLog:
@@ -235,21 +263,9 @@ def actors_of(records: Record) -> Index:
     return result
 
 
-def group_of(records: Record) -> Index:
-    """Return the group of warps of each record's thread."""
-    warp = ((records & LOW) - ONE >> np.uint64(5)).astype(np.int64)
-    result: Index = (warp ^ warp >> 3) % GROUPS
-    return result
-
-
 def since(event: int, base: Any) -> bool:
     """False only if all records are older than `base`. event: that of the newest record, 0 if there are none."""
     return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
-
-
-def ascending(cells: Index) -> bool:
-    """True if cells are strictly ascending, so that no two are equal."""
-    return int(np.count_nonzero(cells[1:] > cells[:-1])) == cells.size - 1
 
 
 def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:

@@ -11,8 +11,6 @@ EXIT = -1
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
-# opcodes other than wgmma that all warps of a warpgroup execute together
-WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
 
 # Instructions that end a block, and for which no code is emitted.
 JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
@@ -37,21 +35,16 @@ class BasicBlock:
     warps: int = 0
 
 
-def is_warp_sync(ins: PtxInstruction) -> bool:
-    """True for shfl, vote, match, redux, elect and bar.warp.sync."""
-    return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
+def is_warp_barrier(ins: PtxInstruction) -> bool:
+    """True for bar.warp.sync."""
+    return ins.root in BARRIER_ROOTS and ".warp" in ins.suffix
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
     """Return the number of warps whose lanes must all execute `ins` together; 0 if none, and for barriers of a CTA."""
-    if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
+    if ins.root == "setmaxnreg" or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
-
-
-def is_warpgroup_sync(ins: PtxInstruction) -> bool:
-    """True for setmaxnreg.sync.aligned, which all 128 threads of a warpgroup must execute together."""
-    return ins.root in WARPGROUP_ROOTS and ".aligned" in ins.suffix
 
 
 def is_barrier(ins: PtxInstruction) -> bool:
@@ -59,9 +52,9 @@ def is_barrier(ins: PtxInstruction) -> bool:
     return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix and ".cluster" not in ins.suffix
 
 
-def is_cluster_wait(ins: PtxInstruction) -> bool:
-    """True if this instruction waits until all threads of the cluster have arrived."""
-    return ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait")
+def can_block(ins: PtxInstruction) -> bool:
+    """True if the machine parks threads at this instruction until registers are free or their cluster has arrived."""
+    return ins.root == "setmaxnreg" or (ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait"))
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
@@ -92,7 +85,7 @@ def _leaders(function: PtxFunction) -> set[int]:
         alone = ins.guard is not None and not ends
         if (ends or alone or (ins.guard and is_barrier(ins))) and pc + 1 < len(body):
             leaders.add(pc + 1)
-        if is_warp_sync(ins) or is_warpgroup_sync(ins) or is_cluster_wait(ins):
+        if ins.root in WARP_SYNC_ROOTS or is_warp_barrier(ins) or can_block(ins):
             leaders.add(pc)
         if ins.guard and ins.root not in JUMP_ROOTS:
             leaders.add(pc)

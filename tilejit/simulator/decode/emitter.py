@@ -9,37 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import NoReturn
 
 from ...dataclass import dataclass
-from .ptx import Module, PtxInstruction, parse_number
-from .roles import LOAD_ROOTS, Roles
-
-DTYPES: dict[str, Any] = {
-    "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
-    "i1": np.dtype(np.int8), "i2": np.dtype(np.int16), "i4": np.dtype(np.int32), "i8": np.dtype(np.int64),
-    "f2": np.dtype(np.float16), "f4": np.dtype(np.float32), "f8": np.dtype(np.float64), "p": np.dtype(np.bool_),
-}
-
-# PTX type → dtype of the value. NumPy has no bf16 and no packed types, so their values are kept as bits.
-PTX_DTYPE = {
-    "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
-    "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
-    "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8", "pred": "p", "f32x2": "u8",
-}
-
-SPECIAL = {
-    **{f"%{name}.{axis}": "u4" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
-    **{f"%cluster{name}.{axis}": "u4" for name in ("id", "_ctaid", "_nctaid") for axis in "xyz"},
-    **{f"%nclusterid.{axis}": "u4" for axis in "xyz"},
-    **dict.fromkeys(("%cluster_ctarank", "%cluster_nctarank"), "u4"), "%is_explicit_cluster": "p",
-    **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
-    **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
-    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
-    **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
-}
+from .names import DTYPES, PTX_DTYPE, SIZE, SPECIAL, KernelNames
+from .ptx import Module, PtxInstruction, parse_number, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,69 +30,6 @@ class Touched:
 # `drop_dead` is for blocks of more than this many generated lines; the values of others usually fit in the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
-
-SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
-
-
-class KernelNames:
-    """State shared by all blocks of a kernel: constants, addresses of symbols, registers' slots and home dtypes."""
-
-    def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
-        self.slots: dict[str, int] = {}
-        self.bits: list[int] = []
-        self.home: list[str] = []
-        self.register_bits = registers
-        self.addresses = addresses
-        self.params = params
-        self.namespace: dict[str, Any] = dict(DTYPES)
-        self.sites: list[Any] = []
-        self.maybe_undefined: frozenset[str] = frozenset()
-        self.never_written: frozenset[str] = frozenset()
-        # register that some path reads unwritten → index of the first predicated instruction or load that writes it
-        self.skippable: dict[str, int] = {}
-        self.loaded_later: frozenset[str] = frozenset()
-        self.unread: frozenset[str] = frozenset()
-        # variables whose addresses differ between the CTAs of a cluster
-        self.shared: frozenset[str] = frozenset()
-        # register that holds D or A of a wgmma → its row in the tables of `ProductRegisters`
-        self.product_rows: dict[str, int] = {}
-        self.constants: dict[tuple[int, str], str] = {}
-
-    def set_undefined(self, undefined: frozenset[str], every: Sequence[Roles]) -> None:
-        """Declare that some paths read the registers `undefined` unwritten. every: the roles of all instructions."""
-        self.maybe_undefined = undefined
-        self.never_written = undefined.difference(*(x.writes for x in every))
-        # Other writes don't count: compilers may leave a register undefined on a path that doesn't use its value.
-        for x in every:
-            if x.predicate or x.root in LOAD_ROOTS:
-                for name in undefined.intersection(x.writes):
-                    self.skippable.setdefault(name, x.pc)
-
-    def slot(self, name: str) -> int:
-        """Return the slot of a register or special register. raises: KeyError if it isn't declared."""
-        slot = self.slots.get(name)
-        if slot is None:
-            special = SPECIAL.get(name)
-            bits = self.register_bits[name] if special is None else 1 if special == "p" else 8 * SIZE[special]
-            slot = self.slots[name] = len(self.bits)
-            self.bits.append(bits)
-            self.home.append(special or ("p" if bits == 1 else ""))
-        return slot
-
-    def constant(self, bits: int, dtype: str) -> str:
-        key = (bits, dtype)
-        name = self.constants.get(key)
-        if name is None:
-            name = self.constants[key] = f"k{len(self.constants)}"
-            size = SIZE[dtype]
-            raw = (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-            self.namespace[name] = np.frombuffer(raw, DTYPES[dtype])[0]
-        return name
-
-    def value(self, value: Any) -> str:
-        name = f"o{len(self.namespace)}"
-        self.namespace[name] = value
-        return name
 
 
 class BlockWriter:
@@ -398,6 +309,7 @@ class BlockWriter:
         if name not in names.slots:
             names.register_bits[name] = 8 * SIZE[dtype]
             names.home[names.slot(name)] = dtype
+            names.loaded_params.append((names.slots[name], DTYPES[dtype], offset))
         slot = names.slots[name]
         self.view_map(slot)
         return slot
@@ -547,10 +459,3 @@ def flags(m: Match, *groups: str) -> str:
 def paired(operand: str) -> list[str]:
     """Return the elements of `p|q`, or the operand alone."""
     return [x.strip() for x in operand.split("|")]
-
-
-def vector(operand: str) -> list[str]:
-    """Return the elements of `{a, b}`, or the operand alone."""
-    if operand[0] != "{":
-        return [operand]
-    return [x.strip() for x in operand[1:-1].split(",")]

@@ -232,6 +232,13 @@ class Module:
         return {name: CODE_ADDRESS + 16 * i for i, name in enumerate((*self.functions, *self.kernels))}
 
 
+def vector(operand: str) -> list[str]:
+    """Return the elements of `{a, b}`, or the operand alone."""
+    if operand[0] != "{":
+        return [operand]
+    return [x.strip() for x in operand[1:-1].split(",")]
+
+
 def parse_number(text: str, type_name: str = "b64") -> int:
     """Return the bits of a literal of type `type_name`, as a non-negative integer. raises: ValueError if malformed."""
     bits = 8 * TYPE_BYTES.get(type_name, 8) or 1

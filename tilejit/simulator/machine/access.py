@@ -12,8 +12,8 @@ Addresses are examined individually only if a test fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +21,19 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...fast_unique import fast_unique
 from ..checks.findings import Findings
+from ..checks.profile import Profiler
 from ..checks.races import AccessChecker
 from ..checks.records import place, unchanged
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
+from ..opcodes.move import WINDOWS
 from .atomics import update
 from .lanes import RANK_SHIFT, WARP, Index, Lanes
-from .memory import ELEMENTS, AddressMap, Bound, MemoryRegion
+from .memory import AddressMap, Bound, MemoryRegion
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
 _INT64 = np.dtype(np.int64)
-
-
-class Observer(Protocol):
-    """Observes loads, stores, atomics and cp.async. index: into a view that starts at byte `lead` of the region."""
-
-    def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
 
 class Access:
@@ -44,7 +41,7 @@ class Access:
 
     def __init__(
         self, sites: Sequence[Site], memory: AddressMap, lanes: Lanes, findings: Findings,
-        checker: AccessChecker | None, observer: Observer | None,
+        checker: AccessChecker | None, profiler: Profiler | None,
     ) -> None:
         self.sites = sites
         self.memory = memory
@@ -53,7 +50,7 @@ class Access:
         self.findings = findings
         self.checker = checker
         self.order = checker.order if checker is not None else None
-        self.observer = observer
+        self.profiler = profiler
         self.bound: list[Bound | None] = [None] * len(sites)
         # created by `watch`
         self.watched: Watched | None = None
@@ -85,11 +82,11 @@ class Access:
 
     def bind_to(self, site: Site, region: MemoryRegion) -> Bound:
         view, lead = region.view(site.dtype, site.shift)
-        base = self.memory.generic(region) if not site.space else region.base
         kind = np.uint64 if site.address_dtype == "u8" else np.uint32
-        start = kind((base + lead - site.offset) % 2 ** (8 * int(site.address_dtype[1])))
+        start = region.generic - WINDOWS[site.space] + lead - site.offset
         limit = region.size - lead - (1 << site.shift)
-        return Bound(region, start, limit, view, kind(site.shift), lead)
+        modulus = 2 ** (8 * int(site.address_dtype[1]))
+        return Bound(region, kind(start % modulus), limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
         """Return the instruction's binding to a region, and the index in the region's view for each executing thread.
@@ -117,8 +114,8 @@ class Access:
         region = bound.region
         if region.owner:
             index += self.lanes.offsets(region.owner, region.stride >> site.shift)
-        if self.observer is not None:
-            self.observer.access(site, region, index, bound.lead)
+        if self.profiler is not None:
+            self.profiler.access(site, region, index, bound.lead)
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
@@ -168,7 +165,7 @@ class Access:
             if region is None:
                 return None
             bound = self.bound[number] = self.bind_to(site, region)
-        if bound.region.owner or bound.region.shadow is not None or self.observer is not None \
+        if bound.region.owner or bound.region.shadow is not None or self.profiler is not None \
                 or self.watched is not None:
             return None
         offset = int(address) - int(bound.start)
@@ -219,33 +216,48 @@ class Access:
         assert self.checker is not None, "a region has a shadow although checks are off"
         return self.checker
 
-    def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """Return, for each accessed region, the indices of the threads that access it, except at invalid addresses."""
+    def parts(self, number: int, address: NDArray[Any]) -> Iterator[Index]:
+        """Select and yield, for each accessed region, the threads that access it, except at invalid addresses."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         regions[(actual & np.uint64((1 << site.shift) - 1)) != 0] = -1
-        return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
+        positions, group = self.lanes.positions(), self.lanes.group
+        for part in [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]:
+            self.lanes.select(positions[part])
+            yield part
+        self.lanes.select(group)
 
     def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Call `run(addresses, *operands)` once per region; return each thread's result, 0 for an invalid address."""
-        result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
-        positions, group = self.lanes.positions(), self.lanes.group
-        for part in self.subsets(number, address):
-            self.lanes.select(positions[part])
+        result = np.zeros(address.size, DTYPES[self.sites[number].dtype])
+        for part in self.parts(number, address):
             values = run(address[part], *(x[part] if np.ndim(x) else x for x in operands))
             if values is not None:
                 result[part] = values
-        self.lanes.select(group)
         return result
 
     def error(
-        self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None
+        self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None,
+        then: tuple[str, int] | None = None,
     ) -> SimulationError:
         """Return an error of class `kind`: '<first thread> <what>', then the location of the instruction."""
         threads = np.atleast_1d(positions)
-        text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
-        return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(threads))
+        return self.failure(kind, threads, f"{self.lanes.describe_position(int(threads[0]))} {what}", pc, hint, then)
+
+    def failure(
+        self, kind: type[SimulationError], threads: Index, message: str, pc: int, hint: str | None = None,
+        then: tuple[str, int] | None = None, more: str = "",
+    ) -> SimulationError:
+        """Return an error of class `kind`: `message`, then the location of the instruction, then `more`.
+
+        then: text that introduces the location of another instruction, and that instruction.
+        """
+        text, pcs = f"{message}\n  {self.places.describe(pc)}{more}", [pc]
+        if then is not None:
+            text += f"\n{then[0]}\n  {self.places.describe(then[1])}"
+            pcs.append(then[1])
+        return kind(text, hint=hint, instructions=pcs, threads=self.lanes.numbers(threads))
 
     def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
         """Add a finding: '<first thread> <what>', then the location of the instruction."""
@@ -267,12 +279,12 @@ class Access:
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:
             row, column = (int(x) for x in wrong[0])
-            at = self.lanes.positions()[row * size + column]
-            raise SimulationError(
+            at = self.lanes.positions()[[row * size + column]]
+            raise self.failure(
+                SimulationError, at,
                 f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
-                f"{self.lanes.describe_position(int(at))} has {int(table[row, column]):#x}, the first "
-                f"{int(table[row, 0]):#x}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
+                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first "
+                f"{int(table[row, 0]):#x}", pc,
             )
         return table[:, 0]
 
@@ -289,7 +301,7 @@ class Access:
         if region is None:
             self.report_outside(site, actual, wrong)
             return True
-        offset = where - (region.base if site.space else self.memory.generic(region))
+        offset = where + WINDOWS[site.space] - region.generic
         what = f"accesses {width} bytes at address {where:#x}, which is not a multiple of {width}: "
         what += f"{place(region, offset, width)} of {region.space} memory"
         self.report("alignment", self.lanes.positions()[wrong], what, site.pc)
@@ -303,9 +315,9 @@ class Access:
         near = self.memory.nearest(site.space, where)
         detail = "no memory is allocated there"
         if near is not None:
-            start = near.base if site.space else self.memory.generic(near)
-            part = near.part_at(max(0, min(where - start, near.size - 1))) or near.parts[0]
-            offset = where - start - part.start
+            offset = where + WINDOWS[site.space] - near.generic
+            part = near.part_at(max(0, min(offset, near.size - 1))) or near.parts[0]
+            offset -= part.start
             element = f", element {offset // width} of {size}" if offset % width == 0 else ""
             detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
             if abs(offset) > 1 << 40:

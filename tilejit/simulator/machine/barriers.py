@@ -71,18 +71,13 @@ class Barriers:
         each = np.broadcast_to(numbers, positions.shape)
         for number in fast_unique(each):
             if number > 15:
-                raise SimulationError(
-                    f"barrier {number} does not exist\n  {self.places.describe(block.end_pc)}",
-                    instructions=(block.end_pc,), threads=self.lanes.numbers(positions[each == number]),
-                )
+                what = f"barrier {number} does not exist"
+                raise self.access.failure(SimulationError, positions[each == number], what, block.end_pc)
             at = np.flatnonzero(each == number)
             count = None if counts is None else int(np.broadcast_to(counts, positions.shape)[at[0]])
             if count is not None and (count % WARP or not count):
-                raise SimulationError(
-                    f"a barrier's thread count must be a positive multiple of 32, got {count}\n"
-                    f"  {self.places.describe(block.end_pc)}",
-                    instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at]),
-                )
+                what = f"a barrier's thread count must be a positive multiple of 32, got {count}"
+                raise self.access.failure(SimulationError, positions[at], what, block.end_pc)
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
             if self.order is not None and self.order.clocks is not None:

@@ -125,27 +125,30 @@ class BulkCopies:
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
         for i, position in enumerate(self.lanes.positions().tolist()):
-            count, run, shared = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
+            count = _of(size, i)
+            run, shared = self.runs(source, target, _of(start, i), _of(to, i), count, position)
             self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
 
     def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
         for i, position in enumerate(self.lanes.positions().tolist()):
-            _, shared, run = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
+            shared, run = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
             self.issue_store("bulk copy", position, shared, run)
 
     def runs(
         self, source: int, target: int, start: int, to: int, size: int, position: int
-    ) -> tuple[int, AddressRun, AddressRun]:
-        """Return the size, source and target of a copy of bytes. raises: MisalignedError for a bad size or address."""
+    ) -> tuple[AddressRun, AddressRun]:
+        """Return the source and the target of a copy of bytes. raises: MisalignedError for a bad size or address."""
         sites = self.access.sites[source], self.access.sites[target]
-        count = self.size(sites[0], size, position)
-        steps = np.arange(0, count, CHUNK_BYTES)
+        if size % CHUNK_BYTES or not size:
+            what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
+            raise self.access.error(MisalignedError, position, what, sites[0].pc)
+        steps = np.arange(0, size, CHUNK_BYTES)
         begins = [self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True)]
         run, other = (
             address_run(self.access, x, self.cta(position), begin + steps, position)
             for x, begin in zip(sites, begins, strict=True)
         )
-        return count, run, other
+        return run, other
 
     def commit(self) -> None:
         self.committed[self.lanes.positions()] += 1
@@ -296,12 +299,6 @@ class BulkCopies:
             what = f"copies from or to {site.space} address {start:#x}, which is not a multiple of {alignment}"
             raise self.access.error(MisalignedError, position, what, site.pc)
         return start
-
-    def size(self, site: Site, size: int, position: int) -> int:
-        if size % CHUNK_BYTES or not size:
-            what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
-            raise self.access.error(MisalignedError, position, what, site.pc)
-        return size
 
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import SimulationError
 from ..checks.races import AccessChecker
-from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
+from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index
-from .memory import ELEMENTS, Bound, MemoryRegion
+from .memory import Bound, MemoryRegion
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class AsyncCopies:
         positions = lanes.positions()
         batch = Batch(
             site.pc, positions, lanes.get("gid"), self.committed[positions],
-            np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
+            np.zeros(positions.size, DTYPES[site.dtype]), [], [], np.ones(positions.size, bool),
         )
         group = lanes.group
         address, to = lanes.each(at), lanes.each(to)
@@ -94,7 +95,6 @@ class AsyncCopies:
             if bound.region.shadow is not None:
                 cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
             batch.targets.append(CopySide(part, bound.region, bound.view, index, cells, site))
-        lanes.select(group)
         self.pending.append(batch)
 
     def commit(self) -> None:
@@ -123,9 +123,7 @@ class AsyncCopies:
         if bound is not None:
             yield copies, bound, index
             return
-        positions = self.lanes.positions()
-        for part in self.access.subsets(number, index):
-            self.lanes.select(positions[part])
+        for part in self.access.parts(number, index):
             bound, index = self.access.resolve(number, address[part])
             assert bound is not None, "addresses of one region resolve to it"
             yield copies[part], bound, index
@@ -186,8 +184,8 @@ class AsyncCopies:
                 pick = ready[side.at]
                 checker, cells = self.access.checker_(), side.cells[pick]
                 me = np.repeat(batch.threads[side.at[pick]], cells.shape[1])
-                stamp = me + np.uint64(checker.order.tick(batch.pc) << 32)
-                checker.record_read(side.region.shadow, cells.reshape(-1), me, stamp, ONE)
+                checker.order.tick(batch.pc)
+                checker.record_read(CellAccess(side.region, side.site, cells.reshape(-1), me), ONE)
         batch.left &= ~ready
 
 
@@ -200,8 +198,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     writes = recent(shadow.writes[cells], base)
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
-        checker.report_marks(x, writes, at)
-        checker.report_conflicts_of_store(x, writes, at)
+        checker.examine_update(x, writes, at)
     stamp = checker.stamp_write(shadow, x.me, site.pc)
     shadow.writes[cells] = stamp
     winner = shadow.writes[cells]
@@ -227,4 +224,4 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
     winner = shadow.writes[flat]
     lost = np.flatnonzero(winner != stamp)
     if lost.size:
-        checker.mark_several(shadow, flat[lost], stamp[lost], winner[lost])
+        shadow.written_by_several(flat[lost], stamp[lost], winner[lost])

@@ -104,10 +104,10 @@ class FarArrivals:
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():
             here = positions[ctas == cta]
-            maker = int(gid[barrier.init_position[cta]])
-            known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.init_event[cta]), gid[here])
+            maker = np.full(here.size, barrier.init_position[cta])
+            known = order.ordered(gid[maker], np.full(here.size, barrier.init_event[cta]), gid[here])
             if barrier.published[cta]:
-                known |= order.has_executed(maker, int(barrier.published[cta]), here)
+                known |= order.has_happened(maker, np.full(here.size, barrier.published[cta]), here)
             wrong = np.flatnonzero(~known)
             if wrong.size:
                 what = f"of CTA {self.coordinates(cta)} is used without being ordered after its initialization"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
-from ..decode.blocks import BARRIER_ROOTS, EXIT, is_cluster_wait
+from ..decode.blocks import EXIT, can_block, is_warp_barrier
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -349,7 +349,7 @@ class Machine(Units):
     def retry_held(self) -> None:
         """Retry held groups. If no group has run since the last retry, let different bar.warp.sync match, or raise."""
         if self.advanced == self.advanced_at_retry:
-            barriers = {b for b in self.held if self.is_warp_barrier(b)}
+            barriers = {b for b in self.held if is_warp_barrier(self.program.function.body[self.first_pc(b)])}
             lanes = np.zeros(self.lanes.total, bool)
             for number in barriers:
                 lanes[self.held[number]] = True
@@ -361,16 +361,8 @@ class Machine(Units):
         self.advanced_at_retry = self.advanced
         self.unpark()
 
-    def is_warp_barrier(self, number: int) -> bool:
-        first = self.program.function.body[self.first_pc(number)]
-        return first.root in BARRIER_ROOTS and ".warp" in first.suffix
-
     def report_missing(self) -> NoReturn:
-        lines = []
-        for number, group in self.held.items():
-            place = self.places.describe(self.program.blocks[number].block.pcs[0])
-            verb = "waits" if group.size == 1 else "wait"
-            lines.append(f"{self.lanes.describe_some(group)} {verb} at\n  {place}")
+        lines = [self.describe_group(number, group, "wait") for number, group in self.held.items()]
         position, missing = self.warps.failed or (0, 0)
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         noun = "lanes" if "," in lanes else "lane"
@@ -392,7 +384,9 @@ class Machine(Units):
             positions = self.all_positions if group is None else group
             lines, others = self.mbarriers.describe_waits(positions, pcs)
             waits.extend(lines)
-            if others.size and not self.describes_waiters(number):
+            # the pool of registers and the clusters describe their own waiters
+            first = self.program.blocks[number].block.pcs[:1]
+            if others.size and not any(can_block(self.program.function.body[pc]) for pc in first):
                 waits.append(self.describe_group(number, others, "spin"))
         if "pool" in vars(self):
             waits.extend(self.pool.describe_waits())
@@ -408,11 +402,6 @@ class Machine(Units):
             waits.append(f"delivery: {self.operations.delivery.text}")
         message = "deadlock: no thread can make progress\n" + "\n".join(waits)
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
-
-    def describes_waiters(self, number: int) -> bool:
-        pcs = self.program.blocks[number].block.pcs
-        first = self.program.function.body[pcs[0]] if pcs else None
-        return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
 
     def report_endless(self) -> NoReturn:
         message = "endless loop: it has no exit\n" + "\n".join(

@@ -19,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, field
-from ..decode.emitter import DTYPES
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
-
-# NumPy copies elements of 16 bytes fastest as complex numbers; it has no portable numeric type of 32 bytes.
-ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
 RED_ZONE_BYTES = 1 << 24
@@ -74,6 +71,11 @@ class MemoryRegion:
         if self.counted_base < 0:
             self.counted_base = self.base
 
+    @property
+    def generic(self) -> int:
+        """The generic address of the region."""
+        return WINDOWS[self.space] + self.base
+
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
         """Return the memory as elements of `dtype`, and the number of bytes before element 0, which is aligned."""
         key = (dtype, shift)
@@ -81,7 +83,7 @@ class MemoryRegion:
             width = 1 << shift
             lead = -self.base % width if not self.owner else 0
             usable = max(self.memory.size - lead, 0) // width * width
-            self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
+            self.views[key] = (self.memory[lead : lead + usable].view(DTYPES[dtype]), lead)
         return self.views[key]
 
     def part_at(self, offset: int) -> MemoryPart | None:
@@ -118,17 +120,13 @@ class AddressMap:
         self.empty_maps: set[int] = set()
 
     def add(self, region: MemoryRegion) -> None:
-        at = WINDOWS[region.space] + region.base
-        i = bisect_right(self.starts, at)
-        self.starts.insert(i, at)
+        i = bisect_right(self.starts, region.generic)
+        self.starts.insert(i, region.generic)
         self.regions.insert(i, region)
-
-    def generic(self, region: MemoryRegion) -> int:
-        return WINDOWS[region.space] + region.base
 
     def find(self, space: str, address: int) -> MemoryRegion | None:
         """Return the region that holds an address in `space` ("" for a generic address), or None."""
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
         i = bisect_right(self.starts, generic) - 1
         if i < 0:
             return None
@@ -137,7 +135,7 @@ class AddressMap:
         return region if inside and (not space or region.space == space) else None
 
     def map_around(self, space: str, address: int) -> EncodedMap | None:
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def shared_name(self, address: int, width: int) -> str:
@@ -153,22 +151,19 @@ class AddressMap:
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
         """Return the region nearest to an out-of-bounds address in its state space; None if the space has no region."""
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
 
         def distance(region: MemoryRegion) -> int:
-            start = self.generic(region)
-            return max(start - generic, generic - start - region.size + 1, 0)
+            return max(region.generic - generic, generic - region.generic - region.size + 1, 0)
 
-        same = [r for r in self.regions if self.generic(r) >> 44 == generic >> 44]
+        same = [r for r in self.regions if r.generic >> 44 == generic >> 44]
         return min(same, key=distance, default=None)
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
         """Return, for each access, the index of the region that holds all its bytes; -1 if there is none."""
         if not self.regions:
             return np.full(addresses.shape, -1)
-        generic = addresses.astype(np.uint64)
-        if site.space:
-            generic = generic + np.uint64(WINDOWS[site.space])
+        generic = addresses.astype(np.uint64) + np.uint64(WINDOWS[site.space])
         starts = np.array(self.starts, np.uint64)
         index = np.searchsorted(starts, generic, side="right").astype(np.int64) - 1
         sizes = np.array([r.size for r in self.regions], np.uint64)
@@ -234,18 +229,3 @@ def host_memory(address: int, size: int) -> Bytes:
 class _Interface:
     def __init__(self, address: int, size: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-
-def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
-    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
-    if not np.ndim(raw):
-        return list(np.array([raw]).view(dtype))
-    return list(raw.view(dtype).reshape(-1, count).T)
-
-
-def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
-    """Join the elements of `values` (arrays or scalars) for each of `n` threads into one element of dtype `whole`."""
-    out = np.empty((n, len(values)), dtype)
-    for i, value in enumerate(values):
-        out[:, i] = value
-    return out.reshape(-1).view(whole)

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import LaunchError
 from ...fast_unique import fast_unique
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from .lanes import Index
-from .memory import ELEMENTS, MemoryRegion
+from .memory import MemoryRegion
 
 if TYPE_CHECKING:
     from ..checks.order import Message
@@ -165,7 +166,7 @@ class AddressRun:
     def read(self) -> NDArray[Any]:
         if len(self.parts) == 1 and self.parts[0].which is None:
             return self.parts[0].view[self.parts[0].index]
-        result = np.zeros(self.count, ELEMENTS[self.site.dtype])
+        result = np.zeros(self.count, DTYPES[self.site.dtype])
         for part in self.parts:
             result[slice(None) if part.which is None else part.which] = part.view[part.index]
         return result

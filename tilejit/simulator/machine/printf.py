@@ -38,7 +38,7 @@ class Printer:
         region = self.memory.find("", address)
         if region is None:
             raise OutOfBoundsError(f"printf reads at address {address:#x}, which is outside all memory")
-        return region, address - self.memory.generic(region)
+        return region, address - region.generic
 
     def string(self, address: int) -> str:
         region, offset = self.region(address)

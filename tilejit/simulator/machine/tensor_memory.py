@@ -30,10 +30,9 @@ from ...errors import (
     UninitializedReadError,
 )
 from ...fast_unique import fast_unique
-from ..checks.findings import PtxPlaces
 from ..numerics.products import stacked
 from .access import Access
-from .lanes import WARP, Index, Lanes
+from .lanes import WARP, Index
 from .tensor_layout import COLUMNS, Form, form
 from .warp import Warps
 
@@ -64,7 +63,7 @@ class TensorMemory:
         self.access = access
         self.order = access.order
         self.places = access.places
-        self.allocator = Allocator(lanes, access.places)
+        self.allocator = Allocator(access)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
         #: register in flight → for each warp, the instruction (plus 1) that loads it, or 0
@@ -159,13 +158,9 @@ class TensorMemory:
         found = self.registers[name][warps]
         wrong = np.flatnonzero(found)
         if wrong.size:
-            at = int(self.lanes.positions()[wrong[0]])
-            raise AsyncHazardError(
-                f"{self.lanes.describe_position(at)} {verb} register {name} before its load was waited for\n"
-                f"  {self.places.describe(pc)}\nloaded at\n  {self.places.describe(int(found[wrong[0]]) - 1)}",
-                hint="put tcgen05.wait::ld between the two",
-                instructions=(pc, int(found[wrong[0]]) - 1), threads=self.lanes.numbers(self.lanes.positions()[wrong]),
-            )
+            what, load = f"{verb} register {name} before its load was waited for", int(found[wrong[0]]) - 1
+            positions, hint = self.lanes.positions()[wrong], "put tcgen05.wait::ld between the two"
+            raise self.access.error(AsyncHazardError, positions, what, pc, hint, ("loaded at", load))
 
     def wait_load(self, pc: int) -> None:
         self.warps.whole(pc)
@@ -265,13 +260,12 @@ class TensorMemory:
         why = "with no barrier in between" if not ordered[first] else (
             "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
         )
-        raise RaceError(
-            f"race in tensor memory: {self.lanes.describe_warp(int(me[first]))} {how}s "
-            f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
-            f"and {self.lanes.describe_warp(int(them[first]))} {other}s there, {why}\n"
-            f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}",
-            instructions=(pc, int(self.order.pcs[int(event[first])])),
-            threads=self.allocator.threads(int(me[first])),
+        warp, place = int(me[first]), self.cell(cells, int(at[first]))
+        raise self.access.failure(
+            RaceError, np.array([self.lanes.leader(warp)]),
+            f"race in tensor memory: {self.lanes.describe_warp(warp)} {how}s at {place}", pc,
+            then=(f"and {self.lanes.describe_warp(int(them[first]))} {other}s there, {why}",
+                  int(self.order.pcs[int(event[first])])),
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
@@ -293,21 +287,19 @@ class TensorMemory:
         for kind, busy in self.busy.items():
             part = busy.reshape(-1, ROWS, COLUMNS)[cta, :, start : start + columns]
             if np.count_nonzero(part):
-                pending = int(part[part != 0][0]) - 1
-                more = f"\nwhile a {kind} of them is in flight\n  {self.places.describe(pending)}"
+                pending = f"while a {kind} of them is in flight", int(part[part != 0][0]) - 1
                 hint = f"put tcgen05.wait::{'ld' if kind == 'load' else 'st'} before the deallocation"
-                self.allocator.refuse(warp, pc, what, more, AsyncHazardError, hint, pending)
+                self.allocator.refuse(warp, pc, what, kind=AsyncHazardError, hint=hint, then=pending)
         first = cta * self.lanes.warps_per_cta
         others = np.arange(first, first + self.lanes.warps_per_cta)
         uses = self.last_use[others, start // UNIT : (start + columns) // UNIT].max(axis=1)
         late = (uses > 0) & (others != warp) & ~self.ordered(np.full(others.size, warp), others, uses)
         if late.any():
             other = int(np.flatnonzero(late)[0])
-            use = int(self.order.pcs[int(uses[other])])
-            more = f"\nbut no barrier follows their use by {self.lanes.describe_warp(int(others[other]))}\n"
-            more += f"  {self.places.describe(use)}"
+            by = self.lanes.describe_warp(int(others[other]))
+            use = f"but no barrier follows their use by {by}", int(self.order.pcs[int(uses[other])])
             hint = "put a barrier between the last use and the deallocation"
-            self.allocator.refuse(warp, pc, what, more, RaceError, hint, use)
+            self.allocator.refuse(warp, pc, what, kind=RaceError, hint=hint, then=use)
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
         """Complete the operations of the warps `here`; return the operations of other warps."""
@@ -346,11 +338,10 @@ class TensorMemory:
         self, warps: Index, cells: Index, busy: NDArray[np.uint32], other: str, how: str, pc: int
     ) -> NoReturn:
         at = int(np.flatnonzero(busy.reshape(-1))[0])
-        pending = int(busy.reshape(-1)[at]) - 1
-        more = f"\nbefore the {other} there was waited for\n  {self.places.describe(pending)}"
+        pending = f"before the {other} there was waited for", int(busy.reshape(-1)[at]) - 1
         hint = f"put tcgen05.wait::{'ld' if other == 'load' else 'st'} between the two"
         what = f"{how}s at {self.cell(cells, at)} of tensor memory"
-        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, more, AsyncHazardError, hint, pending)
+        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, kind=AsyncHazardError, hint=hint, then=pending)
 
     def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
         at = int(wrong[0])
@@ -377,9 +368,10 @@ class Allocator:
     source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
     """
 
-    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
-        self.lanes = lanes
-        self.places = places
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.lanes = lanes = access.lanes
+        self.places = access.places
         self.owned = np.zeros((lanes.ctas, COLUMNS), bool)
         self.live: list[list[Allocation]] = [[] for _ in range(lanes.ctas)]
         self.last: dict[int, Allocation] = {}
@@ -457,15 +449,12 @@ class Allocator:
     def check_all_freed(self) -> None:
         for allocations in self.live:
             for a in allocations:
-                raise SimulationError(
+                raise self.access.failure(
+                    SimulationError, np.array([self.lanes.leader(a.warp)]),
                     f"the kernel exits without freeing {a.columns} columns of tensor memory, allocated by "
-                    f"{self.lanes.describe_warp(a.warp)}\n  {self.places.describe(a.pc)}",
-                    hint="free them with tcgen05.dealloc on every path out of the kernel",
-                    instructions=(a.pc,), threads=self.threads(a.warp),
+                    f"{self.lanes.describe_warp(a.warp)}", a.pc,
+                    "free them with tcgen05.dealloc on every path out of the kernel",
                 )
-
-    def threads(self, warp: int) -> list[int]:
-        return self.lanes.numbers(np.array([self.lanes.leader(warp)]))
 
     def line(self, a: Allocation) -> str:
         return f"  columns {a.start} to {a.start + a.columns - 1}, {self.places.describe(a.pc)}"
@@ -475,8 +464,8 @@ class Allocator:
 
     def refuse(
         self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
-        hint: str | None = None, other: int | None = None,
+        hint: str | None = None, then: tuple[str, int] | None = None,
     ) -> NoReturn:
-        text = f"{self.lanes.describe_warp(warp)} {what}\n  {self.places.describe(pc)}{more}"
-        pcs = (pc,) if other is None else (pc, other)
-        raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))
+        """Raise an error about a warp. kind, hint, then, more: as in `Access.failure`."""
+        threads, message = np.array([self.lanes.leader(warp)]), f"{self.lanes.describe_warp(warp)} {what}"
+        raise self.access.failure(kind, threads, message, pc, hint, then, more)

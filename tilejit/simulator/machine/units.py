@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import HappensBefore
+from ..decode.names import DTYPES
 from ..decode.translate import Program
 from ..numerics.floats import from_sort_keys, sort_keys
 from ..numerics.products import WordArray, stacked
 from .access import Access
 from .lanes import WARP
 from .mbarriers import MBarriers
-from .memory import ELEMENTS
 from .operations import Delivery
 from .printf import Printer
 from .register_pool import RegisterPool
@@ -191,7 +191,7 @@ class Units:
             halves = words.view(np.uint16).reshape(-1, num, MATRIX_ROWS, MATRIX_ROWS).swapaxes(2, 3)
             words = np.ascontiguousarray(halves).view(np.uint32)
         address = self.select_matrix_rows(self.lanes.each(address), num)
-        self.access.store(number, address, words.reshape(-1).view(ELEMENTS["V16"]))
+        self.access.store(number, address, words.reshape(-1).view(DTYPES["V16"]))
         self.lanes.select(group)
 
     def select_matrix_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:
@@ -214,21 +214,17 @@ class Units:
         try:
             self.printer.vprintf(self.lanes, form, arguments)
         except OutOfBoundsError as error:
-            message = f"{error.message}\n  {self.places.describe(pc)}"
-            raise OutOfBoundsError(message, instructions=(pc,), threads=self.executing()) from None
+            raise self.access.failure(OutOfBoundsError, self.lanes.positions(), error.message, pc) from None
         return np.uint32(0)
 
     def assertfail(self, pc: int, *values: Any) -> None:
         texts = [self.printer.string(int(np.ravel(v)[0])) for v in values[:2]]
-        thread = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        message = f"assertion `{texts[0]}` failed for {thread}\n  {self.places.describe(pc)}"
-        raise SimulationError(message, instructions=(pc,), threads=self.executing())
+        positions = self.lanes.positions()
+        message = f"assertion `{texts[0]}` failed for {self.lanes.describe_position(int(positions[0]))}"
+        raise self.access.failure(SimulationError, positions, message, pc)
 
     def trap(self, pc: int) -> NoReturn:
         raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc)
-
-    def executing(self) -> list[int]:
-        return self.lanes.numbers(self.lanes.positions())
 
     def skipped(self, flags: Any, name: str) -> None:
         """Record threads that read register `name` without having written it. flags: True for those that have."""

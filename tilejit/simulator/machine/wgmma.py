@@ -21,7 +21,7 @@ from ...errors import AsyncHazardError, SimulationError
 from ..checks.agents import Agents, Start
 from ..checks.clocks import products_of
 from ..decode.emitter import Touched
-from ..numerics import products
+from ..numerics.products import Doubles, ProductForm, fragment_a, fragment_c, from_chunks
 from .access import Access
 from .lanes import WARP, WARPGROUP, Index
 from .operations import AddressRun, Operations, address_run
@@ -76,7 +76,7 @@ class WgmmaGroups:
 
     def multiply(
         self,
-        form: products.ProductForm,
+        form: ProductForm,
         a: Any,
         b: Any,
         scale: Any,
@@ -94,16 +94,16 @@ class WgmmaGroups:
         groups = lanes.n // WARPGROUP
         right = self.operand(b, "B", form.b, form.n, form.trans_b, number, pc)
         if isinstance(a, tuple):
-            left = products.fragment_a(a, lanes.n, form.a).reshape(groups, ROWS, -1)
+            left = fragment_a(a, lanes.n, form.a).reshape(groups, ROWS, -1)
         else:
             left = self.operand(a, "A", form.a, ROWS, form.trans_a, number, pc)
         adds = self.access.uniform(scale, WARPGROUP, "scale-d", pc).astype(bool)
         c = None
         if adds.any():
-            c = products.fragment_c(start, lanes.n, form.d == "f16").reshape(groups, ROWS, -1)
+            c = fragment_c(start, lanes.n, form.d == "f16").reshape(groups, ROWS, -1)
             if not adds.all():
                 c = np.where(adds[:, None, None], c, np.zeros((), c.dtype))
-        return products.registers_d(products.multiplied(form, left, right, c), form.d == "f16")
+        return form.registers(left, right, c)
 
     def here(self, pc: int) -> Index:
         """Return the executing warps, after checking that all their lanes are executing."""
@@ -112,7 +112,7 @@ class WgmmaGroups:
 
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
-    ) -> products.Doubles:
+    ) -> Doubles:
         """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError for a bad one."""
         bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
@@ -121,16 +121,13 @@ class WgmmaGroups:
         for one, cta, leader in zip(bits.tolist(), ctas.tolist(), leaders.tolist(), strict=True):
             decoded = decode(one)
             if isinstance(decoded, str):
-                raise SimulationError(
-                    f"the descriptor of {what}, {one:#018x}, is invalid or not supported: {decoded}\n"
-                    f"  {self.access.places.describe(pc)}",
-                    instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
-                )
+                message = f"the descriptor of {what}, {one:#018x}, is invalid or not supported: {decoded}"
+                raise self.access.failure(SimulationError, np.array([leader]), message, pc)
             chunks = decoded.chunks(extent, transposed)
             shape = chunks.shape
             runs.append(address_run(self.access, self.access.sites[number], cta, chunks.reshape(-1), leader))
         self.note_reads(runs, ctas, leaders)
-        return np.stack([products.from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
+        return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def note_reads(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
         """Check and record reads of operands. Each warp of a warpgroup is represented by its first and last lanes."""
@@ -155,8 +152,8 @@ class ProductRegisters:
 
     def __init__(self, names: Sequence[str], warps: int, access: Access) -> None:
         self.names = names
+        self.access = access
         self.lanes = access.lanes
-        self.places = access.places
         table = (len(names), warps)
         #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
         #: of the last product that uses it
@@ -186,19 +183,17 @@ class ProductRegisters:
             self.report_early(touched, changed, "is still read by", "put wgmma.wait_group before the change")
         self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
 
-    def take(self, form: products.ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
+    def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
         """Check that the registers of a product are free and fenced, and mark them as used by it."""
         if not self.fenced[here].all():
-            self.fail(f"no wgmma.fence precedes a product\n  {self.places.describe(pc)}", pc)
+            self.fail("no wgmma.fence precedes a product", pc)
         rows = np.concatenate((d_rows, a_rows))[:, None]
         stale = np.argwhere(self.touches[rows, here])
         if stale.size:
             row, warp = rows[stale[0][0], 0], here[stale[0][1]]
             other = int(self.touches[row, warp]) - 1
-            self.fail(
-                f"{self.describe(warp, 'multiplies with', row, pc)}\n"
-                f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
-            )
+            what = self.describe(warp, "multiplies with", row)
+            self.fail(what, pc, ("which was accessed, without a wgmma.fence since, at", other))
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)
         if a_rows.size:
@@ -223,35 +218,27 @@ class ProductRegisters:
             self.report_product(int(rows[wrong[0][0], 0]), int(here[wrong[0][1]]), pc)
 
     def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
-        other = int(self.issued[row, warp])
-        self.fail(
-            f"{self.describe(warp, 'multiplies with', row, pc)}\n"
-            f"which a product in flight uses differently\n  {self.places.describe(other)}",
-            pc, other, "put wgmma.wait_group between the two",
-        )
+        other = "which a product in flight uses differently", int(self.issued[row, warp])
+        self.fail(self.describe(warp, "multiplies with", row), pc, other, "put wgmma.wait_group between the two")
 
     def report_early(self, touched: Touched, wrong: NDArray[np.bool_], what: str, hint: str) -> NoReturn:
         at, column = (int(x) for x in np.argwhere(wrong)[0])
         row, warp = (touched.read + touched.wrote)[at], int(self.lanes.warps()[column])
         verb = "reads" if at < len(touched.read) else "writes"
-        pc, other = touched.at[at], int(self.issued[row, warp])
-        self.fail(
-            f"{self.describe(warp, verb, row, pc)}\n"
-            f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
-        )
+        other = f"which {what} a product that was not waited for", int(self.issued[row, warp])
+        self.fail(self.describe(warp, verb, row), touched.at[at], other, hint)
 
-    def describe(self, warp: int, verb: str, row: int, pc: int) -> str:
-        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}"
+    def describe(self, warp: int, verb: str, row: int) -> str:
+        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}"
 
     def fail(
-        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
+        self, message: str, pc: int, then: tuple[str, int] | None = None,
+        hint: str = "put wgmma.fence before the product",
     ) -> NoReturn:
-        pcs = [pc] if other is None else [pc, other]
-        threads = self.lanes.numbers(self.lanes.positions())
-        raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
+        raise self.access.failure(AsyncHazardError, self.lanes.positions(), message, pc, hint, then)
 
 
-def _shape_code(form: products.ProductForm) -> int:
+def _shape_code(form: ProductForm) -> int:
     """Return a code for the shape and type of accumulators, to which the index of a register can be added."""
     return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))
 

@@ -67,27 +67,14 @@ def _sticky_f64(x: PerThread) -> PerThread:
 
 def int_to_float(x: PerThread, target: str, mode: str) -> PerThread:
     """Convert an integer to f16, bf16 (as bits), f32 or f64."""
-    if target == "f64":
-        return _int_to_f64(x, mode)
-    wide = _sticky_f64(x)
-    return f64_to(wide, target, mode)
-
-
-def _int_to_f64(x: PerThread, mode: str) -> PerThread:
+    if target != "f64":
+        return float_to_float(_sticky_f64(x), target, mode)
     if mode == "rn" or x.dtype.itemsize < 8:
         return x.astype(F8)
     high = (x >> x.dtype.type(32)).astype(F8) * F8(2.0**32)
     low = (x & x.dtype.type(0xFFFFFFFF)).astype(F8)
-    return directed.directed(*floats.two_sum(high, low), mode)
-
-
-def f64_to(x: PerThread, target: str, mode: str) -> PerThread:
-    """Convert float64 to f16, bf16 (as bits) or f32, rounded by mode rn, rz, rm or rp."""
-    if target == "f32":
-        return floats.canonical(x.astype(F4)) if mode == "rn" else directed.narrow_directed(x, mode)
-    if mode == "rn":
-        return floats.f64_to_bf16(x) if target == "bf16" else floats.to_f16(x)
-    return _narrow_by_bits(floats.f64_to_f32_odd(x), target, mode)
+    near, error = floats.two_sum(high, low)
+    return directed.step_directed(near.view(U8), error, mode).view(F8)
 
 
 def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
@@ -98,21 +85,21 @@ def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
     else:
         near = floats.to_f16(x).view(U2)
         back = near.view(F2).astype(F4)
-    bits = directed.step_directed(near, back, x, mode)
+    bits = directed.step_directed(near, x - back, mode)
     return bits if target == "bf16" else bits.view(F2)
 
 
 def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
-    """Convert f16, f32 or f64 to `target`; bf16 is returned as bits."""
+    """Convert f16, f32 or f64 to `target`, rounded by mode rn, rz, rm or rp; bf16 is returned as bits."""
     if target == "f64":
         return x.astype(F8)
-    if x.dtype == F8:
-        return f64_to(x, target, mode)
     if target == "f32":
-        return x.astype(F4)
+        if x.dtype == F8 and mode != "rn":
+            return directed.narrow_directed(x, mode)
+        return floats.canonical(x.astype(F4)) if x.dtype == F8 else x.astype(F4)
     if x.dtype == F2 and target == "f16":
         return x
-    wide = x.astype(F4)
+    wide = floats.f64_to_f32_odd(x) if x.dtype == F8 else x.astype(F4)
     if mode == "rn":
         return floats.f32_to_bf16(wide) if target == "bf16" else floats.to_f16(wide)
     return _narrow_by_bits(wide, target, mode)
@@ -234,6 +221,21 @@ def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *ope
         return floats.ftz(result) if "ftz" in flags else result
 
     return floats.halves(apply, lane, *operands) if t.endswith("x2") else apply(*operands)
+
+
+def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
+    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
+    if not np.ndim(raw):
+        return list(np.array([raw]).view(dtype))
+    return list(raw.view(dtype).reshape(-1, count).T)
+
+
+def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
+    """Join the elements of `values` (arrays or scalars) for each of `n` threads into one element of dtype `whole`."""
+    out = np.empty((n, len(values)), dtype)
+    for i, value in enumerate(values):
+        out[:, i] = value
+    return out.reshape(-1).view(whole)
 
 
 FUNCTIONS = functions_of(globals())

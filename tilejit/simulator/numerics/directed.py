@@ -10,41 +10,28 @@ from .floats import F4, F8, U4, U8, add_odd, make_odd, two_product, two_sum
 from .integer import PerThread, functions_of, sel
 
 
-def directed(s: PerThread, error: PerThread, mode: str) -> PerThread:
-    """Round the exact value s + error to float64 by mode rz, rm or rp; s is the nearest float64."""
-    bits = s.view(U8)
-    positive = s > 0
-    inexact = (error != 0) & np.isfinite(s)
+def step_directed(near: PerThread, error: PerThread, mode: str) -> PerThread:
+    """Round the exact value near + error by mode rz, rm or rp. near: the bits of the nearest number of its format."""
+    kind = near.dtype.type
+    sign = kind(1 << 8 * near.dtype.itemsize - 1)
+    negative = near >= sign
     if mode == "rz":
-        shrink, grow = inexact & ((error > 0) != positive), None
-    elif mode == "rm":
-        shrink, grow = inexact & (error < 0) & positive, inexact & (error < 0) & ~positive
-    else:
-        shrink, grow = inexact & (error > 0) & ~positive, inexact & (error > 0) & positive
-    out = sel(shrink, bits - U8(1), bits)
-    if grow is not None:
-        out = sel(grow, bits + U8(1), out)
-    return out.view(F8)
+        return near - ((error < 0) & ~negative | (error > 0) & negative).astype(kind)
+    down = mode == "rm"
+    wrong = error < 0 if down else error > 0
+    # rounding down decreases the magnitude of positive values and increases that of negative ones
+    shrinks = wrong & (negative != down)
+    moved = near + (wrong ^ shrinks).astype(kind) - shrinks.astype(kind)
+    crosses = wrong & (near << kind(1) == 0)
+    if not np.count_nonzero(crosses):
+        return moved
+    return sel(crosses, sign + kind(1) if down else kind(1), moved)
 
 
 def narrow_directed(x: PerThread, mode: str) -> PerThread:
     """Convert float64 to float32 by mode rz, rm or rp."""
     near = x.astype(F4)
-    return step_directed(near.view(U4), near.astype(F8), x, mode).view(F4)
-
-
-def step_directed(bits: PerThread, back: PerThread, x: PerThread, mode: str) -> PerThread:
-    """Round x to a narrower format by mode rz, rm or rp. bits: the nearest value; back: the same in x's format."""
-    kind = bits.dtype.type
-    if mode == "rz":
-        return sel((np.abs(back) > np.abs(x)) & np.isfinite(x), bits - kind(1), bits)
-    wrong = back > x if mode == "rm" else back < x
-    # rm decreases the magnitude of positive values and increases that of negative ones; rp does the reverse
-    shrinks = ~np.signbit(x) if mode == "rm" else np.signbit(x)
-    smallest = kind((1 << 8 * bits.dtype.itemsize - 1) + 1) if mode == "rm" else kind(1)
-    moved = sel(shrinks, bits - kind(1), bits + kind(1))
-    moved = sel((bits << kind(1)) == 0, smallest, moved)
-    return sel(wrong & np.isfinite(x), moved, bits)
+    return step_directed(near.view(U4), x - near.astype(F8), mode).view(F4)
 
 
 def add_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
@@ -89,7 +76,7 @@ def sqrt_dir_f32(a: PerThread, mode: str) -> PerThread:
 
 def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
     s, error = two_sum(a, b)
-    result = _exact_zero(directed(s, error, mode), s, a, b, mode)
+    result = _exact_zero(step_directed(s.view(U8), error, mode).view(F8), s, a, b, mode)
     overflow = np.isinf(s) & np.isfinite(a) & np.isfinite(b)
     if np.count_nonzero(overflow):
         largest = np.copysign(F8(np.finfo(F8).max), s)

@@ -58,17 +58,13 @@ def _rounded(near: float, exact: Callable[[], Fraction], mode: str) -> float:
     """Round the exact value by `mode`. near: the nearest float64, or the result for special operands."""
     if np.isnan(near):
         return near
-    if np.isinf(near):
-        try:
-            value = exact()
-        except (OverflowError, ValueError, ZeroDivisionError):
-            return near
-        largest = float(np.nextafter(near, 0))
-        return _step(largest, value - Fraction(largest), mode)
     try:
-        return _step(near, exact() - Fraction(near), mode)
+        value = exact()
     except (OverflowError, ValueError, ZeroDivisionError):
         return near
+    if np.isinf(near):
+        near = float(np.nextafter(near, 0))
+    return _step(near, value - Fraction(near), mode)
 
 
 def _step(near: float, error: Fraction, mode: str) -> float:

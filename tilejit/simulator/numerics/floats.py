@@ -53,14 +53,9 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 
 
 def f64_to_f32_odd(x: PerThread) -> PerThread:
+    """Convert float64 to float32, rounded to odd."""
     near = x.astype(F4)
-    back = near.astype(F8)
-    inexact = (back != x) & (x == x)
-    if not np.count_nonzero(inexact):
-        return near
-    bits = near.view(U4)
-    toward_zero = sel(inexact & (np.abs(back) > np.abs(x)), bits - U4(1), bits)
-    return sel(inexact, toward_zero | U4(1), toward_zero).view(F4)
+    return make_odd(near, x - near.astype(F8))
 
 
 def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
@@ -76,16 +71,16 @@ def add_odd(a: PerThread, b: PerThread) -> PerThread:
     return make_odd(s, error)
 
 
-def make_odd(s: PerThread, error: PerThread) -> PerThread:
-    """Round the exact value s + error to odd; s is the nearest float64."""
-    bits = s.view(U8)
-    inexact = (error != 0) & (error == error) & ((bits & U8(1)) == 0)
+def make_odd(near: PerThread, error: PerThread) -> PerThread:
+    """Round the exact value near + error to odd; `near` is the nearest number of its format."""
+    inexact = (error != 0) & (error == error)
     if not np.count_nonzero(inexact):
-        return s
-    away = (error > 0) == (s > 0)
-    # s == 0 implies error == 0: a sum that rounds to zero is exact
-    odd = sel(away, bits + U8(1), bits - U8(1))
-    return sel(inexact & np.isfinite(s), odd, bits).view(F8)
+        return near
+    bits = near.view(f"u{near.dtype.itemsize}")
+    kind = bits.dtype.type
+    even = inexact & ((bits & kind(1)) == 0)
+    grows = even & ((error > 0) != np.signbit(near))
+    return (bits + grows.astype(kind) - (even ^ grows).astype(kind)).view(near.dtype)
 
 
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
@@ -213,11 +208,15 @@ def fma_bf16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return f64_to_bf16(add_odd(product, bf16_to_f32(c).astype(F8)))
 
 
-def _in_f32(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
-    return lambda a, b: to_f16(function(a.astype(F4), b.astype(F4)))
+def _f16_form(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda *x: to_f16(function(*(v.astype(F4) for v in x)))
 
 
-add_f16, sub_f16, mul_f16 = map(_in_f32, (np.add, np.subtract, np.multiply))
+def _bf16_form(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda *x: f32_to_bf16(function(*(bf16_to_f32(v) for v in x)))
+
+
+add_f16, sub_f16, mul_f16 = map(_f16_form, (np.add, np.subtract, np.multiply))
 
 
 def add_bf16(a: PerThread, b: PerThread) -> PerThread:
@@ -294,15 +293,7 @@ def halves(function: Callable[..., PerThread], dtype: Any, *operands: PerThread)
     return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
 
 
-def _bf16_pick(pick: Callable[[PerThread, PerThread], PerThread]) -> Callable[[PerThread, PerThread], PerThread]:
-    def apply(a: PerThread, b: PerThread) -> PerThread:
-        return f32_to_bf16(pick(bf16_to_f32(a), bf16_to_f32(b)))
-
-    return apply
-
-
-min_bf16, max_bf16 = _bf16_pick(min_float), _bf16_pick(max_float)
-min_nan_bf16, max_nan_bf16 = _bf16_pick(min_nan), _bf16_pick(max_nan)
+min_bf16, max_bf16, min_nan_bf16, max_nan_bf16 = map(_bf16_form, (min_float, max_float, min_nan, max_nan))
 
 
 def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
@@ -318,12 +309,6 @@ def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
 
 def _flushed(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
     return lambda *operands: ftz(function(*(ftz(x) for x in operands)))
-
-
-add_f32x2 = pair(np.add)
-sub_f32x2 = pair(np.subtract)
-mul_f32x2 = pair(np.multiply)
-fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
@@ -344,6 +329,8 @@ def _in_f64(function: Callable[[PerThread], PerThread]) -> Callable[[PerThread],
 
 # computed in float64 and rounded, with smaller errors than the ISA allows
 ex2, lg2, sin, cos, tanh = (_in_f64(f) for f in (np.exp2, np.log2, np.sin, np.cos, np.tanh))
+ex2_f16, tanh_f16 = map(_f16_form, (ex2, tanh))
+ex2_bf16, tanh_bf16 = map(_bf16_form, (ex2, tanh))
 
 
 def rsqrt(x: PerThread) -> PerThread:
@@ -367,14 +354,6 @@ def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
-def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """Map "f16" and "bf16" to versions of a float32 function for these types."""
-    return {
-        "f16": lambda x: to_f16(function(x.astype(F4))),
-        "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
-    }
-
-
 def testp(x: PerThread, how: str) -> PerThread:
     tiny = np.finfo(x.dtype).tiny
     if how == "finite":
@@ -390,12 +369,11 @@ def testp(x: PerThread, how: str) -> PerThread:
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 
+_BASIC: dict[str, Callable[..., Any]] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": fma_f32}
 FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
-    "add_ftz_f32x2": pair(_flushed(np.add)), "sub_ftz_f32x2": pair(_flushed(np.subtract)),
-    "mul_ftz_f32x2": pair(_flushed(np.multiply)), "fma_ftz_f32x2": pair(_flushed(fma_f32)),
+    **{f"{name}_f32x2": pair(function) for name, function in _BASIC.items()},
+    **{f"{name}_ftz_f32x2": pair(_flushed(function)) for name, function in _BASIC.items()},
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,
-    "ex2_f16": through_f32(ex2)["f16"], "ex2_bf16": through_f32(ex2)["bf16"],
-    "tanh_f16": through_f32(tanh)["f16"], "tanh_bf16": through_f32(tanh)["bf16"],
     "add_f16x2": lambda a, b: halves(add_f16, F2, a, b), "add_bf16x2": lambda a, b: halves(add_bf16, U2, a, b),
     "min_f16x2": lambda a, b: halves(min_float, F2, a, b), "max_f16x2": lambda a, b: halves(max_float, F2, a, b),
     "min_bf16x2": lambda a, b: halves(min_bf16, U2, a, b), "max_bf16x2": lambda a, b: halves(max_bf16, U2, a, b),

@@ -79,15 +79,12 @@ def mul_hi_u64(a: PerThread, b: PerThread) -> PerThread:
     return ah * bh + (middle >> half) + (other >> half)
 
 
-def add_sat(a: PerThread, b: PerThread) -> PerThread:
-    """add.sat.s32, which clamps instead of wrapping."""
-    wide = a.astype(np.int64) + b.astype(np.int64)
-    return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
+def _saturated(operator: Callable[..., Any]) -> Callable[..., PerThread]:
+    """Return the form of an addition or subtraction of int32 that clamps instead of wrapping."""
+    return lambda a, b: np.clip(operator(a, b, dtype=np.int64), -(2**31), 2**31 - 1).astype(np.int32)
 
 
-def sub_sat(a: PerThread, b: PerThread) -> PerThread:
-    wide = a.astype(np.int64) - b.astype(np.int64)
-    return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
+add_sat, sub_sat = map(_saturated, (np.add, np.subtract))
 
 
 def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
@@ -124,16 +121,11 @@ def _amount(a: PerThread, n: PerThread) -> PerThread:
     return (n if a.dtype.itemsize >= 4 else np.minimum(n, np.uint32(16))).astype(a.dtype)
 
 
-def shf_l(low: PerThread, high: PerThread, n: PerThread, mode: str) -> PerThread:
-    """shf.l: the upper word of (high:low) << n."""
-    n = np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)
-    return (_pair(low, high) << n.astype(np.uint64) >> U64(32)).astype(np.uint32)
-
-
-def shf_r(low: PerThread, high: PerThread, n: PerThread, mode: str) -> PerThread:
-    """shf.r: the lower word of (high:low) >> n."""
-    n = np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)
-    return (_pair(low, high) >> n.astype(np.uint64)).astype(np.uint32)
+def shf(low: PerThread, high: PerThread, n: PerThread, direction: str, mode: str) -> PerThread:
+    """shf: the upper word of (high:low) << n for direction "l", the lower word of (high:low) >> n for "r"."""
+    amount = (np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)).astype(np.uint64)
+    both = _pair(low, high)
+    return (both << amount >> U64(32) if direction == "l" else both >> amount).astype(np.uint32)
 
 
 def _pair(low: PerThread, high: PerThread) -> PerThread:

@@ -137,6 +137,18 @@ class ProductForm:
     trans_a: bool
     trans_b: bool
 
+    def registers(self, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
+        """Return the registers of D = ±A·B + C, as registers × threads. b: N × K. c: None for 0.
+
+        Exact products are summed in float64, and the sum is rounded to the accumulator's type.
+        """
+        total = a @ b.swapaxes(-1, -2)
+        if self.sign_a * self.sign_b < 0:
+            np.negative(total, out=total)
+        # Without c, adding 0.0 turns -0 into +0.
+        total += 0.0 if c is None else c
+        return registers_d(rounded(total, self.d, self.saturate), self.d == "f16")
+
 
 def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles:
     """Return an operand, (M or N) × K, from its 16-byte chunks: (M or N) × 2, or (M or N)/8 × 16 if transposed."""
@@ -146,16 +158,6 @@ def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles
         raw = np.ascontiguousarray(halves).reshape(-1, halves.shape[2])
     words = raw.view(np.uint32).reshape(raw.shape[0], -1)
     return decode(words, element).reshape(raw.shape[0], -1)
-
-
-def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
-    """Return ±A·B + C: exact products summed in float64, rounded to the accumulator's type. b: N × K. c: None for 0."""
-    total = a @ b.swapaxes(-1, -2)
-    if form.sign_a * form.sign_b < 0:
-        np.negative(total, out=total)
-    # Without c, adding 0.0 turns -0 into +0.
-    total += 0.0 if c is None else c
-    return rounded(total, form.d, form.saturate)
 
 
 FUNCTIONS: dict[str, Any] = {f.__name__: f for f in (fragment_a, fragment_b, fragment_c, product, registers_d)}

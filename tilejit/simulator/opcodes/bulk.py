@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement
+from ..decode.ptx import vector
 from .copies import literal
 from .mbarrier import barrier_site
 from .memory import CHUNK_SHIFT, agent_site, operands_of, site

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, expression
+from ..decode.emitter import BlockWriter, Entries, Match, expression
+from ..decode.names import PTX_DTYPE
 
 
 def arrive(e: BlockWriter, m: Match) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, expression, flags
+from ..decode.emitter import BlockWriter, Entries, Match, expression, flags
+from ..decode.names import PTX_DTYPE
 
 
 def int_to_int(e: BlockWriter, m: Match) -> None:

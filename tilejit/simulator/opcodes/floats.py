@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated, expression, flags
+from ..decode.emitter import BlockWriter, Entries, Form, Match, approximated, expression, flags
+from ..decode.names import PTX_DTYPE
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -143,10 +144,8 @@ def approximate_half(e: BlockWriter, m: Match) -> None:
     e.dst(0, dtype, _each_half(f"{e.ins.root}_{t.removesuffix('x2')}", t, e.src(1, dtype)))
 
 
-def approximate_f64(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "f8", f"{e.ins.root}{'_ftz' if m.get('ftz') else ''}_f64({e.src(1, 'f8')})")
-
-
+APPROXIMATE_F64 = expression("f8", "{root}_f64({0})", "f8")
+APPROXIMATE_FTZ_F64 = expression("f8", "{root}_ftz_f64({0})", "f8")
 ROUND = r"(?:\.(?P<round>rn|rz|rm|rp))?"
 F32 = ROUND + r"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)"
 F64 = ROUND + r"\.(?P<t>f64)"
@@ -191,9 +190,9 @@ ENTRIES: Entries = {
     "neg": SIGN,
     "abs": SIGN,
     "sqrt": UNARY,
-    "rcp": (*UNARY, (r"\.approx(?P<ftz>\.ftz)\.f64", approximate_f64, UPPER)),
-    "rsqrt": (*APPROX, (r"\.approx(?P<ftz>\.ftz)\.f64", approximate_f64, UPPER),
-              (r"\.approx\.f64", approximate_f64, approximated("rounded twice: within 1.5 ulp"))),
+    "rcp": (*UNARY, (r"\.approx\.ftz\.f64", APPROXIMATE_FTZ_F64, UPPER)),
+    "rsqrt": (*APPROX, (r"\.approx\.ftz\.f64", APPROXIMATE_FTZ_F64, UPPER),
+              (r"\.approx\.f64", APPROXIMATE_F64, approximated("rounded twice: within 1.5 ulp"))),
     "ex2": (*APPROX, *APPROX_HALF),
     "tanh": ((r"\.approx\.f32", approximate, DOUBLE), *APPROX_HALF),
     "lg2": APPROX,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Entry, Match, expression
+from ..decode.emitter import BlockWriter, Entries, Entry, Match, expression
+from ..decode.names import PTX_DTYPE, SIZE
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
@@ -83,30 +84,20 @@ def minmax_x2(e: BlockWriter, m: Match) -> None:
 
 
 def carry_add(e: BlockWriter, m: Match) -> None:
-    """Emit add.cc or addc. The pseudo-register %carry holds the carry."""
+    """Emit add.cc, addc, mad.cc or madc. The pseudo-register %carry holds the carry, which only the addition sets."""
     d = _unsigned(m["t"])
-    a, b = e.src(1, d), e.src(2, d)
-    extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "addc" else ""
-    total = e.temp(f"{a} + {b}")
-    result = e.temp(f"{total}{extra}")
-    if m["cc"]:
-        e.write("%carry", "u4", f"(({total} < {a}) | ({result} < {total})).astype(u4)")
-    e.dst(0, d, result)
-
-
-def carry_mad(e: BlockWriter, m: Match) -> None:
-    """Emit mad.cc or madc. Only the addition sets the carry."""
-    d = _unsigned(m["t"])
-    product = f"{e.src(1, d)} * {e.src(2, d)}"
-    if m["part"] == "hi":
-        dtype = PTX_DTYPE[m["t"]]
-        product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)}).view({d})"
-    part, addend = e.temp(product), e.src(3, d)
-    total = e.temp(f"{part} + {addend}")
-    carry = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "madc" else ""
+    first, addend = e.src(1, d), 2
+    if e.ins.root[0] == "m":
+        product, addend = f"{first} * {e.src(2, d)}", 3
+        if m["part"] == "hi":
+            dtype = PTX_DTYPE[m["t"]]
+            product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)}).view({d})"
+        first = e.temp(product)
+    total = e.temp(f"{first} + {e.src(addend, d)}")
+    carry = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root[-1] == "c" else ""
     result = e.temp(f"{total}{carry}")
     if m["cc"]:
-        e.write("%carry", "u4", f"(({total} < {part}) | ({result} < {total})).astype(u4)")
+        e.write("%carry", "u4", f"(({total} < {first}) | ({result} < {total})).astype(u4)")
     e.dst(0, d, result)
 
 
@@ -181,8 +172,8 @@ ENTRIES: Entries = {
     "mad": ((r"\.lo" + INT, mad_lo), (r"\.hi" + INT, mul_hi),
             (r"\.hi\.sat\.s32", expression("i4", "mulhi_sat({0}, {1}, {2})", "i4", "i4", "i4")),
             (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide),
-            (r"\.(?P<part>hi|lo)\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_mad)),
-    "madc": ((r"\.(?P<part>hi|lo)(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_mad),),
+            (r"\.(?P<part>hi|lo)\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
+    "madc": ((r"\.(?P<part>hi|lo)(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_add),),
     "mul24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
     "mad24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
     "div": ((INT, divide),),
@@ -200,7 +191,7 @@ ENTRIES: Entries = {
     "shl": ((BITS, shift),),
     "shr": ((r"\.(?P<t>[bus](?:16|32|64))", shift),),
     "shf": ((r"\.(?P<dir>[lr])\.(?P<mode>wrap|clamp)\.b32",
-             expression("u4", "shf_{dir}({0}, {1}, {2}, {mode!r})", "u4", "u4", "u4")),),
+             expression("u4", "shf({0}, {1}, {2}, {dir!r}, {mode!r})", "u4", "u4", "u4")),),
     "lop3": ((r"\.b32", lop3),),
     "bfe": ((r"\.(?P<t>[us](?:32|64))", expression("t", "bfe({0}, {1}, {2})", "t", "u4", "u4")),),
     "bfi": ((r"\.(?P<t>b(?:32|64))", expression("t", "bfi({0}, {1}, {2}, {3})", "t", "t", "u4", "u4")),),

@@ -5,20 +5,9 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import (
-    PTX_DTYPE,
-    SIZE,
-    BlockWriter,
-    Entries,
-    Fidelity,
-    Match,
-    approximated,
-    nothing,
-    refused,
-    statement,
-    vector,
-)
-from ..decode.ptx import parse_number
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, nothing, refused, statement
+from ..decode.names import PTX_DTYPE, SIZE
+from ..decode.ptx import parse_number, vector
 
 
 def any_order(*parts: str) -> str:
@@ -160,6 +149,13 @@ def agent_site(e: BlockWriter, kind: str, space: str) -> str:
 _WIDE = {16: "V16", 32: "V32"}
 
 
+def _whole(e: BlockWriter, total: int) -> str:
+    """Return the dtype of a vector of `total` bytes as one element."""
+    if total not in (2, 4, 8, 16, 32):
+        e.fail("this access width is not supported")
+    return _WIDE.get(total, f"u{total}")
+
+
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
     """Return the `count` operands of an access, without the cache policy that .L2::cache_hint adds."""
     operands = list(e.ins.operands)
@@ -185,9 +181,7 @@ def load(e: BlockWriter, m: Match) -> None:
         number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, dtype)
         e.write(targets[0], dtype, f"S.load({number}, {value})")
         return
-    if total not in (2, 4, 8, 16, 32):
-        e.fail("this access width is not supported")
-    whole = _WIDE.get(total, f"u{total}")
+    whole = _whole(e, total)
     number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, whole)
     raw = e.temp(f"S.load({number}, {value})")
     parts = e.temp(f"elements({raw}, {dtype}, {count})")
@@ -231,9 +225,7 @@ def store(e: BlockWriter, m: Match) -> None:
         number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, kind)
         e.stmt(f"S.store({number}, {value}, {values[0][0]})")
         return
-    if total not in (2, 4, 8, 16, 32):
-        e.fail("this access width is not supported")
-    whole = _WIDE.get(total, f"u{total}")
+    whole = _whole(e, total)
     number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, whole)
     unchanged = e.whole_of([x[0] for x in values])
     if unchanged is not None:

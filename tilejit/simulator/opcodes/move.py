@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Match, approximated, paired, vector
+from ..decode.emitter import BlockWriter, Entries, Match, approximated, paired
+from ..decode.names import PTX_DTYPE, SIZE, SPECIAL
+from ..decode.ptx import vector
 from .integer import LOGIC
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
 # Windows of the generic address space. Device addresses exceed 32 bits, so that a truncated address is out of bounds.
-WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
+# The space "" is that of generic addresses.
+WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0, "": 0}
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
             "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
@@ -137,7 +140,7 @@ def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
 def setp(e: BlockWriter, m: Match) -> None:
     t = m["t"]
     targets = paired(e.ins.operands[0])
-    comparison = _comparison(e, m, 1)
+    comparison = _comparison(e, m)
     if len(targets) == 1 and not m.get("bool") and len(e.ins.operands) == 3:
         e.write(targets[0], "p", comparison)
         return
@@ -154,15 +157,15 @@ def setp(e: BlockWriter, m: Match) -> None:
             e.write(target, "p", value)
 
 
-def _comparison(e: BlockWriter, m: Match, first: int) -> str:
+def _comparison(e: BlockWriter, m: Match) -> str:
     t = m["t"]
     if t == "bf16":
-        a, b = (f"bf16_to_f32({e.src(first + i, 'u2')})" for i in (0, 1))
+        a, b = (f"bf16_to_f32({e.src(i, 'u2')})" for i in (1, 2))
     else:
         dtype = PTX_DTYPE[t]
         if m["how"] in ("eq", "ne") and dtype[0] in "ui":
-            dtype = e.either(f"u{dtype[1]}", f"i{dtype[1]}", first, first + 1)
-        a, b = e.src(first, dtype), e.src(first + 1, dtype)
+            dtype = e.either(f"u{dtype[1]}", f"i{dtype[1]}", 1, 2)
+        a, b = e.src(1, dtype), e.src(2, dtype)
         if m.get("ftz"):
             a, b = e.temp(f"ftz({a})"), e.temp(f"ftz({b})")
     return compare(e, m["how"], a, b, "f" in t)
@@ -170,7 +173,7 @@ def _comparison(e: BlockWriter, m: Match, first: int) -> str:
 
 def set_(e: BlockWriter, m: Match) -> None:
     """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true."""
-    result = _comparison(e, m, 1)
+    result = _comparison(e, m)
     if m.get("bool"):
         result = f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})"
     if m["d"] == "f32":

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import (
-    PTX_DTYPE,
-    BlockWriter,
-    Entries,
-    Fidelity,
-    Match,
-    approximated,
-    expression,
-    nothing,
-    paired,
-    statement,
-)
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, paired, statement
+from ..decode.names import PTX_DTYPE
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
@@ -97,13 +87,14 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"
-_RED = r"\.(?P<how>red)\.(?P<op>popc)" + _ALIGNED + r"\.u32"
-_RED_PRED = r"\.(?P<how>red)\.(?P<op>and|or)" + _ALIGNED + r"\.pred"
+_BARRIER = (
+    (r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier),
+    (r"(?:\.cta)?\.(?P<how>red)\.(?P<op>popc)" + _ALIGNED + r"\.u32", barrier),
+    (r"(?:\.cta)?\.(?P<how>red)\.(?P<op>and|or)" + _ALIGNED + r"\.pred", barrier),
+)
 ENTRIES: Entries = {
-    "bar": ((r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier), (r"(?:\.cta)?" + _RED, barrier),
-            (r"(?:\.cta)?" + _RED_PRED, barrier), (r"\.warp\.sync", warp_barrier)),
-    "barrier": ((r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier), (r"(?:\.cta)?" + _RED, barrier),
-                (r"(?:\.cta)?" + _RED_PRED, barrier)),
+    "bar": (*_BARRIER, (r"\.warp\.sync", warp_barrier)),
+    "barrier": _BARRIER,
     "shfl": ((r"(?P<sync>\.sync)?\.(?P<mode>up|down|bfly|idx)\.b32", shfl),),
     "vote": ((r"(?P<sync>\.sync)?\.(?P<mode>all|any|uni)\.pred", vote),
              (r"(?P<sync>\.sync)?\.(?P<mode>ballot)\.b32", vote)),

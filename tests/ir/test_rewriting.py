@@ -10,7 +10,7 @@ from tests.ir.test_walk import EXPRESSIONS, STATEMENTS, buffer
 from tilejit.dtypes import int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
-from tilejit.ir.renaming import Renaming
+from tilejit.ir.rewriting import Renaming, Rewriting
 from tilejit.source import Span
 
 HERE, THERE = Span("k.py", 1, 2, 1, 3), Span("k.py", 3, 4, 3, 5)
@@ -62,3 +62,20 @@ def test_what_keeps_its_names_is_no_other_object() -> None:
     place = ir.Vector(buffer("e"), expr)
     assert renaming().expr(expr) is expr
     assert renaming().place(place) is place
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_what_changes_nothing_is_no_other_object(name: str) -> None:
+    stmt = STATEMENTS[name][0]
+    body = (stmt, stmt)
+    assert Rewriting({"other": buffer("other")}).block(body) is body
+
+
+@pytest.mark.parametrize("name", ["Let", "Store", "TileOp", "Atomic", "Move", "Instruction"])
+def test_the_buffers_of_a_statement_are_changed(name: str) -> None:
+    stmt = STATEMENTS[name][0]
+    places = (*walk.reads(stmt), *walk.writes(stmt))
+    others = {place.buffer.name: buffer(f"{place.buffer.name}.other", place.buffer.space) for place in places}
+    changed = Rewriting(others).stmt(stmt)
+    for each in (walk.reads, walk.writes):
+        assert [p.buffer for p in each(changed)] == [others[p.buffer.name] for p in each(stmt)]

@@ -1,0 +1,67 @@
+"""Placement of a module's and a kernel's variables in their state spaces, and their initial bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..machine.memory import LOCAL_BASE, SHARED_BASE
+from ..opcodes.move import WINDOWS
+from .ptx import Module, PtxFunction, Variable
+
+# These are below the addresses of arguments (machine/memory.py) and of a device's memory (device.py).
+_FIRST_ADDRESS = {"const": 1 << 16, "global": 1 << 33}
+_RED_ZONE_BYTES = 64
+
+Placed = tuple[Variable, int]
+
+
+class Places:
+    """Assigns addresses to variables, by state space, with a red zone after each variable that isn't external."""
+
+    def __init__(self, next_free: Mapping[str, int]) -> None:
+        self.next_free = dict(next_free)
+
+    def place(self, variable: Variable) -> Placed:
+        align = max(variable.align, 16)
+        at = -(-self.next_free[variable.space] // align) * align
+        if not variable.external:
+            self.next_free[variable.space] = at + variable.size_bytes + _RED_ZONE_BYTES
+        return variable, at
+
+
+def place_lasting(module: Module) -> tuple[list[Placed], Places]:
+    """Place a module's global and constant variables, which its kernels share; return them and the allocator."""
+    places = Places(_FIRST_ADDRESS)
+    return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
+
+
+def place_all(
+    module: Module, function: PtxFunction, dynamic_shared_bytes: int
+) -> tuple[tuple[Placed, ...], int, int]:
+    """Place the variables of a kernel; return them and the sizes of its shared and local memory."""
+    placed, places = place_lasting(module)
+    places.next_free.update(shared=SHARED_BASE, local=LOCAL_BASE)
+    variables = [v for v in module.variables.values() if v.space in ("shared", "local")]
+    if variables:
+        named = {x for ins in function.body for x in ins.names()}
+        variables = [v for v in variables if v.name in named]
+    # dynamic shared memory comes last, as on a GPU
+    placed.extend(places.place(v) for v in sorted([*variables, *function.variables.values()], key=lambda v: v.external))
+    ends = [at + dynamic_shared_bytes for v, at in placed if v.external and v.space == "shared"]
+    shared_end = max(places.next_free["shared"], *ends, 0)
+    return tuple(placed), shared_end - SHARED_BASE, places.next_free["local"] - LOCAL_BASE
+
+
+def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
+    """Return a variable's initial bytes with resolved addresses; raise an error if a symbol is unknown."""
+    data = bytearray(variable.data or bytes(variable.size_bytes))
+    addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
+    addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
+    for symbol in variable.symbols:
+        if symbol.name not in addresses:
+            what = f"{variable.name} is initialized with {symbol.name}, which the PTX doesn't define"
+            raise module.source.refusal(what, variable.line)
+        at, window = addresses[symbol.name]
+        value = at + symbol.offset + (window if symbol.generic else 0)
+        data[symbol.at : symbol.at + symbol.size_bytes] = value.to_bytes(symbol.size_bytes, "little")
+    return data
