@@ -54,7 +54,7 @@ def test_a_swizzled_column_shows_distinct_banks() -> None:
         (S[(8, 8)], "32 bits; use draw(dtype=...) for others"),
         (S[(8, 8)].swizzled(Swizzle(0, 3, 3)), "32 bits; use draw"),
         (S[(8, 64)].swizzled(Swizzle.for_dtype(tj.float16, "128B")), "16 bits; use draw"),
-        (S[(8, 64)].swizzled(Swizzle.for_dtype(tj.int8, "32B")), "8 bits; draw"),
+        (S[(8, 64)].swizzled(Swizzle.for_dtype(tj.int8, "32B")), "8 bits; use draw"),
         (S[(8, 64)].swizzled(Swizzle(3, 3, 4)), "32 bits; use draw"),
     ],
 )

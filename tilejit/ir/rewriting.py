@@ -13,7 +13,7 @@ from .walk import Block, Place, indices, mapped
 
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
 
-#: class of a statement -> its fields that may change, besides the span, in the order in which they are rewritten
+#: class of a statement -> its fields that may change, except the span, in the order in which they are rewritten
 _FIELDS: dict[type[ir.Stmt], tuple[str, ...]] = {
     ir.Let: ("value", "var"),
     ir.Declare: ("init", "var"),

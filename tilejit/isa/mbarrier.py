@@ -22,8 +22,8 @@ _row = partial(
     source='PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"',
 )
 
-_BARRIER = address("barrier", "shared", Direction.INOUT, barrier.bytes)
-_BYTES = register("bytes", B32)
+BARRIER = address("barrier", "shared", Direction.INOUT, barrier.bytes)
+BYTES = register("bytes", B32)
 
 INIT = _row(
     name="mbarrier.init", since=80, ptx=(7, 8),
@@ -41,13 +41,13 @@ ARRIVE = _row(
     text="mbarrier.arrive.shared::cta.b64 _, [$barrier];",
     meaning="arrives at the barrier; accesses before it are ordered before those of other threads after a wait for the "
     "phase",
-    operands=(_BARRIER,),
+    operands=(BARRIER,),
 )
 ARRIVE_EXPECT = _row(
     name="mbarrier.arrive.expect_tx",
     text="mbarrier.arrive.expect_tx.shared::cta.b64 _, [$barrier], $bytes;",
     meaning="arrives at the barrier, whose phase expects another $bytes bytes of copies",
-    operands=(_BARRIER, _BYTES),
+    operands=(BARRIER, BYTES),
 )
 
 #: Without `.release.cluster`, for which ptxas generates a GPU-wide fence. The release isn't needed: products and copies
@@ -56,13 +56,13 @@ ARRIVE_AT_PEER = _row(
     name="mbarrier.arrive.remote",
     text="{ .reg .b32 a; mapa.shared::cluster.u32 a, $barrier, $cta; mbarrier.arrive.shared::cluster.b64 _, [a]; }",
     meaning="arrives at the barrier at the same offset in CTA $cta of the cluster; orders no ordinary accesses",
-    operands=(_BARRIER, register("cta", B32)),
+    operands=(BARRIER, register("cta", B32)),
 )
 EXPECT = _row(
     name="mbarrier.expect_tx",
     text="mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$barrier], $bytes;",
     meaning="the barrier's phase expects another $bytes bytes of copies",
-    operands=(_BARRIER, _BYTES),
+    operands=(BARRIER, BYTES),
 )
 
 
@@ -72,7 +72,7 @@ def _wait(instruction: str, meaning: str, since: int) -> Row:
         name=f"mbarrier.{instruction}", since=since, ptx=(7, 8),
         text=f"{{ .reg .b32 p; and.b32 p, $phase, 1; {wait} }}",
         meaning=meaning,
-        operands=(predicate("complete", Direction.OUT), _BARRIER, register("phase", B32)),
+        operands=(predicate("complete", Direction.OUT), BARRIER, register("phase", B32)),
     )
 
 

@@ -16,14 +16,12 @@ from __future__ import annotations
 from functools import partial
 
 from ..dataclass import dataclass
-from ..dtypes import barrier
+from .mbarrier import BARRIER, BYTES
 from .row import B16, B32, B64, AsyncWork, Direction, Family, Operand, Row, address, constant, register
 
 BULK_STORES = AsyncWork("stores from shared memory", "copy_async", wait="bulk.wait")
 
-_BARRIER = address("barrier", "shared", Direction.INOUT, barrier.bytes)
 _MAP = register("map", B64)
-_BYTES = register("bytes", B32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def _coordinates(form: BoxForm) -> Operand:
 def _load(form: BoxForm) -> Row:
     how = f"{form.rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     box = "starts to copy the box at $coordinates of the tensor with $map to shared $to"
-    operands = (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER)
+    operands = (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), BARRIER)
     if form.multicast:
         return _row(
             name=f"tma.load.{form.rank}d.multicast", asynchronous=True,
@@ -85,13 +83,13 @@ BULK_LOAD = _row(
     name="bulk.load", asynchronous=True,
     text="cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$to], [$source], $bytes, [$barrier];",
     meaning="starts to copy $bytes bytes from global $source to shared $to; they count for $barrier",
-    operands=(address("to", "shared", Direction.OUT), address("source", "global", Direction.IN), _BYTES, _BARRIER),
+    operands=(address("to", "shared", Direction.OUT), address("source", "global", Direction.IN), BYTES, BARRIER),
 )
 BULK_STORE = _row(
     name="bulk.store", asynchronous=True, starts=BULK_STORES,
     text="cp.async.bulk.global.shared::cta.bulk_group [$to], [$source], $bytes;",
     meaning="starts to copy $bytes bytes from shared $source to global $to",
-    operands=(address("to", "global", Direction.OUT), address("source", "shared", Direction.IN), _BYTES),
+    operands=(address("to", "global", Direction.OUT), address("source", "shared", Direction.IN), BYTES),
 )
 BULK_COMMIT = _row(
     name="bulk.commit", text="cp.async.bulk.commit_group;", commits=BULK_STORES,

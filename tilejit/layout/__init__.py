@@ -3,8 +3,7 @@
 from .axes import Axis, TCol, Term, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
 from .build import R, S
 from .fragments import layout_a, layout_b, layout_c
-from .grouping import common_refinement
-from .iters import Iter, digits, weights
+from .iters import Iter, common_refinement, digits, weights
 from .stock import swizzled_atom_layout
 from .swizzle import Swizzle
 from .tensor_memory import TCGEN05_SHAPES, TMEM_LANES, Tcgen05Shape, atom_layout, datapath

@@ -18,8 +18,7 @@ from ..wording import counted, shown
 from . import arguments, iters, places, tiling
 from .axes import Axis, Term, fusion, m, scope_of
 from .draw import draw
-from .grouping import common_refinement
-from .iters import Iter, digits, merged, refined, steps, weights
+from .iters import Iter, common_refinement, digits, merged, refined, steps, weights
 from .swizzle import Swizzle
 
 IterTriple = tuple[int, int, str]

@@ -22,8 +22,7 @@ from ...dtypes import DType, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr
-from ...layout.grouping import common_refinement
-from ...layout.iters import weights
+from ...layout.iters import common_refinement, weights
 from ...remember import LIMIT, remembered
 from .placement import DigitStep, Placement, need_slice
 from .registers import RegisterRun
