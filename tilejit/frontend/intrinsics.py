@@ -103,10 +103,6 @@ def _cluster_rank(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Scalar(Special(rank_name(ctx.cluster, axis), ctx.span(node)))
 
 
-def _cluster_size(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return Constant(_ctas(ctx, barriers.cluster_axis(ctx, arguments, "axis")))
-
-
 def _cluster_id(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     name = "cta_id" if ctx.cluster is None else "cluster_id"
     return Scalar(Special(f"{name}.{barriers.cluster_axis(ctx, arguments, 'axis') or 0}", ctx.span(node)))
@@ -198,7 +194,7 @@ HANDLERS: dict[str, Handler] = {
     **{f"{scope}_sync": partial(_sync, scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
     "cluster.rank": _cluster_rank,
-    "cluster.size": _cluster_size,
+    "cluster.size": lambda ctx, node, arguments: Constant(_ctas(ctx, barriers.cluster_axis(ctx, arguments, "axis"))),
     "cluster.id": _cluster_id,
     "cluster_sync": _cluster_sync,
     "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),

@@ -77,7 +77,11 @@ def layout_argument(ctx: Context, arguments: Arguments, shape: tuple[int, ...], 
 
 def alloc(space: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.alloc_<space>(shape, dtype, layout=None)`; in shared memory, there is also `swizzle=`."""
-    shape, dtype = _shape_and_type(ctx, arguments)
+    shape = static_shape(ctx, arguments["shape"], ctx.evaluate(arguments["shape"]))
+    with Located(ctx, arguments["shape"]):
+        allocation.check_rank(shape)
+        allocation.check_extents(shape)
+    dtype = element_type(ctx, arguments["dtype"], ctx.evaluate(arguments["dtype"]))
     if space == "tmem":
         need_tensor_memory(ctx, node)
     given = layout_argument(ctx, arguments, shape, space)
@@ -111,15 +115,6 @@ def _swizzled(
         )
     with Located(ctx, node):
         return swizzled_atom_layout(shape, dtype.bits, swizzle)
-
-
-def _shape_and_type(ctx: Context, arguments: Arguments) -> tuple[tuple[int, ...], DType]:
-    shape_node, dtype_node = arguments["shape"], arguments["dtype"]
-    shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
-    with Located(ctx, shape_node):
-        allocation.check_rank(shape)
-        allocation.check_extents(shape)
-    return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
 
 
 def need_tensor_memory(ctx: Context, node: ast.AST) -> None:

@@ -26,15 +26,13 @@ from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .words import LAYOUTS
 
-#: functions that Python evaluates on compile-time values
-_PURE: tuple[Any, ...] = (
+#: the ids of functions that Python evaluates on compile-time values; a callee may be unhashable
+_PURE_IDS = frozenset(map(id, (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
-)
-#: membership is tested by id, because a callee may be unhashable
-_PURE_IDS = frozenset(map(id, _PURE))
+)))
 
 
 def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:

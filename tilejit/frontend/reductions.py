@@ -164,16 +164,15 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
             node, f"combine must be a @tj.function of two values; this is {describe(value)}",
             "write @tj.function above a def with two parameters, and pass its name",
         )
-    names = _parameters(ctx, node, closure)
-    sides = tuple(_variables(ctx, node, name, dtypes, is_tuple=is_tuple) for name in names)
-    env = {
-        name: Binding(_value(side, is_tuple=is_tuple), ctx.span(node)) for name, side in zip(names, sides, strict=True)
-    }
-    defaults = {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
+    names, span = _parameters(ctx, node, closure), ctx.span(node)
+    sides = tuple(_variables(ctx, span, name, dtypes, is_tuple=is_tuple) for name in names)
+    values = dict(closure.defaults)
+    for name, side in zip(names, sides, strict=True):
+        values[name] = Items(tuple(map(Scalar, side))) if is_tuple else Scalar(side[0])
     allocated = len(ctx.allocations)
     with ctx.into([]) as block:
-        result = run(ctx, node, closure, defaults | env)
-    reading = _Reading(ctx, closure.node.name, ctx.span(node), {v.name: v for side in sides for v in side})
+        result = run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
+    reading = _Reading(ctx, closure.node.name, span, {v.name: v for side in sides for v in side})
     if len(ctx.allocations) > allocated:
         reading.refuse("an allocation", ctx.allocations[allocated].span)
     reading.block(sealed(block), build.const(True, ir.TRUE.dtype))
@@ -193,17 +192,10 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     return names[0], names[1]
 
 
-def _variables(
-    ctx: Context, node: ast.AST, name: str, dtypes: Sequence[DType], *, is_tuple: bool
-) -> tuple[ir.Var, ...]:
+def _variables(ctx: Context, span: Span, name: str, dtypes: Sequence[DType], *, is_tuple: bool) -> tuple[ir.Var, ...]:
     stems = [f"{name}.{k}" for k in range(len(dtypes))] if is_tuple else [name]
-    span = ctx.span(node)
     pairs = zip(stems, dtypes, strict=True)
     return tuple([ir.Var(ctx.unique(stem), dtype, span=span, data=dtype is int64) for stem, dtype in pairs])
-
-
-def _value(variables: Sequence[ir.Var], *, is_tuple: bool) -> Value:
-    return Items(tuple(map(Scalar, variables))) if is_tuple else Scalar(variables[0])
 
 
 def _results(
