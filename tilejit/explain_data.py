@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 def decisions(made: Derivation) -> Decisions:
     """Return the compiler's decisions in the record of a compilation."""
-    local = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
+    local = [(b, made.addressed[b.name]) for b in local_memory(made.lane.body) if b.name in made.addressed]
     return Decisions(
         rows=tuple([row(verdict) for verdict in made.verdicts if not _is_renaming(verdict)]),
-        local=tuple([LocalTile(b.name, b.size_bytes, _line_or_none(made.addressed[b.name])) for b in local]),
+        local=tuple([LocalTile(b.name, b.size_bytes, None if span is None else _line(span)) for b, span in local]),
         layouts=tuple(map(str, made.layouts)),
         elements=element_accesses(made.tile),
         inserted=insertions(made.tile, made.lane),
@@ -170,10 +170,6 @@ def _reached(stmt: Instruction, lane: Kernel) -> str:
     name = place.buffer.root.name
     axis = next(alloc.along for alloc in walk.each(lane.body, Alloc) if alloc.buffer.name == name)
     return f"a release arrives at {name} in all {ctas_along(lane.cluster, axis)} CTAs along axis {axis} of the cluster"
-
-
-def _line_or_none(span: Span | None) -> str | None:
-    return None if span is None else _line(span)
 
 
 def _line(span: Span | None) -> str:

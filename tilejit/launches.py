@@ -94,12 +94,14 @@ class LaunchBase(ABC):
 
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
+        """Return the grid of a launch with the arguments `values`."""
         return self.launch(values).grid
 
-    def launch(self, values: Sequence[Any]) -> Launch:
-        """Return the grid, threads and stream of a launch with the arguments `values`."""
-        if self.fixed is not None:
-            return Launch(self.fixed, self.threads, self.stream)
+    def launch(self, values: Sequence[Any], grid: tuple[int, int, int] | None = None) -> Launch:
+        """Return the grid, threads and stream of a launch with the arguments `values`. grid: None for its own."""
+        known = self.fixed if grid is None else grid
+        if known is not None:
+            return Launch(known, self.threads, self.stream)
         given = self.grid
         grid = given(self.kernel.parameter_names, values) if isinstance(given, GridFunction) else given
         cluster = self.kernel.options.cluster
@@ -144,17 +146,12 @@ class LaunchBase(ABC):
             self._learn(generated, values, key, resolved)
 
     @entry_point
-    def failed(self, number: int, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
+    def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
         """Launch again after the driver rejected a generated launch, for example because another context is current."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
             self.memory.launch_in_context()
-
-    def _warn_of_rounding(self, resolved: ResolvedLaunch, values: Sequence[Any]) -> None:
-        executable = resolved.function.compiled.executable
-        if executable.widened:
-            warn_of_rounding(executable, values, self.memory.warned)
 
     def _learn(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
@@ -221,9 +218,10 @@ class Launcher(LaunchBase):
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         resolved = self.kernel.resolve(self.threads, values)
-        launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
-        warn_of_unused_axes(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
-        self._warn_of_rounding(resolved, values)
+        launch = self.launch(values, grid)
+        executable = resolved.function.compiled.executable
+        warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
+        warn_of_rounding(executable, values, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
@@ -260,8 +258,9 @@ class PreparedLaunch(LaunchBase):
         self._resolved = self.kernel.resolve(self.threads, values)
         self._hold = self._resolved.captured.watch()
         launch = self.launch(values)
-        warn_of_unused_axes(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
-        self._warn_of_rounding(self._resolved, values)
+        executable = self.compiled.executable
+        warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
+        warn_of_rounding(executable, values, self.memory.warned)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
 
     def __repr__(self) -> str:
@@ -306,8 +305,8 @@ class PreparedLaunch(LaunchBase):
                 f"{describe(resolved.function.compiled.signature)}",
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
-        launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
-        self._warn_of_rounding(resolved, values)
+        launch = self.launch(values, grid)
+        warn_of_rounding(resolved.function.compiled.executable, values, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved
 
@@ -399,7 +398,10 @@ class Launchable(ABC):
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        is_kept = type(configuration) is int or _is_kept(configuration)
+        # only plain integers, because `True` and `1.0` equal `1`
+        is_kept = type(configuration) is int or (
+            type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
+        )
         launcher = self._launchers.get(configuration) if is_kept else None
         if launcher is not None:
             return launcher
@@ -427,10 +429,3 @@ class Launchable(ABC):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Launchable:
         return self
-
-
-def _is_kept(configuration: Any) -> bool:
-    """True for a grid of plain ints, the only keys under which launchers are cached: `True` and `1.0` equal `1`."""
-    return type(configuration) is int or (
-        type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
-    )

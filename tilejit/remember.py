@@ -66,10 +66,22 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
         entry = kept.get(id(key))
         if entry is not None:
             return entry[1]
-        return keep(key, function(key))
+        result = function(key)
+        if len(kept) >= limit:
+            kept.clear()
+        kept[id(key)] = (key, result)
+        return result
 
     remembering.keep = keep  # type: ignore[attr-defined]
     return cast(Remembered[A, R], remembering)
+
+
+def by_identity(table: dict[int, tuple[A, R]], key: A, function: Callable[[A], R]) -> R:
+    """Return `function(key)`, which is called once per object. table: (key, result) by `id(key)`, for one walk."""
+    entry = table.get(id(key))
+    if entry is None:
+        entry = table[id(key)] = (key, function(key))
+    return entry[1]
 
 
 def remembered_pair(function: Callable[[A, B], R]) -> Callable[[A, B], R]:

@@ -245,7 +245,7 @@ REFUSED: list[tuple[str, DType, TileLayout, TileLayout, str]] = [
     ("32 threads", float32, S[(4, 32, 8) : (8, 1 @ laneid, 1)], D8, "32 threads own the region of src"),
     ("wide", float64, S[(128, 8) : (1 @ tid_in_wg, 1)], D8, "needs elements of 8, 16 or 32 bits; float64 has 64"),
     ("gaps", float16, S[(128, 8) : (1 @ tid_in_wg, 2)], D8, "the elements of src don't fill whole 32-bit registers"),
-    ("odd", float16, S[(128, 8) : (1 @ tid_in_wg, 1)], D8 + 1 @ D8.shard[1].axis, "column of dst aren't contiguous"),
+    ("odd", float16, S[(128, 8) : (1 @ tid_in_wg, 1)], D8 + 1 @ D8.shard[1].axis, "don't fill whole 32-bit columns"),
     ("out", float32, S[(128, 8) : (1 @ tid_in_wg, 1)], D8 + 508 @ D8.shard[1].axis, "reaches column 515"),
     ("m", float32, S[(128, 8) : (1 @ tid_in_wg, 1)], S[(128, 8) : (8, 1)], "dst has the axis m"),
 ]

@@ -315,13 +315,13 @@ COUNTS = {
 def test_a_loop_waits_whose_branches_depend_on_what_others_write(name):
     control_flow = control_flow_of(WAITS[name])
     assert control_flow.waits_for_ctas
-    assert control_flow.waiting
+    assert control_flow.waiting_loops
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_loop_whose_branches_only_count_does_not_wait(name):
     count = "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5; @%p1 bra LOOP;"
-    assert not control_flow_of(COUNTS[name].format(count=count)).waiting
+    assert not control_flow_of(COUNTS[name].format(count=count)).waiting_loops
 
 
 def control_flow_of(loop):
@@ -332,7 +332,7 @@ def control_flow_of(loop):
 
 def test_a_flag_in_shared_memory_is_set_by_the_own_cta():
     loop = "LOOP: ld.volatile.shared.u32 %r2, [s]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;"
-    assert control_flow_of(loop).waiting
+    assert control_flow_of(loop).waiting_loops
     assert not control_flow_of(loop).waits_for_ctas
 
 
@@ -365,4 +365,4 @@ def test_a_loop_that_counts_does_not_wait_inside_one_that_does():
     INNER: red.global.add.u32 [%x2], 1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5; @%p1 bra INNER;
     setp.eq.u32 %p2, %r2, 0; @%p2 bra OUTER;"""
     control_flow = control_flow_of(loop)
-    assert len(control_flow.back_edges) == 2 and len(control_flow.waiting) == 1
+    assert len(control_flow.back_edges) == 2 and len(control_flow.waiting_loops) == 1

@@ -32,8 +32,7 @@ def longhand(addresses, width, space):
 def measured(lanes, index, shift, space, base, lead):
     region = MemoryRegion(space, base, 1 << 20, np.zeros(0, np.uint8), [MemoryPart("array", 0, 1)])
     profiler = Profiler()
-    profiler.lanes = lanes
-    profiler.access(Site(0, 0, space, 0, shift, "u4", "u8", "load"), region, index, lead)
+    profiler.access(lanes, Site(0, 0, space, 0, shift, "u4", "u8", "load"), region, index, lead)
     t = profiler.traffic[0]
     return (t.sectors, t.ideal_sectors) if space == "global" else (t.wavefronts, t.ideal_wavefronts)
 

@@ -69,6 +69,12 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
     }
 
 
+#: the fields of an executable that a record holds unchanged
+_PLAIN = (
+    "name", "entry", "threads", "cooperative", "shared_bytes", "dynamic_shared", "local_bytes", "entry_registers",
+)
+
+
 def executable_from_json(
     record: Mapping[str, Any], signature: Signature, ptx: str, files: Sequence[str] | None = None
 ) -> Executable:
@@ -76,23 +82,16 @@ def executable_from_json(
     cluster = record["cluster"]
     places = _places(record, record["files"] if files is None else files)
     return Executable(
-        name=record["name"],
-        entry=record["entry"],
+        **{name: record[name] for name in _PLAIN},
         target=target(record["target"]),
         signature=signature,
-        threads=record["threads"],
         cluster=None if cluster is None else tuple(cluster),
-        cooperative=record["cooperative"],
         params=tuple([param_from_json(param) for param in record["params"]]),
-        shared_bytes=record["shared_bytes"],
-        dynamic_shared=record["dynamic_shared"],
-        local_bytes=record["local_bytes"],
         ptx=ptx,
         spans=tuple([places[n] for n in record["spans"]]),
         assertions=tuple([Assertion(rule, message, _place(places, n)) for rule, message, n in record["assertions"]]),
         watched=tuple([WatchedRegion(text, _place(places, n), *counts) for text, n, *counts in record["watched"]]),
         shared_map=tuple([SharedPlace(p[0], p[1], p[2], p[3], _place(places, p[4])) for p in record["shared_map"]]),
-        entry_registers=record["entry_registers"],
         grid_axes=tuple(record["grid_axes"]),
         widened=tuple(record["widened"]),
         usage=None if record["usage"] is None else Usage(*record["usage"]),

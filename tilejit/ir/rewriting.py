@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..dataclass import replace
+from ..remember import by_identity
 from ..source import Span
 from . import nodes as ir
 from .arithmetic.intern import with_args
@@ -137,7 +138,7 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
-        self._renamed: dict[int, tuple[ir.Expr, ir.Expr]] = {}
+        self._renamed: dict[int, tuple[ir.Op | ir.Cast, ir.Expr]] = {}
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
@@ -149,10 +150,7 @@ class Renaming(Rewriting):
             return self._vars.get(expr.name, expr)
         if not isinstance(expr, (ir.Op, ir.Cast)):
             return super().expr(expr)
-        entry = self._renamed.get(id(expr))
-        if entry is None:
-            entry = self._renamed[id(expr)] = (expr, self._with_operands(expr))
-        return entry[1]
+        return by_identity(self._renamed, expr, self._with_operands)
 
     def _with_operands(self, expr: ir.Op | ir.Cast) -> ir.Expr:
         if isinstance(expr, ir.Op):

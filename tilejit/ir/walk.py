@@ -339,46 +339,17 @@ writes = remembered(_writes, limit=1 << 14)
 WRITING = (ir.TileOp, ir.Store, ir.Atomic, ir.Move, ir.Instruction)
 
 
-#: the classes of statements whose only accesses are in expressions or by an instruction
-_WITHOUT_ACCESSES = (
-    ir.Instruction, ir.Alloc, ir.If, ir.BufferView, ir.For, ir.Assign, ir.Declare, ir.Loop, ir.Break, ir.Continue,
-    ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
-)
-
-_NOWHERE: tuple[tuple[Place, ...], tuple[Place, ...]] = (), ()
-
-
-def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """Return the places that a statement reads and the places that it writes; none for an instruction.
-
-    Loads count only as the value of a `Let`: any other load occurs at lane level, and reads a local buffer.
-    """
-    match stmt:
-        case ir.Let():
-            return ((stmt.value.place,), ()) if isinstance(stmt.value, ir.Load) else _NOWHERE
-        case ir.TileOp():
-            return reads(stmt), writes(stmt)
-        case ir.Move():
-            return (stmt.src,), (stmt.dst,)
-        case ir.Store():
-            return (), (stmt.place,)
-        case ir.Atomic():
-            return (stmt.place,), (stmt.place,)
-    return _NOWHERE if isinstance(stmt, _WITHOUT_ACCESSES) else assert_never(stmt)
-
-
-#: the classes of statements for which `accesses` may return places
-ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic))
+#: the classes of statements that read or write places at open and tile level
+ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir.Atomic))
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """Return the places in `accesses` that aren't in local buffers, each with True for a write and False for a read."""
-    read, written = accesses(stmt)
+    """Return the places in `reads` and `writes` that aren't in local buffers, each with True for a write."""
     touched: list[tuple[Place, bool]] = []
-    for place in read:
+    for place in reads(stmt):
         if place.buffer.space != "local":
             touched.append((place, False))
-    for place in written:
+    for place in writes(stmt):
         if place.buffer.space != "local":
             touched.append((place, True))
     return touched

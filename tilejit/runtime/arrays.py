@@ -179,6 +179,12 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
     )
 
 
+def is_immutable(value: Any) -> bool:
+    """True for JAX arrays, which share memory and must not be written, although their interface doesn't say so."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
 def view_of_memory(
     value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
 ) -> ArrayView:
@@ -186,9 +192,6 @@ def view_of_memory(
     if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
     owner, host = value if owner is None else owner, None
-    jax = sys.modules.get("jax")
-    # JAX arrays share memory and must not be written, although their interface doesn't say so
-    writable = writable and (jax is None or not isinstance(value, jax.Array))
     if facts.device is None:
         host = _host_array(pointer, facts, owner)
         host.flags.writeable = writable
@@ -210,17 +213,18 @@ def offset_in_base(view: ArrayView) -> int:
     return lowest - int(root.__array_interface__["data"][0]) if root is not None else 0
 
 
-def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
-    """Return a uint8 array of `size` bytes of host memory at `pointer`, which keeps `owner` alive."""
-    found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))
+def host_bytes(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
+    """Return the bytes of an array in host memory, from the lowest to the highest; the result keeps `owner` alive."""
+    found: np.ndarray[Any, Any] = np.asarray(
+        _HostMemory(pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, owner)
+    )
     return found
 
 
 def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
-    size = facts.high_bytes - facts.low_bytes
-    if size == 0:
+    if not facts.high_bytes:
         return np.empty(facts.shape, facts.dtype.numpy)
-    return laid_out(host_bytes(pointer + facts.low_bytes, size, owner), facts)
+    return laid_out(host_bytes(pointer, facts, owner), facts)
 
 
 def laid_out(memory: np.ndarray[Any, Any], facts: ArrayFacts) -> np.ndarray[Any, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from .arrays import ArrayView, host_bytes
 from .signature import Call
@@ -46,7 +44,8 @@ class CountingBench:
 
     def __init__(self, entries: list[float], kept: Sequence[ArrayView]) -> None:
         self._ledger = entries
-        self._kept = [(memory, memory.copy()) for memory in map(_bytes, kept)]
+        memories = [host_bytes(view.pointer, view.facts, view.owner) for view in kept]
+        self._kept = [(memory, memory.copy()) for memory in memories]
 
     def staged(self, call: Call) -> Call:
         return call
@@ -69,18 +68,11 @@ class CountingBench:
 def counting(call: Call | None, kept: Sequence[int]) -> Iterator[CountingBench]:
     """Yield a bench on the simulator. kept: positions of arrays of `call` to restore before each run and at the end."""
     entries: list[float] = []
+    views = [] if call is None else [call.arguments[position] for position in kept]
+    bench = CountingBench(entries, [view for view in views if isinstance(view, ArrayView)])
     token = ledger.set(entries)
     try:
-        views = [] if call is None else [call.arguments[position] for position in kept]
-        bench = CountingBench(entries, [view for view in views if isinstance(view, ArrayView)])
-        try:
-            yield bench
-        finally:
-            bench.restore()
+        yield bench
     finally:
         ledger.reset(token)
-
-
-def _bytes(view: ArrayView) -> np.ndarray[Any, Any]:
-    facts = view.facts
-    return host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
+        bench.restore()

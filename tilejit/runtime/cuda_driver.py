@@ -214,6 +214,7 @@ class ByStream(dict[int, Any]):
 
 
 def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, stream: Any) -> Any:
+    """Return a launch configuration as an object of the bindings. stream: its stream, as such an object."""
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1

@@ -25,7 +25,7 @@ from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
 from .device import DirectLaunch, Launch, PreparedRun, check_writable
 from .grid import stream_handle
-from .packing import Workspace, getter
+from .packing import ParameterBlock, Workspace, getter
 from .signature import Call
 from .tensor_maps import MappedArray, ParameterMaps
 
@@ -223,13 +223,14 @@ class CudaFunction:
             return
         configuration = self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address
         if self._is_cooperative:
-            name, (error,) = "cuLaunchCooperativeKernel", driver.cuLaunchCooperativeKernel(*configuration)
+            (error,) = driver.cuLaunchCooperativeKernel(*configuration)
         else:
-            name, (error,) = "cuLaunchKernel", driver.cuLaunchKernel(*configuration, 0)
+            (error,) = driver.cuLaunchKernel(*configuration, 0)
+        if error == cuda_driver.SUCCESS:
+            return
         if error == driver.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
             raise self._too_many(launch)
-        if error != cuda_driver.SUCCESS:
-            raise cuda_driver.failure(error, name)
+        raise cuda_driver.failure(error, "cuLaunchCooperativeKernel" if self._is_cooperative else "cuLaunchKernel")
 
     def _too_many(self, launch: Launch) -> LaunchError:
         each = int(call(
@@ -244,21 +245,17 @@ class CudaFunction:
         )
 
 
-class Packed:
-    """Packed kernel parameters, and the array of their addresses that the driver reads."""
+class Packed(ParameterBlock):
+    """The packed parameters of one launch, or of launches with the same arguments."""
 
-    __slots__ = ("_block", "_pack_into", "_pointers", "_start", "address")
+    __slots__ = ("_pack_into",)
 
     def __init__(self, packing: Packing) -> None:
-        self._block = ctypes.create_string_buffer(packing.size_bytes + packing.align_bytes)
-        self._start = -ctypes.addressof(self._block) % packing.align_bytes
+        super().__init__(packing.size_bytes, packing.align_bytes, packing.offsets)
         self._pack_into = packing.pack_into
-        start, count = ctypes.addressof(self._block) + self._start, len(packing.offsets)
-        self._pointers = (ctypes.c_void_p * max(count, 1))(*(start + offset for offset in packing.offsets))
-        self.address = ctypes.addressof(self._pointers)
 
     def fill(self, values: Sequence[Any]) -> None:
-        self._pack_into(self._block, self._start, *values)
+        self._pack_into(self.memory, 0, *values)
 
 
 def _order(stream: int, arguments: Sequence[arrays.Argument]) -> None:

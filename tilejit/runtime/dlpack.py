@@ -10,7 +10,7 @@ from typing import Any
 
 from ..dtypes import DTYPES, DType
 from ..errors import LaunchError
-from .arrays import ArrayView, facts_of, row_major, unreadable, unsupported, view_of_memory
+from .arrays import ArrayView, facts_of, is_immutable, row_major, unreadable, unsupported, view_of_memory
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _LEGACY_STREAM = 1
@@ -99,7 +99,8 @@ def _view(value: Any) -> ArrayView:
     device = tensor.device.id if tensor.device.type in (_CUDA, _CUDA_MANAGED) else None
     facts = facts_of(_dtype(tensor.dtype), shape, strides, device)
     producer = None if device is None else _LEGACY_STREAM
-    return view_of_memory(value, (tensor.data or 0) + tensor.byte_offset, facts, writable, producer, capsule)
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    return view_of_memory(value, pointer, facts, writable and not is_immutable(value), producer, capsule)
 
 
 def _export(value: Any, stream: int | None) -> object:

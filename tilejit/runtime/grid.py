@@ -44,18 +44,24 @@ def _is_integer(value: Any) -> bool:
     return hasattr(value, "__index__") and not is_bool and getattr(value, "ndim", 0) == 0
 
 
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    """Return one to three integers, given as one integer, a tuple or a list; None for anything else."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple(map(operator.index, given)) if 1 <= len(given) <= 3 and all(map(_is_integer, given)) else None
+
+
 def check_grid(grid: Any) -> tuple[int, int, int]:
     """Return the grid in three dimensions; raise LaunchError unless it is 1 to 3 integers within CUDA's limits."""
     if type(grid) is int and 0 < grid <= MAX_GRID[0]:
         return grid, 1, 1
-    given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
+    sizes = _sizes(grid)
+    if sizes is None:
+        is_long = isinstance(grid, (tuple, list)) and len(grid) > 1
         raise LaunchError(
             f"{shown(grid)} is not a grid",
             hint="write an int, a tuple of one to three ints, or a function that returns one"
-            + (f"; {_THREADS}" if len(given) > 1 else ""),
+            + (f"; {_THREADS}" if is_long else ""),
         )
-    sizes = tuple(operator.index(n) for n in given)
     for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
         if size < 0:
             raise LaunchError(
@@ -132,9 +138,9 @@ def check_threads(threads: Any) -> int:
 
 
 def _threads_hint(threads: Any) -> str:
-    if not isinstance(threads, (tuple, list)) or not 1 <= len(threads) <= 3 or not all(map(_is_integer, threads)):
+    sizes = _sizes(threads) if isinstance(threads, (tuple, list)) else None
+    if sizes is None:
         return f"write a number from 1 to {MAX_THREADS}"
-    sizes = [operator.index(n) for n in threads]
     if len(sizes) == 1:
         return f"write {sizes[0]}"
     indices, before = [], 1
@@ -154,10 +160,10 @@ def check_registers(limit: Any) -> int:
 
 
 def check_cluster(cluster: Any) -> tuple[int, int, int]:
-    given = tuple(cluster) if isinstance(cluster, (tuple, list)) else (cluster,)
-    if not 1 <= len(given) <= 3 or any(not _is_integer(n) or operator.index(n) < 1 for n in given):
+    sizes = _sizes(cluster)
+    if sizes is None or min(sizes) < 1:
         raise LaunchError(f"{shown(cluster)} is not a cluster", hint="write one to three positive numbers of CTAs")
-    return _three(tuple(operator.index(n) for n in given))
+    return _three(sizes)
 
 
 def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> None:

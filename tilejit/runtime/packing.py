@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +39,19 @@ def argument_of(param: Param) -> str | None:
             return None
         case _:
             return assert_never(param)
+
+
+class ParameterBlock:
+    """Memory for packed parameters, and an array of their addresses, which the driver reads at `address`."""
+
+    __slots__ = ("_addresses", "address", "memory")
+
+    def __init__(self, size_bytes: int, align_bytes: int, offsets: Sequence[int]) -> None:
+        room = (ctypes.c_char * (size_bytes + align_bytes))()
+        self.memory = (ctypes.c_char * size_bytes).from_buffer(room, -ctypes.addressof(room) % align_bytes)
+        start = ctypes.addressof(self.memory)
+        self._addresses = (ctypes.c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
+        self.address = ctypes.addressof(self._addresses)
 
 
 class Workspace(NamedTuple):

@@ -24,6 +24,7 @@ from .arrays import (
     ArrayView,
     DeviceArray,
     facts_of,
+    is_immutable,
     known_facts,
     remember_facts,
     row_major,
@@ -198,7 +199,7 @@ def _view_of_interface(value: Any, interface: Any) -> ArrayView:
     if not isinstance(ordinal, int):
         ordinal = _ordinal_at(pointer)
     facts = interface_facts(dtype, shape, strides, ordinal)
-    return view_of_memory(value, pointer, facts, not read_only, interface.get("stream"))
+    return view_of_memory(value, pointer, facts, not (read_only or is_immutable(value)), interface.get("stream"))
 
 
 def _entries(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:

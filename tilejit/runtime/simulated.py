@@ -308,7 +308,7 @@ def _pointer(view: Argument, of: str, written: bool, profile: bool) -> Pointer:
             hint="copy it to host memory first (.cpu(), cupy.asnumpy)",
         )
     facts = view.facts
-    memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
+    memory = host_bytes(view.pointer, facts, view.owner)
     # only profiles use the array's offset in its allocation
     counted_at = offset_in_base(view) if profile else 0
     return Pointer(memory, -facts.low_bytes, of, written, _is_initialized(view), counted_at)

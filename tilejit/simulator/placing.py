@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, SimulationError
+from .checks.records import in_bytes
 from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
@@ -111,12 +112,11 @@ class Placing:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
         addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
         address_of = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
-        parts = self.program.param_parts
-        space = bytearray(parts[-1].start + parts[-1].size_bytes if parts else 0)
+        space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
         for param, arg in zip(function.params, args, strict=True):
             data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
-                size = f"{param.size_bytes} byte{'s' * (param.size_bytes != 1)}"
+                size = in_bytes(param.size_bytes)
                 raise LaunchError(f"parameter {param.name} has {size}; its argument has {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)
@@ -147,14 +147,14 @@ class Placing:
             encoded = self.memory.map_around("param", offset)
             if encoded is not None:
                 raise SimulationError(f"the kernel reads {dtype.itemsize} bytes of {encoded.opaque}")
-        parts = self.program.param_parts
+        parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
         if parts and not self.memory.maps:
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
             return
         for part in parts:
             if self.memory.map_around("param", part.start) is None:
                 bytes_ = memory[part.start : part.start + part.size_bytes]
-                own = MemoryPart(part.name, 0, part.size_bytes, False)
+                own = MemoryPart(part.name, 0, part.size_bytes)
                 self.memory.add(MemoryRegion("param", part.start, bytes_.size, bytes_, [own], writable=False))
 
     def place_variables(self) -> None:

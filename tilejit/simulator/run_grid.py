@@ -122,12 +122,8 @@ def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tu
     return cluster
 
 
-def _instruction_limit() -> int:
-    return _number_of(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
-
-
 @lru_cache(maxsize=8)
-def _number_of(text: str) -> int:
+def _instruction_limit(text: str) -> int:
     try:
         limit = int(float(text))
     except (ValueError, OverflowError):
@@ -157,7 +153,7 @@ class _GridRun:
         self.findings = Findings(collect, self.places)
         self.schedule = schedule
         self.shared_map = shared_map
-        self.limit = _instruction_limit()
+        self.limit = _instruction_limit(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
         self.delivery = Delivery(delivery)
         # number of asynchronous operations issued by the chunks so far
         self.issued = 0
@@ -212,8 +208,6 @@ class _GridRun:
             self.memory.add(region)
         if checker is not None:
             checker.begin(lanes)
-        if self.profiler is not None:
-            self.profiler.lanes = lanes
         access = Access(self.program.sites, self.memory, lanes, self.findings, checker, self.profiler)
         machine = Machine(
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit

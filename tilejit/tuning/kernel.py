@@ -249,7 +249,7 @@ class TunedKernel(Kernel):
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
         key = self._key_text(values, call)
-        return Question(device, target, threads, tuple(placeholders), call, typed, captured, key, candidates)
+        return Question(device, target, threads, tuple(placeholders), typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
         named = self._passed(values, call)

@@ -53,7 +53,7 @@ def is_unfit(error: TilejitError) -> bool:
 class Question:
     """The inputs of a search for the fastest of `candidates`.
 
-    values, call, signature: of the parameters that configurations don't set. key: the key's names and values, as text.
+    values, signature: of the parameters that configurations don't set. key: the key's names and values, as text.
     threads: per CTA, for configurations that don't set them. captured: a key of the captured values.
     """
 
@@ -61,7 +61,6 @@ class Question:
     target: Target
     threads: int
     values: tuple[Any, ...]
-    call: Call
     signature: Signature
     captured: Hashable
     key: str

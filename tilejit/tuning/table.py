@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -180,23 +180,16 @@ class Tuning:
         self.is_done = bool(record["is_done"])
 
 
-class Tunings(Sequence[Tuning]):
+class Tunings(tuple[Tuning, ...]):
     """The tuning tables of a kernel. Its `repr` shows the tables."""
 
-    def __init__(self, tunings: Iterable[Tuning]) -> None:
-        self._tunings = tuple(tunings)
-
-    def __len__(self) -> int:
-        return len(self._tunings)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._tunings[index]
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return "\n\n".join(map(str, self._tunings)) or "nothing was tuned yet"
+        return "\n\n".join(map(str, self)) or "nothing was tuned yet"
 
     def _repr_html_(self) -> str:
-        return "".join(map(_table, self._tunings)) or text_box(repr(self))
+        return "".join(map(_table, self)) or text_box(repr(self))
 
 
 def _number(value: float) -> str:

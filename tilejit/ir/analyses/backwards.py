@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...dataclass import dataclass, field
+from ...remember import by_identity
 from .. import walk
 from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
 from ..walk import Block
@@ -33,7 +34,7 @@ class Backwards(ABC):
 
     around: list[tuple[int, int]] = field(default_factory=list)
     heads: dict[int, tuple[int, int]] = field(default_factory=dict)
-    courses: dict[int, Sequence[Stmt]] = field(default_factory=dict)
+    courses: dict[int, tuple[Block, Sequence[Stmt]]] = field(default_factory=dict)
     is_final: bool = True
 
     @abstractmethod
@@ -46,12 +47,11 @@ class Backwards(ABC):
 
     def course(self, body: Block) -> Sequence[Stmt]:
         """Return the visited statements of a block, last one first."""
-        course = self.courses.get(id(body))
-        if course is None:
-            kinds = self.kinds | walk.CONTROL
-            concerned = [stmt for stmt in reversed(body) if type(stmt) in kinds and self._is_visited(stmt)]
-            course = self.courses[id(body)] = concerned
-        return course
+        return by_identity(self.courses, body, self._visited)
+
+    def _visited(self, body: Block) -> Sequence[Stmt]:
+        kinds = self.kinds | walk.CONTROL
+        return [stmt for stmt in reversed(body) if type(stmt) in kinds and self._is_visited(stmt)]
 
     def _is_visited(self, stmt: Stmt) -> bool:
         if type(stmt) in self.kinds:

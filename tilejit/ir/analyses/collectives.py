@@ -13,9 +13,9 @@ from .. import nodes as ir
 from .. import walk
 from .flow import solve
 from .own_copies import is_of_copies, may_run_per_thread
-from .register_pool import SETTINGS, Setting, check_pool
-from .ring_counts import Visit, check_steps
-from .thread_states import ThreadState
+from .register_pool import SETTINGS, check_pool
+from .ring_counts import check_steps
+from .thread_states import ThreadState, Visit
 from .thread_values import comers
 from .uniformity import Uniformity
 
@@ -42,19 +42,16 @@ def check(kernel: ir.Kernel) -> None:
         if type(stmt) in _REPORTED and state is not None:
             needs.check(stmt, state)
     rings = [alloc for alloc in walk.each(kernel.body, ir.Alloc) if alloc.call]
-    settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
+    settings = [number for number, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
     if not rings and not settings:
         return
     reaching = comers(kernel.body, uniformity.values)
-    check_pool(kernel, [
-        Setting(stmt, reaching[number], state.is_certain, state.gates)
-        for number, stmt in settings if (state := states[number]) is not None
-    ])
 
     def visit(number: int) -> Visit | None:
         state = states[number]
-        return None if state is None else Visit(statements[number], reaching[number], state.is_certain)
+        return None if state is None else Visit(statements[number], reaching[number], state.is_certain, state.gates)
 
+    check_pool(kernel, [made for number in settings if (made := visit(number)) is not None])
     check_steps(kernel, rings, visit)
 
 

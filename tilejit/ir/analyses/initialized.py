@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...dataclass import lean
 from ...errors import KernelTypeError
+from ...remember import by_identity
 from .. import walk
 from ..arithmetic.iterations import step_may_be_zero, surely_iterates
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
@@ -70,7 +71,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     """Return the places that a statement always reads, and the places that it writes. Conditional reads don't count."""
-    return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
+    return stmt.surely_read if isinstance(stmt, TileOp) else walk.reads(stmt), walk.writes(stmt)
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
@@ -112,17 +113,16 @@ class _Initialized(Analysis[_RegisterState]):
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
-        # by the statement's id, as statements in loops are visited repeatedly
-        self._accessed: dict[int, _Accessed] = {}
+        # statements in loops are visited repeatedly
+        self._accessed: dict[int, tuple[Stmt, _Accessed]] = {}
 
     def accessed(self, stmt: Stmt) -> _Accessed:
-        accessed = self._accessed.get(id(stmt))
-        if accessed is None:
-            reads, writes = _accesses(stmt)
-            read, surely_read = self._touched(reads)
-            written, surely_written = self._touched(writes)
-            accessed = self._accessed[id(stmt)] = _Accessed(read, surely_read, written, surely_written)
-        return accessed
+        return by_identity(self._accessed, stmt, self._computed)
+
+    def _computed(self, stmt: Stmt) -> _Accessed:
+        reads, writes = _accesses(stmt)
+        read, surely_read = self._touched(reads)
+        return _Accessed(read, surely_read, *self._touched(writes))
 
     def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
         possibly = surely = 0

@@ -62,7 +62,7 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
         if type(stmt) in walk.ACCESSING:
             read, written = [
                 [(place, numbers[place.buffer.root.name]) for place in places if place.buffer.root.name in numbers]
-                for places in walk.accesses(stmt)
+                for places in (walk.reads(stmt), walk.writes(stmt))
             ]
             if read or written:
                 whole = reduce(or_, [1 << number for place, number in written if _is_whole(place)], 0)

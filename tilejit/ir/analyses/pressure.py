@@ -25,6 +25,7 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from ...ops.axes import GENERATED, REDUCTION
 from ...ops.copies import CAST
+from ...remember import by_identity
 from .. import walk
 from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, Store, TileOp
 from ..walk import Block, Place
@@ -104,11 +105,10 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
         if type(stmt) not in walk.ACCESSING:
             continue
         maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
-        read, written = walk.accesses(stmt)
-        for place in written:
+        for place in walk.writes(stmt):
             name = place.buffer.root.name
             touched[name] = _Readers(None if name in touched else maker, number)
-        for place in read:
+        for place in walk.reads(stmt):
             each = touched.setdefault(place.buffer.root.name, _Readers(None, None))
             each.readers.append(stmt)
             each.stretch = each.stretch if each.stretch == number else None
@@ -168,25 +168,23 @@ class _Begun:
     """Registers that may have been written before a statement, in program order or by an earlier iteration."""
 
     def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
-        self.numbers: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
         names = {stmt.buffer.name for stmt in counted}
-        self.first: dict[str, int] = {}
-        self._number(body, names, None)
-        order = sorted(self.first.items(), key=lambda pair: pair[1])
+        first: dict[str, int] = {}
+        loop = end = 0
+        for number, stmt in enumerate(walk.statements(body)):
+            self._numbers[id(stmt)] = number
+            for place in walk.writes(stmt) if isinstance(stmt, (TileOp, Store)) else ():
+                name = place.buffer.root.name
+                if name in names:
+                    first.setdefault(name, loop if number < end else number)
+            if number >= end and isinstance(stmt, (For, Loop)):
+                # an outermost loop
+                loop, end = number, number + walk.size(stmt)
+        order = sorted(first.items(), key=lambda pair: pair[1])
         self._starts = [number for _, number in order]
         self._names = [name for name, _ in order]
         self._sets: list[int] | None = None
-
-    def _number(self, body: Block, names: Collection[str], loop: int | None) -> None:
-        for stmt in body:
-            number = self.numbers[id(stmt)] = len(self.numbers)
-            for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
-                name = place.buffer.root.name
-                if name in names:
-                    self.first.setdefault(name, number if loop is None else loop)
-            inside = number if loop is None and isinstance(stmt, For | Loop) else loop
-            for block in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
-                self._number(block, names, inside)
 
     def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
         if self._sets is None:
@@ -194,7 +192,7 @@ class _Begun:
             for name in self._names:
                 self._sets.append(self._sets[-1] | registers.whole(name))
         # a statement's own first write doesn't count
-        return self._sets[bisect_right(self._starts, self.numbers[id(stmt)] - 1)]
+        return self._sets[bisect_right(self._starts, self._numbers[id(stmt)] - 1)]
 
 
 class _Touching(NamedTuple):
@@ -219,7 +217,7 @@ class _Pressing(Backwards):
     registers: LocalRegisters
     begun: _Begun
     passing: Mapping[str, tuple[Place, ...]]
-    touched: dict[int, _Touching] = field(default_factory=dict)
+    touched: dict[int, tuple[Stmt, _Touching]] = field(default_factory=dict)
     most: int = 0
     held: int = 0
     stmt: Stmt | None = None
@@ -232,9 +230,7 @@ class _Pressing(Backwards):
         if isinstance(stmt, Alloc):
             name = stmt.buffer.name
             return live & ~self.registers.whole(name) if name in self.registers.buffers else live
-        touched = self.touched.get(id(stmt))
-        if touched is None:
-            touched = self.touched[id(stmt)] = self.touching(stmt)
+        touched = by_identity(self.touched, stmt, self.touching)
         if touched.passes:
             return live
         after, written, begins, read = live, touched.written, touched.begins, touched.read
@@ -247,13 +243,12 @@ class _Pressing(Backwards):
 
     def touching(self, stmt: Stmt) -> _Touching:
         written, read, begins = 0, 0, 0
-        places, made = walk.accesses(stmt)
-        for place in made:
+        for place in walk.writes(stmt):
             if place.buffer.root.name in self.passing:
                 return _Touching(passes=True)
             touched = self.registers.of(place)
             written, begins = written | touched.surely, begins | touched.possibly
-        for place in _read_instead(places, self.passing):
+        for place in _read_instead(walk.reads(stmt), self.passing):
             read |= self.registers.of(place).possibly
         return _Touching(written, begins, read)
 

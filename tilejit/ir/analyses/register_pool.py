@@ -8,52 +8,20 @@ registers, 32 + 240 + 240 hangs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from ...dataclass import dataclass
 from ...errors import KernelTypeError, ResourceError
 from ...isa.miscellaneous import SET_REGISTERS
 from ...target import MAX_REGISTERS, WARPGROUP, entry_registers, most_registers
 from .. import walk
-from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Var
+from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Stmt, Var
+from .thread_states import Gate, Gates, Visit
 from .thread_values import instances
 
 SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 
 
-class Gate(NamedTuple):
-    """A run-time condition for threads to reach a statement.
-
-    branch: the id of an `if`, or of a loop, whose condition is that it has iterations. truth: the condition's value;
-    None after an `if` or a loop inside which some threads may have ended.
-    """
-
-    branch: int
-    truth: bool | None
-
-
-#: conditions that all hold
-Gates = frozenset[Gate]
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A statement that sets the number of registers, and the threads that may reach it, thread i as bit i.
-
-    is_certain: either all of these threads reach it, or none. gates: the run-time conditions for reaching it.
-    """
-
-    stmt: Instruction
-    threads: int
-    is_certain: bool
-    gates: Gates
-
-    @property
-    def registers(self) -> int:
-        return _count(self.stmt)
-
-
-def _count(stmt: Instruction) -> int:
+def _count(stmt: Stmt) -> int:
+    assert isinstance(stmt, Instruction)
     (count,) = stmt.inputs
     assert isinstance(count, Const)
     return int(count.value)
@@ -75,7 +43,7 @@ def most_of_a_thread(kernel: Kernel) -> int:
     return min(MAX_REGISTERS, max([entry, *(_count(stmt) for stmt in settings_of(kernel))]))
 
 
-def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
+def check_pool(kernel: Kernel, settings: Sequence[Visit]) -> None:
     """Raise ResourceError if warpgroups request more registers than the CTA has.
 
     raises: KernelTypeError if a warpgroup may request twice, or if run-time values decide which warpgroups request.
@@ -86,10 +54,10 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     conditions = _Conditions(kernel)
     asked = _asked(kernel, settings, conditions)
     set_them = _most_at_once(asked, conditions, entry)
-    counts = [set_them[group].registers if group in set_them else entry for group in range(groups)]
+    counts = [_count(set_them[group].stmt) if group in set_them else entry for group in range(groups)]
     if sum(counts) <= entry * groups:
         return
-    greatest = max(set_them.values(), key=lambda setting: setting.registers)
+    greatest = max(set_them.values(), key=lambda setting: _count(setting.stmt))
     absent = [str(group) for group in asked if group not in set_them]
     where = f" if the branch of warpgroup{'s' * (len(absent) > 1)} {', '.join(absent)} isn't taken" if absent else ""
     hint = "request 24 in warpgroups that only copy, or fewer in others; without a request, the initial number is kept"
@@ -103,12 +71,12 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     )
 
 
-def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions) -> dict[int, list[Setting]]:
+def _asked(kernel: Kernel, settings: Sequence[Visit], conditions: _Conditions) -> dict[int, list[Visit]]:
     """Return the settings that each warpgroup may reach, at most one per execution, by the warpgroup's number.
 
     raises: KernelTypeError if a warpgroup may reach two, or if run-time values decide which warpgroups reach one.
     """
-    asked: dict[int, list[Setting]] = {}
+    asked: dict[int, list[Visit]] = {}
     for setting in settings:
         if not setting.is_certain:
             raise KernelTypeError(
@@ -141,7 +109,7 @@ class _Conditions:
     def facts(self, gates: Gates) -> _Facts:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
-    def exclude(self, one: Setting, other: Setting) -> bool:
+    def exclude(self, one: Visit, other: Visit) -> bool:
         """True if at most one of two settings is executed: outside loops, they need opposite values of a condition."""
         if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
             return False
@@ -158,15 +126,15 @@ class _Conditions:
         return cond if is_fixed and not names & self.changing else branch
 
 
-def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Conditions, entry: int) -> dict[int, Setting]:
+def _most_at_once(asked: Mapping[int, Sequence[Visit]], conditions: _Conditions, entry: int) -> dict[int, Visit]:
     """Return the settings, by warpgroup, that can be executed together and then request the most registers."""
     facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
-    most: dict[int, Setting] = {}
+    most: dict[int, Visit] = {}
     for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):
         executed = {
             group: each for group, settings in asked.items() for each in settings if facts[id(each)] <= decided
         }
-        most = max(most, executed, key=lambda one: sum(setting.registers - entry for setting in one.values()))
+        most = max(most, executed, key=lambda one: sum(_count(setting.stmt) - entry for setting in one.values()))
     return most
 
 

@@ -9,26 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...dataclass import lean
 from ...errors import KernelTypeError
 from ...forks import cached_property
 from ...scopes import SCOPES, THREAD_IDS
 from ...wording import counted
 from .. import nodes as ir
 from .. import walk
+from .thread_states import Visit
 from .thread_values import instances
 
 #: a method that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for its number of calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
-
-
-@lean(frozen=True, slots=True)
-class Visit:
-    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them reach it, or none."""
-
-    stmt: ir.Stmt
-    threads: int
-    is_exact: bool
 
 
 #: returns the visit of the statement with this index in `walk.statements`; None if no thread reaches it
@@ -57,7 +48,7 @@ def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: 
         return
     counts = [(_instances(kernel, visit), visit) for visit in arrivals]
     for count, visit in counts:
-        if count > ring.arrivals and visit.is_exact and steps.are_common(visit):
+        if count > ring.arrivals and visit.is_certain and steps.are_common(visit):
             raise _error(ring, visit.stmt, count, "the step completes while others still use its stage")
     total = sum(count for count, _ in counts)
     if total < ring.arrivals and all(steps.is_once(visit.stmt) for visit in arrivals):
@@ -128,7 +119,7 @@ class _Steps:
         reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True
-        if reached != threads or not visit.is_exact or not isinstance(stmt, (ir.Let, ir.Declare, ir.Assign, ir.For)):
+        if reached != threads or not visit.is_certain or not isinstance(stmt, (ir.Let, ir.Declare, ir.Assign, ir.For)):
             return False
         return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ... import scopes
 from ...dataclass import field, lean, replace
 from ...source import Span
-from .register_pool import Gates
+from ..nodes import Stmt
 
 #: the levels of values that all threads of a CTA share, and of values that may differ between any two threads
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
+
+
+class Gate(NamedTuple):
+    """A run-time condition for threads to reach a statement.
+
+    branch: the id of an `if`, or of a loop, whose condition is that it has iterations. truth: the condition's value;
+    None after an `if` or a loop inside which some threads may have ended.
+    """
+
+    branch: int
+    truth: bool | None
+
+
+#: conditions that all hold
+Gates = frozenset[Gate]
 
 
 @lean(frozen=True, slots=True)
@@ -125,3 +141,16 @@ def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, 
         if level < lowest.get(name, CTA):
             lowest[name] = level
     return lowest
+
+
+@lean(frozen=True, slots=True)
+class Visit:
+    """A statement, and the threads that may reach it, thread i as bit i.
+
+    is_certain: either all of these threads reach it, or none. gates: the run-time conditions for reaching it.
+    """
+
+    stmt: Stmt
+    threads: int
+    is_certain: bool
+    gates: Gates

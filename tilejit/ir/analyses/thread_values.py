@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
+from ...remember import by_identity
 from ...scopes import THREAD_IDS
 from ...target import WARP
 from .. import nodes as ir
@@ -31,10 +32,8 @@ class ThreadValues:
         self.everybody = (1 << threads) - 1
         #: the values per thread of each variable that depends on thread ids and constants only, by name
         self.numbers: dict[str, np.ndarray] = {}
-        #: the values of expressions, by id; None if they depend on more than thread ids and constants
-        self.evaluated: dict[int, np.ndarray | None] = {}
-        #: by a condition's id, the threads for which it may be true and those for which it may be false
-        self.truths: dict[int, tuple[int, int]] = {}
+        self._evaluated: dict[int, tuple[ir.Expr, np.ndarray | None]] = {}
+        self._truths: dict[int, tuple[ir.Expr, tuple[int, int]]] = {}
 
     def define(self, let: ir.Let) -> None:
         """Record a variable's value per thread, if it depends on thread ids and constants only."""
@@ -51,9 +50,7 @@ class ThreadValues:
         """Return the value per thread, 0-d if constant; None if it depends on more than thread ids and constants."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
-        if id(expr) not in self.evaluated:
-            self.evaluated[id(expr)] = self._computed(expr)
-        return self.evaluated[id(expr)]
+        return by_identity(self._evaluated, expr, self._computed)
 
     def _computed(self, expr: ir.Expr) -> np.ndarray | None:
         if isinstance(expr, ir.Const):
@@ -72,9 +69,7 @@ class ThreadValues:
 
     def finding(self, cond: ir.Expr) -> tuple[int, int]:
         """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
-        if id(cond) not in self.truths:
-            self.truths[id(cond)] = self._finding(cond)
-        return self.truths[id(cond)]
+        return by_identity(self._truths, cond, self._finding)
 
     def _finding(self, cond: ir.Expr) -> tuple[int, int]:
         values = self.of(cond)

@@ -27,7 +27,7 @@ from ...dataclass import replace
 from ...isa import ROWS
 from ...isa.warp import ELECT
 from ...layout import TileLayout
-from ...remember import remembered
+from ...remember import by_identity, remembered
 from ...scopes import SCOPES
 from ...source import Span
 from ...target import WARP
@@ -36,8 +36,7 @@ from .. import walk
 from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
-from .register_pool import Gate
-from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, ThreadState, lowest, with_levels
+from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, Gate, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
 #: the ids that differ between threads of a warp
@@ -78,7 +77,7 @@ class Uniformity(Analysis[ThreadState]):
         #: level of the narrowest scope of which one instance contains all threads
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         #: sources of expressions, by id
-        self.sources: dict[int, _Sources] = {}
+        self.sources: dict[int, tuple[ir.Expr, _Sources]] = {}
         #: sources of the variables whose level is the same wherever they are visible, by name; states don't list them
         self.derived: dict[str, _Sources] = {}
         #: names of the replicated tiles whose level may change, like a variable's
@@ -102,7 +101,7 @@ class Uniformity(Analysis[ThreadState]):
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
             self.values.define(let)
-            sources = self.sources[id(let.value)] = self.sources_of(let.value)
+            sources = by_identity(self.sources, let.value, self.sources_of)
             if not let.var.uniform and changing.isdisjoint(sources.names):
                 self.derived[let.var.name] = sources
 
@@ -298,9 +297,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:
         """Return the level of the widest scope whose active threads agree on the value."""
-        sources = self.sources.get(id(expr))
-        if sources is None:
-            sources = self.sources[id(expr)] = self.sources_of(expr)
+        sources = by_identity(self.sources, expr, self.sources_of)
         level, levels = sources.level, state.levels
         for name in sources.names:
             if name in levels:

@@ -33,18 +33,7 @@ class Affine:
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """Return self + factor * other."""
-        if not other.terms and other.constant == 0:
-            return self
-        if not self.terms and self.constant == 0 and factor == 1:
-            return other
-        if not other.terms:
-            return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
-        if not self.terms:
-            terms = [(term, c * factor) for term, c in other.terms]
-            return _normalized(self.dtype, terms, self.constant + factor * other.constant)
-        coefficients = dict(self.terms)
-        _add(coefficients, other.terms, factor)
-        return _normalized(self.dtype, coefficients.items(), self.constant + factor * other.constant)
+        return affine_sum(((self, 1), (other, factor)), self.dtype)
 
     def times(self, factor: int) -> Affine:
         if factor == 1:
@@ -77,18 +66,14 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the sum provably doesn't wrap around, or is assumed not to."""
-        return self.is_assumed or fits(self.bounds(), self.dtype)
-
-    @property
-    def is_assumed(self) -> bool:
-        """True for an int64 sum without large numbers or data (see `is_data`), which is assumed not to wrap around."""
-        if self.dtype is not int64 or is_large(self.constant):
-            return False
-        for term, coefficient in self.terms:
-            if is_large(coefficient) or is_data(term):
-                return False
-        return True
+        """True if the sum provably doesn't wrap around, or is assumed not to: an int64 sum without data."""
+        if self.dtype is int64 and not is_large(self.constant):
+            for term, coefficient in self.terms:
+                if is_large(coefficient) or is_data(term):
+                    break
+            else:
+                return True
+        return fits(self.bounds(), self.dtype)
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
         """Return (quotient, remainder): self = divisor * quotient + remainder, 0 <= remainder.constant < divisor."""

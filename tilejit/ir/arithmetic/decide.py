@@ -7,16 +7,14 @@ from ..walk import LEAVES
 from .affine import affine
 from .facts import Bounds, bounds
 
-COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
     """Return the result of an integer comparison if facts about its operands decide it, else None."""
     if not x.dtype.is_integer:
         return None
     gap = _gap_of_bounds(x, y)
-    answer = by_gap(name, *gap)
-    return by_gap(name, *_gap_of_terms(x, y, gap)) if answer is None else answer
+    answer = _by_gap(name, *gap)
+    return _by_gap(name, *_gap_of_terms(x, y, gap)) if answer is None else answer
 
 
 def ordered(x: Expr, y: Expr) -> bool | None:
@@ -55,7 +53,7 @@ def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
     )
 
 
-def by_gap(name: str, low: int | None, high: int | None) -> bool | None:
+def _by_gap(name: str, low: int | None, high: int | None) -> bool | None:
     """Return the result of a comparison of two integers whose difference is in low .. high, or None if undecided."""
     if name in ("less", "greater_equal"):
         answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None

@@ -89,18 +89,6 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
     return bounds is None or bounds[1] - bounds[0] >> dtype.bits - 2 > 0
 
 
-def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
-    """Return the least and greatest number that can be added to a sum with these bounds without overflow.
-
-    They are (1, 0) if a bound is unknown.
-    assumed: the sum is an int64 and assumed not to overflow; its bounds are ignored.
-    """
-    low, high = full_range(dtype)
-    if assumed:
-        return 2 * low, 2 * high
-    return (1, 0) if ends[0] is None or ends[1] is None else (low - ends[0], high - ends[1])
-
-
 def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
     return ends[0] is not None and ends[1] is not None and limits[0] <= ends[0] and ends[1] <= limits[1]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...remember import by_identity
 from ..nodes import Cast, Const, Expr, Load, Op, Special, Var, Vector
 from ..walk import inputs
 from . import build
@@ -69,10 +70,7 @@ class Substitution:
 
     def _make(self, expr: Expr) -> Make | None:
         """Return the function that instantiates an expression, or None if it is invariant."""
-        entry = self._makes.get(id(expr))
-        if entry is None:
-            entry = self._makes[id(expr)] = (expr, self._prepared(expr))
-        return entry[1]
+        return by_identity(self._makes, expr, self._prepared)
 
     def _prepared(self, expr: Expr) -> Make | None:
         if isinstance(expr, (Const, Special)):
@@ -158,10 +156,7 @@ class Substitution:
 
     def _fold(self, expr: Expr) -> Fold | None:
         """Return a function that evaluates an expression of indices and constants; None for any other expression."""
-        entry = self._folds.get(id(expr))
-        if entry is None:
-            entry = self._folds[id(expr)] = (expr, self._folded(expr))
-        return entry[1]
+        return by_identity(self._folds, expr, self._folded)
 
     def _folded(self, expr: Expr) -> Fold | None:
         if isinstance(expr, Var):

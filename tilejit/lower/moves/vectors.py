@@ -75,7 +75,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
     """Return the digits of all tiles. Each thread owns a part of `owner`, which is "registers"; `other` is "memory"."""
-    regions = op.tiles
+    regions, (dst, *_) = op.tiles, op.tiles.values()
     registers, memory = place(regions[owner], op.scope), place(regions[other], op.scope)
     need_all_threads(registers, op.scope, threads)
     every, index = tuple(range(len(registers.shape))), regions[other].gathered
@@ -86,7 +86,7 @@ def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
     for name, region in regions.items():
         if name in (owner, other):
             continue
-        along = broadcast_along(region.shape, next(iter(regions.values())).shape)
+        along = broadcast_along(region.shape, dst.shape)
         if name == INDEX.name:
             along = every[:boxes] + (None,) * (len(every) - boxes)
         tiles[name] = place(region, op.scope), along

@@ -20,8 +20,9 @@ from ...dtypes import DType
 from ...forks import cached_property
 from ...ir import walk
 from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
-from ...ir.arithmetic.facts import bounds, flagged, full_range, multiple_of
+from ...ir.arithmetic.facts import flagged, full_range, multiple_of
 from ...ir.arithmetic.intern import integer, with_args
+from ...ir.arithmetic.iterations import ends
 from ...ir.names import FreshNames
 from ...ir.nodes import (
     Alloc,
@@ -255,8 +256,9 @@ class _Hoisting(Rewriting):
         preheader = self._preheaders[depth]
         entry = preheader.values.get(id(expr))
         if entry is None:
-            ends = None if _range(expr) == full_range(expr.dtype) else _range(expr)
-            var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, ends, data=flagged(expr, ends))
+            name, dtype, divisor = self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1
+            known = None if ends(expr) == full_range(dtype) else ends(expr)
+            var = Var(name, dtype, divisor, known, data=flagged(expr, known))
             value = self.expr(expr, depth)
             self._depths.variables[var.name] = depth
             preheader.made.append(Let(var, value, self._place))
@@ -310,14 +312,8 @@ class _Hoisting(Rewriting):
 
 def _knows_more(var: Var, value: Expr) -> bool:
     """True if a variable's facts are tighter than those of its value, and so may hold only at its definition."""
-    (low, high), (least, greatest) = _range(var), _range(value)
+    (low, high), (least, greatest) = ends(var), ends(value)
     return low > least or high < greatest or gcd(var.multiple_of, multiple_of(value)) != var.multiple_of
-
-
-def _range(expr: Expr) -> tuple[int, int]:
-    """Return the least and the greatest value of `expr`; an unknown bound is that of its type."""
-    (least, greatest), (low, high) = bounds(expr), full_range(expr.dtype)
-    return (low if least is None else least), (high if greatest is None else greatest)
 
 
 def _is_of_cta(expr: Expr) -> bool:

@@ -23,7 +23,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr
 from ...layout.iters import common_refinement, weights
-from ...remember import LIMIT, remembered
+from ...remember import LIMIT, remembered_pair
 from .placement import DigitStep, Placement, need_slice
 from .registers import RegisterRun
 from .strides import Folded, Scaled, Stride, Term, Thread, goes_on, times, total_along
@@ -87,7 +87,6 @@ class DigitSchedule:
     folded: tuple[int, ...]
     digits: tuple[Digit, ...]
     operands: Mapping[str, Operand] = field(hash=False)
-    _views: dict[str, View] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @staticmethod
     def of(extents: tuple[int, ...], operands: Mapping[str, Operand]) -> DigitSchedule:
@@ -137,11 +136,7 @@ class DigitSchedule:
         return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:
-        view = self._views.get(name)
-        if view is None:
-            strides = tuple([digit.strides[name] for digit in self.digits])
-            view = self._views[name] = View(self, name, self.operands[name][0], strides)
-        return view
+        return View(self, name, self.operands[name][0], tuple([digit.strides[name] for digit in self.digits]))
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -275,7 +270,7 @@ class View:
         return total_along(self._counted(index), self.buffer.index_dtype)
 
     def _counted(self, index: Expr) -> Iterable[Term]:
-        extents, strides = _chained(self)
+        extents, strides = _chained(self.schedule.digits, self.name)
         return zip(strides, _digits_of(index, extents), strict=True)
 
     def address(self, index: Expr) -> Expr:
@@ -283,7 +278,7 @@ class View:
 
     def adds_up(self, step: int, count: int) -> bool:
         """True only if steps(a + b) = steps(a) + steps(b) whenever a + b < `count`, b < `step` and `step` divides a."""
-        extents, strides = _chained(self)
+        extents, strides = _chained(self.schedule.digits, self.name)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         return Folded not in map(type, strides) and all(step % b == 0 or b % step == 0 or b >= count for b in below)
 
@@ -306,13 +301,13 @@ class View:
         return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
 
 
-@remembered
-def _chained(view: View) -> tuple[list[int], list[Stride]]:
-    """Return the extents and strides of the digits, merged wherever this operand is contiguous."""
+@remembered_pair
+def _chained(digits: tuple[Digit, ...], operand: str) -> tuple[list[int], list[Stride]]:
+    """Return the extents of the digits and an operand's strides, merged wherever the operand is contiguous."""
     extents: list[int] = []
     strides: list[Stride] = []
-    for digit, stride in zip(view.schedule.digits, view.strides, strict=True):
-        extent = digit.extent
+    for digit in digits:
+        extent, stride = digit.extent, digit.strides[operand]
         while strides and goes_on(strides[-1], stride, extent):
             extent *= extents.pop()
             strides.pop()

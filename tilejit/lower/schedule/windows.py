@@ -35,8 +35,6 @@ class Edges:
     view: View
     #: the buffer's dimensions in which accesses may pass the tensor's edge
     dims: tuple[int, ...]
-    #: the space's dimensions in which they may pass the region's edge
-    padded: tuple[int, ...]
     #: the space's dimension along which vectors run; None if there are no digits or vectors span several
     run_dim: int | None
     #: distance in that dimension between adjacent elements of a vector
@@ -46,18 +44,14 @@ class Edges:
     whole: bool
 
     @staticmethod
-    def of(view: View, width: int) -> Edges:
-        return Edges.within(view, width, view.placement.edges)
-
-    @staticmethod
-    def within(view: View, width: int, dims: tuple[int, ...]) -> Edges:
-        """Return the edges of a region that may exceed its tensor only in the buffer's dimensions `dims`."""
-        padded = view.schedule.padded
+    def of(view: View, width: int, dims: tuple[int, ...] | None = None) -> Edges:
+        """Return the edges of a region that may exceed its tensor in `dims`, by default in those of its placement."""
+        dims = view.placement.edges if dims is None else dims
         if not view.schedule.digits:
-            return Edges(view, dims, padded, None, 1, width, True)
+            return Edges(view, dims, None, 1, width, True)
         run = view.schedule.digits[-1]
-        whole = not (dims or padded) or _moves_whole(view, dims, padded, width)
-        return Edges(view, dims, padded, run.dim, run.weight, width, whole)
+        whole = not (dims or view.schedule.padded) or _moves_whole(view, dims, width)
+        return Edges(view, dims, run.dim, run.weight, width, whole)
 
     @property
     def all_inside(self) -> Expr:
@@ -80,21 +74,24 @@ class Edges:
     @property
     def without_tensor(self) -> Mask:
         """The tests that remain for a region inside its tensor: those for padding."""
-        return Edges.within(self.view, self.width, ())._mask([])
+        return Edges.of(self.view, self.width, ())._mask([])
 
     def _mask(self, windows: Sequence[Window]) -> Mask:
         """Return the mask of `windows` and of a window for each other padded dimension."""
-        open_dims = [dim for dim in self.padded if dim not in [window.dim for window in windows]]
-        of_region = [Window(dim, _ZERO, build.const(self.view.schedule.extents[dim], int32)) for dim in open_dims]
-        return Mask((*windows, *of_region), self.run_dim, self.run_step, self.whole)
+        schedule, tested = self.view.schedule, [window.dim for window in windows]
+        of_region = [
+            Window(dim, _ZERO, build.const(schedule.extents[dim], int32))
+            for dim in schedule.padded if dim not in tested
+        ]
+        return Mask(self, (*windows, *of_region))
 
 
-def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
+def _moves_whole(view: View, dims: Sequence[int], width: int) -> bool:
     run = view.schedule.digits[-1]
     if width == 1 or run.dim is None:
         return True
     multiples = [digit.weight for digit in view.schedule.digits if digit.dim == run.dim and digit.weight > run.weight]
-    d, is_padded = view.dims[run.dim], run.dim in padded
+    d, is_padded = view.dims[run.dim], run.dim in view.schedule.padded
     if d is not None and d in dims:
         multiples += [facts.multiple_of(view.placement.region.starts[d]), facts.multiple_of(extent_of(view.buffer, d))]
     elif not is_padded:
@@ -151,19 +148,22 @@ class Window:
 
 @lean(frozen=True, slots=True)
 class Mask:
-    """The tests for elements outside an operand's tensor and for padding. run_dim, run_step, whole: as in `Edges`."""
+    """The tests for elements outside an operand's tensor and for padding."""
 
+    edges: Edges
     windows: tuple[Window, ...]
-    run_dim: int | None
-    run_step: int
-    whole: bool
+
+    @property
+    def whole(self) -> bool:
+        return self.edges.whole
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
         """Return the condition that element `step` (first if None) of the vector at `coordinate` passes the tests."""
         cond: Expr = TRUE
-        further = step if step is None or self.run_step == 1 else build.mul(step, self.run_step)
+        run_dim, run_step = self.edges.run_dim, self.edges.run_step
+        further = step if step is None or run_step == 1 else build.mul(step, run_step)
         for window in self.windows:
-            along = window.dim is not None and window.dim == self.run_dim
+            along = window.dim is not None and window.dim == run_dim
             cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
         return cond
 
@@ -172,18 +172,18 @@ class Mask:
         cond: Expr = TRUE
         for window in self.windows:
             ends: tuple[Expr | None, ...] = (None,)
-            if window.dim is not None and window.dim == self.run_dim:
+            if window.dim is not None and window.dim == self.edges.run_dim:
                 ends = (last,) if window.begins_inside else (first, last)
             for end in ends:
-                further = None if end is None else build.mul(end, self.run_step)
+                further = None if end is None else build.mul(end, self.edges.run_step)
                 cond = build.logical_and(cond, window.holds(coordinate, further))
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
         """Return how many of elements [start, start + width) precede the tensor's end; none may precede its start."""
-        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
-        first = build.const(start * self.run_step, int32)
-        return ahead.count_from(coordinate, first, width, self.run_step)
+        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
+        step = self.edges.run_step
+        return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
 
 
 #: Smallest number of tests per thread for which a window is clamped. A 64-bit test takes about 4 machine instructions

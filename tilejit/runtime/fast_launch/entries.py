@@ -11,7 +11,6 @@ slot   pointers  scalars  maps │ extents  strides  record │ addresses of the
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from ...ir.params import TensorMapParam
 from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
-from ..packing import Workspace, argument_of, getter
+from ..packing import ParameterBlock, Workspace, argument_of, getter
 from ..rounding import checked_packer
 from .generated import ResolvedLaunch
 from .text import ALIGN, Bounds, LauncherText, overlapping_pairs
@@ -28,7 +27,7 @@ from .text import ALIGN, Bounds, LauncherText, overlapping_pairs
 if TYPE_CHECKING:
     from ...executable import Executable
 
-#: memory of the parameters, the address of the array of their addresses, and that array
+#: memory of the parameters, the address of the array of their addresses, and the block that holds both
 Slot = tuple[Any, int, Any]
 
 _POINTER, _WORD_BYTES = Field("Q", 8), 8
@@ -110,7 +109,7 @@ class SlotLayout:
         self._pack_once = constants.pack_into
         self._align_bytes = max(written.align_bytes, constants.align_bytes)
         self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
-        self._words = self._start_bytes // _WORD_BYTES + -(-constants.size_bytes // _WORD_BYTES)
+        self._size_bytes = self._start_bytes + constants.size_bytes
         of_argument = dict(zip((*arrays, *(i for i, _ in scalars), *map(id, maps)), written.offsets, strict=True))
         of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
         self._offsets = [
@@ -136,18 +135,11 @@ class SlotLayout:
         return pack
 
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
-        memory_type = ctypes.c_uint64 * max(self._words, 1)
-        room_type, align_bytes = ctypes.c_char * (8 * max(self._words, 1) + self._align_bytes), self._align_bytes
-        addresses_type = ctypes.c_void_p * max(len(self._offsets), 1)
-        pack_once, start_bytes, offsets = self._pack_once, self._start_bytes, self._offsets
         once = [get(arguments) for get in self._getters]
 
         def new() -> Slot:
-            room = room_type()
-            memory = memory_type.from_buffer(room, -ctypes.addressof(room) % align_bytes)
-            pack_once(memory, start_bytes, *once)
-            start = ctypes.addressof(memory)
-            addresses = addresses_type(*(start + offset for offset in offsets))
-            return memory, ctypes.addressof(addresses), addresses
+            block = ParameterBlock(self._size_bytes, self._align_bytes, self._offsets)
+            self._pack_once(block.memory, self._start_bytes, *once)
+            return block.memory, block.address, block
 
         return new

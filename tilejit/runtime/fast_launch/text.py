@@ -210,7 +210,7 @@ class LauncherText(NamedTuple):
             ")",
             "@push(@slot)",
             "if @error:",
-            f"    return @self.failed({self.number}, {self.values}, (@x, @y, @z))",
+            f"    return @self.failed({self.values}, (@x, @y, @z))",
         ])  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class AccessFindings:
         return f"{self.lanes.describe(int(x.me[at]))} {what} at {self.place(x, at)}"
 
     def describe(self, x: CellAccess, at: int, verb: str = "") -> str:
-        return f"{self.party(x, at, verb)} of {x.region.space} memory\n  {self.places.describe(x.site.pc)}"
+        return f"{self.party(x, at, verb)} of {x.region.space} memory"
 
     def threads(self, me: Record) -> list[int]:
         return [int(x) - 1 for x in fast_unique(me)]
@@ -84,11 +84,9 @@ class AccessFindings:
             return
         batch, copy, at = hit
         self.findings.add(
-            "in-flight",
-            f"{self.describe(x, at)}\n"
-            f"while an asynchronous copy by {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
-            f"  {self.places.describe(batch.pc)}",
-            x.site.pc, batch.pc, [int(x.me[at]) - 1], hint="wait for the copy before its source changes",
+            "in-flight", self.describe(x, at), x.site.pc, batch.pc, [int(x.me[at]) - 1],
+            hint="wait for the copy before its source changes",
+            then=f"while an asynchronous copy by {self.lanes.describe(int(batch.threads[copy]))} still reads it",
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
@@ -110,12 +108,11 @@ class AccessFindings:
             self.add_unwaited(access, x.site.pc, operation.pc, self.threads(x.me[at]), "wrote", at.size)
             return
         batch, copy, _ = hit
+        copier = self.lanes.describe(int(batch.threads[copy]))
         self.findings.add(
-            "in-flight",
-            f"{access}\nbefore the asynchronous copy to it by {self.lanes.describe(int(batch.threads[copy]))} was "
-            f"waited for\n  {self.places.describe(batch.pc)}",
-            x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
+            "in-flight", access, x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
             hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",
+            then=f"before the asynchronous copy to it by {copier} was waited for",
         )
 
     def of_barrier(self, x: CellAccess, at: Index) -> None:
@@ -124,13 +121,10 @@ class AccessFindings:
         first = int(at[0])
         cta, offset = divmod(int(x.cells[first]) << x.shadow.cell_shift, x.region.stride)
         init_pc = self.init_pc_of(x.region.base + offset, cta)
-        init = f"\ninitialized at\n  {self.places.describe(init_pc)}" if init_pc is not None else ""
         self.findings.add(
-            "barrier",
-            f"{self.party(x, first)} of {x.region.space} memory, part of an mbarrier\n"
-            f"  {self.places.describe(x.site.pc)}{init}",
-            x.site.pc, init_pc, self.threads(x.me[at]), at.size,
-            hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
+            "barrier", f"{self.describe(x, first)}, part of an mbarrier", x.site.pc, init_pc, self.threads(x.me[at]),
+            at.size, hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
+            then="initialized at" if init_pc is not None else "",
         )
 
     def add_unwaited(
@@ -140,11 +134,9 @@ class AccessFindings:
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(
-            "in-flight",
-            f"{access}\nbefore the {operation} that {'writes' if did == 'wrote' else 'reads'} it was waited for\n"
-            f"  {self.places.describe(other_pc)}",
-            pc, other_pc, threads, count,
+            "in-flight", access, pc, other_pc, threads, count,
             hint=f"wait for it ({wait}), then synchronize with threads that haven't waited",
+            then=f"before the {operation} that {'writes' if did == 'wrote' else 'reads'} it was waited for",
         )
 
     def unwritten(self, x: CellAccess, at: Index) -> None:
@@ -152,7 +144,7 @@ class AccessFindings:
         if not at.size:
             return
         pc = x.site.pc
-        text = f"{self.party(x, int(at[0]), 'reads')}, which nothing has written\n  {self.places.describe(pc)}"
+        text = f"{self.party(x, int(at[0]), 'reads')}, which nothing has written"
         if self.places.function.body[pc].root in LOAD_ROOTS:
             positions = self.lanes.positions()
             flags = np.zeros(x.cells.size, bool)
@@ -168,12 +160,9 @@ class AccessFindings:
         other = int(self.precedence.pcs(records[first : first + 1])[0])
         verb, did = ("reads", "wrote") if x.site.constant else (VERBS[x.site.kind], "read")
         self.findings.add(
-            "read-only",
-            f"{self.describe(x, first, verb)}\n"
-            f"and this kernel {did} it; memory that ld.global.nc reads may not change while the kernel runs\n"
-            f"  {self.places.describe(other)}",
-            x.site.pc, other, self.threads(x.me[at]), at.size,
+            "read-only", self.describe(x, first, verb), x.site.pc, other, self.threads(x.me[at]), at.size,
             hint="read it without .nc, or let another kernel write it",
+            then=f"and this kernel {did} it; memory that ld.global.nc reads may not change while the kernel runs",
         )
 
     def race(self, x: CellAccess, records: Record, at: Index, did: str) -> bool:
@@ -200,11 +189,10 @@ class AccessFindings:
             warned = unused or self.before_exchange(x, pc)
             finding = self.findings.add(
                 "scope" if strong else "race",
-                f"race in {x.region.space} memory: {self.party(x, first)}\n"
-                f"  {self.places.describe(x.site.pc)}\n"
-                f"and {self.lanes.describe(record & int(ACTOR))} {did} it, with nothing that orders the two\n"
-                f"  {self.places.describe(pc)}{UNUSED if unused else ''}",
+                f"race in {x.region.space} memory: {self.party(x, first)}",
                 x.site.pc, pc, self.threads(x.me[some]), some.size, hint=hint, level="warning" if warned else "error",
+                then=f"and {self.lanes.describe(record & int(ACTOR))} {did} it, with nothing that orders the two",
+                more=UNUSED if unused else "",
             )
             if unused:
                 readers = records[some] if did == "read" else x.me[some]

@@ -20,6 +20,7 @@ from ..machine.lanes import Index
 from ..machine.operations import ByteSpan, Operations
 from ..opcodes.memory import Site
 from .access_findings import VERBS
+from .clocks import GENERIC
 from .order import Message
 from .races import AccessChecker
 from .records import (
@@ -117,11 +118,11 @@ class Agents:
         """Return the message that a wait for an agent's event acquires. issued: a result of `self.issued`."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
-        message = self.order.nothing()
-        message.rows[0, cta, column] = event
+        rows = clocks.nothing()
+        rows[GENERIC, cta, column] = event
         if issued is not None:
-            message.rows[clocks.executed, cta, : issued.size] = issued
-        return message
+            rows[clocks.executed, cta, : issued.size] = issued
+        return Message(rows, {})
 
     def issued(self, position: int) -> Index:
         """Return a row of the clocks: the events that the thread at `position` knows to have been executed."""
@@ -199,11 +200,9 @@ class Agents:
             self.report.add_unwaited(self.describe(span, at, start), start.site.pc, pc, self.threads(start), did)
             return
         self.report.findings.add(
-            "race",
-            f"race in {span.region.space} memory: {self.describe(span, at, start)}\n"
-            f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two\n"
-            f"  {self.report.places.describe(pc)}",
+            "race", f"race in {span.region.space} memory: {self.describe(span, at, start)}",
             start.site.pc, pc, self.threads(start), hint="put a barrier between the two accesses",
+            then=f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two",
         )
 
     def report_hidden(
@@ -211,17 +210,15 @@ class Agents:
     ) -> None:
         pc = int(self.order.pcs[event])
         self.report.findings.add(
-            "in-flight",
-            f"{self.describe(span, at, start)}\nand {self.order.lanes.describe(actor)} {did} it, with no "
-            f"fence.proxy.async between the two\n  {self.report.places.describe(pc)}",
-            start.site.pc, pc, self.threads(start),
+            "in-flight", self.describe(span, at, start), start.site.pc, pc, self.threads(start),
             hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
+            then=f"and {self.order.lanes.describe(actor)} {did} it, with no fence.proxy.async between the two",
         )
 
     def describe(self, span: ByteSpan, at: int, start: Start) -> str:
         thread = self.order.lanes.describe_position(int(start.issuers[0]))
         does, place = VERBS[start.site.kind], self.report.place(self.access(span, start), at)
-        return f"{thread} starts a {start.what} that {does} {place}\n  {self.report.places.describe(start.site.pc)}"
+        return f"{thread} starts a {start.what} that {does} {place}"
 
     def threads(self, start: Start) -> list[int]:
         return self.order.lanes.numbers(start.issuers[:1])

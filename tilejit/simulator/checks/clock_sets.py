@@ -95,6 +95,8 @@ class ClockSets:
         self.sweep_pages_at = 8 * STEP_ELEMENTS
 
     def columns(self, kind: int, ids: Index) -> Index:
+        if kind == AGENT:
+            self.need_agents(ids)
         table = self.tables[kind]
         missing = table[ids] == 0
         if np.count_nonzero(missing):
@@ -107,12 +109,8 @@ class ClockSets:
                 self.table = wider
         return table[ids].astype(np.int64)
 
-    def columns_of_agents(self, agents: Index) -> Index:
-        self.need_agents(int(agents.max(initial=-1)) + 1)
-        return self.columns(AGENT, agents)
-
-    def need_agents(self, count: int) -> None:
-        missing = count - self.tables[AGENT].size
+    def need_agents(self, agents: Index) -> None:
+        missing = int(agents.max(initial=-1)) + 1 - self.tables[AGENT].size
         if missing > 0:
             self.tables[AGENT] = np.pad(self.tables[AGENT], (0, missing))
 
@@ -260,7 +258,7 @@ class ClockSets:
         return events <= until
 
     def reach_agents(self, numbers: Index, agents: Index, events: Index) -> NDArray[np.bool_]:
-        self.need_agents(int(agents.max(initial=-1)) + 1)
+        self.need_agents(agents)
         return events <= self.values(numbers, self.tables[AGENT][agents])
 
     def values(self, numbers: Index, columns: NDArray[np.int32]) -> NDArray[np.uint32]:

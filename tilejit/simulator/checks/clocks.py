@@ -57,7 +57,6 @@ class Clocks:
         self.warps = lanes.warps_per_cta
         self.ranks = lanes.ranks
         planes = 1 + len(PROXY_PLANES) * proxies
-        self.has_proxies = proxies
         #: the plane of executed events, if there is one
         self.executed = planes if self.ranks > 1 or proxies else None
         #: the planes in which threads see their own accesses
@@ -256,8 +255,6 @@ class Clocks:
         A fence by a whole warp also covers its lanes' earlier accesses for threads that acquired them from a message
         released before the fence, which is too lenient.
         """
-        if not self.has_proxies:
-            return
         planes = [PROXY_PLANES[space]] if space else list(PROXY_PLANES.values())
         ctas, warps, alone = self.split_warps(positions)
         columns = self.need_columns(alone)

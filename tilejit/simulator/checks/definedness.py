@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ..decode.blocks import EXIT, BasicBlock
+from ..decode.blocks import BasicBlock, live_after
 from ..decode.roles import LOAD_ROOTS, Roles
 from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
@@ -60,7 +60,6 @@ class Definedness:
     def __init__(self, program: Program, findings: Findings) -> None:
         self.program = program
         self.function = program.function
-        self.places = findings.places
         self.findings = findings
         self.origins: list[tuple[str, int]] = [("", 0)]
         # register → the index in `origins` of its skipped write
@@ -92,7 +91,7 @@ class Definedness:
             thread = self.lanes.describe_position(int(fresh[0]))
             self.skips[name] = len(self.origins)
             message = f"{thread} reads register {name}, which nothing has written, because it skipped"
-            self.origins.append((f"{message}\n  {self.places.describe(pc)}", pc))
+            self.origins.append((message, pc))
         self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = self.skips[name]
         self.active = True
 
@@ -115,9 +114,7 @@ class Definedness:
         self.active = bool(self.marks)
 
     def drop_dead(self, block: BasicBlock) -> None:
-        live = 0
-        for target in block.targets:
-            live |= self.program.live[target] if target != EXIT else 0
+        live = live_after(block, self.program.live)
         slots = self.program.slots
         self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
 
@@ -232,9 +229,9 @@ class Definedness:
         message, read_pc = self.origins[origin]
         threads = [int(x) - 1 for x in self.lanes.full["gid"][positions[at]]]
         self.findings.add(
-            "undefined",
-            f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
-            read_pc, pc, threads, at.size, hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
+            "undefined", message, read_pc, pc, threads, at.size,
+            hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
+            then=f"and {self.lanes.describe_position(first)} {how}",
         )
         # Each value is reported only once.
         self.mark(name, positions, None)

@@ -88,13 +88,16 @@ class Findings:
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(
-        self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
-        count: int = 1, hint: str | None = None, level: str = "error",
+        self, rule: str, message: str, pc: int, other_pc: int | None = None, threads: Sequence[int] = (),
+        count: int = 1, hint: str | None = None, level: str = "error", then: str = "", more: str = "",
     ) -> Finding:
         """Raise an error, unless errors are collected; else return the finding, or the earlier one that it extends.
 
+        The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`.
+
         threads: numbers in the grid, from 0.
         """
+        message = self.places.located(message, pc, then, other_pc) + more
         if level == "error" and not self.collect:
             instructions = [x for x in (pc, other_pc) if x is not None]
             raise RULES[rule](message, hint=hint, instructions=instructions, threads=threads)
@@ -106,8 +109,8 @@ class Findings:
             self.collected[key] = earlier
             return earlier
         earlier.count += count
-        more = [t for t in threads if t not in earlier.threads]
-        earlier.threads = (*earlier.threads, *more)[:NAMED_THREADS]
+        others = [t for t in threads if t not in earlier.threads]
+        earlier.threads = (*earlier.threads, *others)[:NAMED_THREADS]
         return earlier
 
     def escalate(self, finding: Finding, instructions: Sequence[int], hint: str) -> None:
@@ -180,6 +183,14 @@ class PtxPlaces:
     def opcode(self, pc: int) -> str:
         ins = self.function.body[pc]
         return ins.root + ins.suffix
+
+    def located(self, message: str, pc: int, then: str = "", other_pc: int | None = None) -> str:
+        """Return a message, the location of `pc` and, unless `then` is empty, `then` and the location of `other_pc`."""
+        text = f"{message}\n  {self.describe(pc)}"
+        if then:
+            text += f"\n{then}"
+            text += "" if other_pc is None else f"\n  {self.describe(other_pc)}"
+        return text
 
     def describe(self, pc: int) -> str:
         line = self.function.body[pc].line

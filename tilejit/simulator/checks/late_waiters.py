@@ -38,7 +38,6 @@ class LateWaiters:
     def __init__(self, order: HappensBefore, findings: Findings) -> None:
         self.order = order
         self.lanes = order.lanes
-        self.places = findings.places
         self.findings = findings
         #: the waits at each barrier; those for phase n are dropped once phase n + 1 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
@@ -89,14 +88,11 @@ class LateWaiters:
 
     def report(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
         cta = int(self.lanes.full["chunk_cta"][late[0]])
-        last = [x.pc for x in barrier.arrivals if (x.ctas == cta).any()][-1:]
-        after = "".join(f"\n  {self.places.describe(pc)}" for pc in last)
+        last = barrier.last_arrival(cta)
         n = passed.phase
         self.findings.add(
-            "barrier",
-            f"{self.lanes.party(late)} passed the wait for phase {n} of {barrier.name}\n"
-            f"  {self.places.describe(passed.pc)}\n"
-            f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang{after}",
+            "barrier", f"{self.lanes.party(late)} passed the wait for phase {n} of {barrier.name}",
             passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
             hint="synchronize the threads after their waits, before one of them arrives for all",
+            then=f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang",
         )

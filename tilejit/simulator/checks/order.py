@@ -212,9 +212,6 @@ class HappensBefore:
         np.maximum.at(rows[GENERIC], (full["chunk_cta"][others], columns), clock[at, other])
         return rows
 
-    def nothing(self) -> Message:
-        return Message(self.need_clocks().nothing(), {})
-
     def joined(self, messages: Sequence[Message]) -> Message:
         clocks = self.need_clocks()
         frontiers = self.joined_rows(x for message in messages for x in message.frontiers.items())

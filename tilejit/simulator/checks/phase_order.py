@@ -112,14 +112,12 @@ class PhaseOrder:
         return bool(self.order.has_happened(late_each, np.full(late_each.size, event), np.tile(by, late.size)).any())
 
     def report(self, name: str, positions: Index, pc: int, late: int, event: int) -> None:
-        places, other_pc = self.findings.places, int(self.order.pcs[event])
+        other = self.lanes.describe_position(late)
         self.findings.add(
-            "barrier",
-            f"the arrival of {self.lanes.party(positions)} at {name}\n  {places.describe(pc)}\n"
-            f"isn't ordered after the end of the barrier's last phase, for which {self.lanes.describe_position(late)} "
-            f"arrived\n  {places.describe(other_pc)}\n"
-            "in another order, it would count for that phase, and a late thread would hang",
-            pc, other_pc, self.lanes.numbers(positions), positions.size, hint=HINT,
+            "barrier", f"the arrival of {self.lanes.party(positions)} at {name}", pc, int(self.order.pcs[event]),
+            self.lanes.numbers(positions), positions.size, hint=HINT,
+            then=f"isn't ordered after the end of the barrier's last phase, for which {other} arrived",
+            more="\nin another order, it would count for that phase, and a late thread would hang",
         )
 
 

@@ -43,22 +43,20 @@ class Profiler:
     """Accumulates the memory traffic of each instruction."""
 
     def __init__(self) -> None:
-        self.lanes: Lanes | None = None
         self.traffic: dict[int, Traffic] = {}
 
-    def access(self, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
+    def access(self, lanes: Lanes, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
         """Count an access by each executing thread to its element in `index`; element 0 is at byte `lead`."""
-        assert self.lanes is not None
         if region.space not in ("shared", "global"):
             return
         traffic = self.traffic.setdefault(site.pc, Traffic())
         shared = region.space == "shared"
         base = region.base if shared else region.counted_base
-        if self.lanes.whole_warps():
+        if lanes.whole_warps():
             count, ideal = by_pattern(index.reshape(-1, WARP), site.shift, lead + base, shared)
         else:
-            table = np.full((self.lanes.ctas * self.lanes.warps_per_cta, WARP), ABSENT)
-            table[self.lanes.get("chunk_warp"), self.lanes.get("lane")] = (index << site.shift) + (lead + base)
+            table = np.full((lanes.ctas * lanes.warps_per_cta, WARP), ABSENT)
+            table[lanes.get("chunk_warp"), lanes.get("lane")] = (index << site.shift) + (lead + base)
             costs = wavefronts if shared else sectors
             count, ideal = (int(x.sum()) for x in costs(table, 1 << site.shift))
         if shared:

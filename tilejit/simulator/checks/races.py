@@ -47,11 +47,13 @@ class AccessChecker:
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
+        x = self.access(region, index, site)
         if region.space == "local":
-            self.load_local(region, index, site)
+            written = region.shadow.written[x.cells]
+            if np.count_nonzero(written) < written.size:
+                self.report.unwritten(x, np.flatnonzero(~written))
             return
         shadow: Shadow = region.shadow
-        x = self.access(region, index, site)
         base = self.base(shadow, x.cells.size)
         writes = shadow.writes[x.cells]
         bad = writes >= base
@@ -132,12 +134,6 @@ class AccessChecker:
             self.examine_scope(x, np.flatnonzero(shadow.writes[cells] != stamp))
         if site.release or self.order.flags.fences or shadow.releases:
             self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
-
-    def load_local(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        x = self.access(region, index, site)
-        written = region.shadow.written[x.cells]
-        if np.count_nonzero(written) < written.size:
-            self.report.unwritten(x, np.flatnonzero(~written))
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         event = self.order.tick(pc)

@@ -19,7 +19,7 @@ from ...dataclass import dataclass, field
 from ...fast_unique import fast_unique
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
-from .clock_sets import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, ClockSets, Rows
+from .clock_sets import AGENT, CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, ClockSets, Rows
 from .clocks import GENERIC, Clocks
 from .records import Shadow
 
@@ -259,7 +259,7 @@ class ReleaseAcquire:
             leaves.append((at, self.frontiers.columns(THREAD, others), events[at, other]))
             events = view[:, np.array(clocks.agent_columns, np.int64) + rank]
             at, other = np.nonzero(events)
-            agents = self.frontiers.columns_of_agents(self.numbered(other, first[at] + rank))
+            agents = self.frontiers.columns(AGENT, self.numbered(other, first[at] + rank))
             leaves.append((at, agents, events[at, other]))
         return leaves
 

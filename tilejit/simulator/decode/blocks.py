@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dataclass import dataclass, field
 from .ptx import PtxFunction, PtxInstruction
 
@@ -63,17 +65,23 @@ def split(function: PtxFunction) -> list[BasicBlock]:
     A predicated instruction that isn't a jump is in a block of its own, after a block that branches around it.
     """
     body = function.body
-    leaders = _leaders(function)
-    order = sorted(leaders)
-    number = {pc: i for i, pc in enumerate(order)}
+    order = sorted(_leaders(function))
+    guarded = {pc for pc in order if body[pc].guard and body[pc].root not in JUMP_ROOTS}
+    number: dict[int, int] = {}
+    count = 0
+    for pc in order:
+        number[pc] = count
+        count += 2 if pc in guarded else 1
     blocks: list[BasicBlock] = []
-    for i, start in enumerate(order):
-        end = order[i + 1] if i + 1 < len(order) else len(body)
-        blocks.append(BasicBlock(i, list(range(start, end)), warps=aligned_warps(body[start])))
-    guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in JUMP_ROOTS]
-    for block in blocks:
-        _terminate(function, block, number, len(blocks))
-    return _insert_guards(function, blocks, set(guarded))
+    for start, end in zip(order, [*order[1:], len(body)], strict=True):
+        following = number.get(end, EXIT)
+        if start in guarded:
+            front = BasicBlock(len(blocks), [], "branch", (following, len(blocks) + 1), str(body[start].guard))
+            front.negated, front.end_pc = not body[start].guard_negated, start
+            blocks.append(front)
+        blocks.append(BasicBlock(len(blocks), list(range(start, end)), warps=aligned_warps(body[start])))
+        _terminate(function, blocks[-1], number, following)
+    return blocks
 
 
 def _leaders(function: PtxFunction) -> set[int]:
@@ -97,8 +105,7 @@ def _leaders(function: PtxFunction) -> set[int]:
     return leaders
 
 
-def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int], count: int) -> None:
-    following = block.index + 1 if block.index + 1 < count else EXIT
+def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int], following: int) -> None:
     block.targets = (following,)
     if not block.pcs:
         return
@@ -127,29 +134,12 @@ def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int],
         block.kind = "barrier"
 
 
-def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set[int]) -> list[BasicBlock]:
-    if not guarded:
-        return blocks
-    shifted: dict[int, int] = {EXIT: EXIT}
-    plan: list[tuple[BasicBlock, bool]] = []
-    position = 0
-    for block in blocks:
-        has_guard = bool(block.pcs) and block.pcs[0] in guarded
-        shifted[block.index] = position
-        position += 2 if has_guard else 1
-        plan.append((block, has_guard))
-    result: list[BasicBlock] = []
-    for block, has_guard in plan:
-        following = shifted[block.index + 1] if block.index + 1 < len(blocks) else EXIT
-        if has_guard:
-            ins = function.body[block.pcs[0]]
-            front = BasicBlock(len(result), [], "branch", (following, len(result) + 1), str(ins.guard))
-            front.negated = not ins.guard_negated
-            front.end_pc = block.pcs[0]
-            result.append(front)
-        block.index = len(result)
-        block.targets = tuple(shifted[t] for t in block.targets)
-        result.append(block)
+def live_after(block: BasicBlock, live: Sequence[int]) -> int:
+    """Return the registers live after a block, as a bit set. live: those live into each block."""
+    result = 0
+    for target in block.targets:
+        if target != EXIT:
+            result |= live[target]
     return result
 
 
@@ -160,11 +150,7 @@ def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list
     while changed:
         changed = False
         for block in reversed(blocks):
-            out = 0
-            for target in block.targets:
-                if target != EXIT:
-                    out |= live[target]
-            value = uses[block.index] | (out & ~defs[block.index])
+            value = uses[block.index] | (live_after(block, live) & ~defs[block.index])
             if value != live[block.index]:
                 live[block.index] = value
                 changed = True

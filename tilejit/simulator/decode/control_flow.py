@@ -18,7 +18,7 @@ from ...dataclass import dataclass
 from ...forks import cached_property
 from ..opcodes import convert, floats, integer, move
 from ..opcodes.memory import Site
-from .blocks import EXIT, BasicBlock
+from .blocks import EXIT, WARP_SYNC_ROOTS, BasicBlock, live_after
 from .ptx import PtxFunction
 from .roles import LOAD_ROOTS, Roles, all_roles
 
@@ -33,7 +33,7 @@ _PURE = frozenset({
 #: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
 #: opcodes whose results depend only on registers of the participating lanes
-_AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
+_AMONG_LANES = WARP_SYNC_ROOTS | {"mma"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,6 @@ class ControlFlow:
         return [(origin, head) for origin, head in upwards if origin in beyond[head]]
 
     @cached_property
-    def waiting(self) -> frozenset[BackEdge]:
-        return frozenset(self.waiting_loops)
-
-    @cached_property
     def waits_for_ctas(self) -> bool:
         return any(self.waiting_loops.values())
 
@@ -155,8 +151,8 @@ class ControlFlow:
             results.difference_update(later.writes)
         if block.predicate in results:
             return True
-        live = [self.live[target] for target in block.targets if target != EXIT]
-        return any(bits >> self.slots[name] & 1 for name in results if name in self.slots for bits in live)
+        live = live_after(block, self.live)
+        return any(live >> self.slots[name] & 1 for name in results if name in self.slots)
 
     def pcs_around(self, number: int) -> frozenset[int]:
         """Return the instructions of a block's strongly connected component."""

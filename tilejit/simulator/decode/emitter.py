@@ -161,9 +161,9 @@ class BlockWriter:
         self.highest = max(self.highest, index)
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
-    def sources(self, operands: Iterable[str], dtype: str, ptx_type: str = "") -> str:
+    def sources(self, operands: Iterable[str], dtype: str) -> str:
         """Return a tuple expression of source operands."""
-        return f"({', '.join(self.source(x, dtype, ptx_type) for x in operands)},)"
+        return f"({', '.join(self.source(x, dtype) for x in operands)},)"
 
     def vector(self, operand: str, count: int) -> list[str]:
         """Return the elements of `{a, b}`, or the operand alone; fail unless there are `count`."""
@@ -205,9 +205,9 @@ class BlockWriter:
         views = self.views.get(slot)
         return (self.names.home[slot],) if views is None else views
 
-    def dst(self, index: int, dtype: str, expression: str) -> None:
-        """Assign to a destination operand. A narrower value is sign-extended if it is signed, else zero-extended."""
-        self.write(self.ins.operands[index], dtype, expression)
+    def dst(self, dtype: str, expression: str) -> None:
+        """Assign to the first operand. A narrower value is sign-extended if it is signed, else zero-extended."""
+        self.write(self.ins.operands[0], dtype, expression)
 
     def write(self, name: str, dtype: str, expression: str) -> None:
         if name == "_":
@@ -413,15 +413,6 @@ def approximated(how: str, races: bool = True) -> Fidelity:
     return Fidelity("approximate", how, races)
 
 
-def refused(what: str) -> tuple[Entry, Fidelity]:
-    """Return an entry that fails with the message `what`, and its fidelity."""
-
-    def emit(e: BlockWriter, m: Match) -> None:
-        e.fail(what)
-
-    return emit, Fidelity("unsupported", what)
-
-
 def expression(result: str, text: str, *operands: str) -> Entry:
     """Return an entry that assigns the expression `text`, in which {0}, {1}, ... are the source operands.
 
@@ -432,7 +423,7 @@ def expression(result: str, text: str, *operands: str) -> Entry:
     def emit(e: BlockWriter, m: Match) -> None:
         target, *sources = (PTX_DTYPE[m[x]] if x in m else x for x in (result, *operands))
         values = [e.src(i, dtype) for i, dtype in enumerate(sources, 1)]
-        e.dst(0, target, text.format(*values, root=e.ins.root, dtype=target, **m))
+        e.dst(target, text.format(*values, root=e.ins.root, dtype=target, **m))
 
     return emit
 

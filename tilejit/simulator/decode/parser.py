@@ -33,8 +33,7 @@ _TUNING = re.compile(
     r"|\.(?:minnctapersm|maxnreg|maxclusterrank)\s+\d+|\.explicitcluster|\.noreturn"
     r'|\.pragma\s+"[^"]*"\s*;?'
 )
-_BOUND = re.compile(r"\.(maxntid|reqntid|maxnreg|minnctapersm)\s+(\d+(?:\s*,\s*\d+)*)")
-_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_BOUND = re.compile(r"\.(maxntid|reqntid|maxnreg|minnctapersm|reqnctapercluster)\s+(\d+(?:\s*,\s*\d+)*)")
 _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|pragma)\b[^\n]*")
 _PARAM = re.compile(
     r"\.param\s*(?:\.align\s+(\d+)\s*)?\.(\w+)\s+"
@@ -109,10 +108,11 @@ class _Parser(Cursor):
 
 
 def bounds_of(directives: str) -> LaunchBounds:
-    bounds = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
+    extents = {name: [int(x) for x in numbers.split(",")] for name, numbers in _BOUND.findall(directives)}
+    bounds = {name: prod(values) for name, values in extents.items()}
     threads = bounds.get("reqntid", bounds.get("maxntid", 0))
-    found = _CLUSTER.search(directives)
-    cluster = (int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+    x, y, z = (*extents.get("reqnctapercluster", ()), 1, 1, 1)[:3]
+    cluster = (x, y, z) if "reqnctapercluster" in extents else None
     return LaunchBounds(threads, bounds.get("maxnreg", 0), bounds.get("minnctapersm", 0), cluster)
 
 

@@ -122,8 +122,8 @@ class PtxInstruction:
     guard: str | None = None
     guard_negated: bool = False
 
-    def names(self, part: slice = slice(None)) -> list[str]:
-        return [name for operand in self.operands[part] for name in NAME.findall(operand)]
+    def names(self) -> list[str]:
+        return [name for operand in self.operands for name in NAME.findall(operand)]
 
     @property
     def events(self) -> int:

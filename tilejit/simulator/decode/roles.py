@@ -13,8 +13,6 @@ LOAD_ROOTS = frozenset({"ld", "ldu"})
 # Opcodes that write no register, although their first operand isn't in brackets; forms with .red do.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
-# Opcodes that may also read their first operand, an accumulator: wgmma does unless scale-d is false.
-_UPDATES = frozenset({"wgmma"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,8 @@ def roles_of(pc: int, ins: PtxInstruction) -> Roles:
     writes: list[str] = []
     if has_result and operands and not operands[0].startswith("["):
         writes = NAME.findall(operands.pop(0))
-    updates = tuple(writes) if ins.root in _UPDATES else ()
+    # wgmma also reads its first operand, an accumulator, unless scale-d is false
+    updates = tuple(writes) if ins.root == "wgmma" else ()
     addresses: list[str] = []
     reads: list[str] = ["%carry"] if ins.root in _TAKES_CARRY else []
     for operand in operands:

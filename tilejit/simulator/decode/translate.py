@@ -15,11 +15,10 @@ import numpy as np
 from ...dataclass import dataclass
 from ...errors import UnsupportedInstructionError
 from ...gc_pause import gc_paused
-from ..machine.memory import MemoryPart
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
-from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
+from .blocks import JUMP_ROOTS, BasicBlock, live_after, liveness, split
 from .control_flow import ControlFlow
 from .emitter import BlockWriter
 from .names import SPECIAL, KernelNames
@@ -71,7 +70,6 @@ class Program:
     special: tuple[tuple[str, int], ...]
     #: (slot, dtype, offset) of parameters
     params: tuple[tuple[int, np.dtype[Any], int], ...]
-    param_parts: tuple[MemoryPart, ...]
     #: (block, bit mask of performance events) for each instruction that triggers any
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
@@ -190,9 +188,7 @@ class _Translator:
         sources = []
         outputs: list[tuple[int, ...]] = []
         for block, e in zip(blocks, emitters, strict=True):
-            after = 0
-            for target in block.targets:
-                after |= live[target] if target >= 0 else 0
+            after = live_after(block, live)
             out = [s for s in e.written if after >> s & 1]
             outputs.append(tuple(out))
             sources.append(e.finish(f"b{block.index}", out, e.extra))
@@ -219,7 +215,6 @@ class _Translator:
             initial=names.initial(),
             special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
             params=tuple(names.loaded_params),
-            param_parts=tuple(MemoryPart(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
             events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
             ordering=Ordering.of(body, names.sites),
             product_registers=tuple(names.product_rows),

@@ -23,7 +23,7 @@ from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.profile import Profiler
 from ..checks.races import AccessChecker
-from ..checks.records import place, unchanged
+from ..checks.records import in_bytes, place, unchanged
 from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
@@ -115,7 +115,7 @@ class Access:
         if region.owner:
             index += self.lanes.offsets(region.owner, region.stride >> site.shift)
         if self.profiler is not None:
-            self.profiler.access(site, region, index, bound.lead)
+            self.profiler.access(self.lanes, site, region, index, bound.lead)
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
@@ -253,25 +253,29 @@ class Access:
 
         then: text that introduces the location of another instruction, and that instruction.
         """
-        text, pcs = f"{message}\n  {self.places.describe(pc)}{more}", [pc]
-        if then is not None:
-            text += f"\n{then[0]}\n  {self.places.describe(then[1])}"
-            pcs.append(then[1])
+        text = self.places.located(message, pc, *then or ()) + more
+        pcs = (pc,) if then is None else (pc, then[1])
         return kind(text, hint=hint, instructions=pcs, threads=self.lanes.numbers(threads))
+
+    def finding(
+        self, rule: str, threads: Index, message: str, pc: int, hint: str | None = None,
+        then: tuple[str, int] | None = None,
+    ) -> None:
+        """Add a finding: `message`, then the location of the instruction. then: as in `failure`."""
+        text, other_pc = then or ("", None)
+        self.findings.add(rule, message, pc, other_pc, self.lanes.numbers(threads), threads.size, hint, then=text)
 
     def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
         """Add a finding: '<first thread> <what>', then the location of the instruction."""
         threads = np.atleast_1d(positions)
-        text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
-        self.findings.add(rule, text, pc, None, self.lanes.numbers(threads), threads.size, hint)
+        self.finding(rule, threads, f"{self.lanes.describe_position(int(threads[0]))} {what}", pc, hint)
 
-    def report_party(
-        self, rule: str, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
+    def report_arrival(
+        self, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
     ) -> None:
-        """Like `report`, but name the threads by `Lanes.party`, and append 'after' and the place of `other_pc`."""
-        text = f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}"
-        text += "" if other_pc is None else f"\nafter\n  {self.places.describe(other_pc)}"
-        self.findings.add(rule, text, pc, other_pc, self.lanes.numbers(positions), positions.size, hint)
+        """Add a finding on a barrier: '<threads> <what>', the location, and 'after' and the location of `other_pc`."""
+        then = None if other_pc is None else ("after", other_pc)
+        self.finding("barrier", positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
 
     def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
         """Return a value per warp or warpgroup of `size` threads; raise SimulationError if threads' values differ."""
@@ -310,7 +314,7 @@ class Access:
     def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> None:
         at = int(outside[0])
         where, width = int(actual[at]), 1 << site.shift
-        size = f"{width} byte{'s' * (width > 1)}"
+        size = in_bytes(width)
         space = site.space or "generic"
         near = self.memory.nearest(site.space, where)
         detail = "no memory is allocated there"

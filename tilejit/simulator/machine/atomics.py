@@ -29,26 +29,26 @@ _ONE_BY_ONE: dict[str, Callable[..., int]] = {
 # the number of scalar updates (`_one_by_one`) that take as long as one vectorized step
 _STEP_THREADS = 80
 
+# the same on arrays of distinct elements, and an exchange
+_STEPS: dict[str, Update] = {
+    "exch": lambda old, v: v[0].astype(old.dtype),
+    "cas": lambda old, v: np.where(old == v[0], v[1], old),
+    "inc": lambda old, v: np.where(old >= v[0], old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, v: np.where((old == 0) | (old > v[0]), v[0], old - old.dtype.type(1)),
+}
+
 
 def step(op: str) -> Update:
     """Return a function (old values, operands) → new values, which applies `op`, such as "add.u32", elementwise."""
     name, _, t = op.partition(".")
-    if name == "exch":
-        return lambda old, v: v[0].astype(old.dtype)
-    if name == "cas":
-        return lambda old, v: np.where(old == v[0], v[1], old)
-    if name == "inc":
-        return lambda old, v: np.where(old >= v[0], old.dtype.type(0), old + old.dtype.type(1))
-    if name == "dec":
-        return lambda old, v: np.where((old == 0) | (old > v[0]), v[0], old - old.dtype.type(1))
-    if name in ("add", "min", "max") and t in ("f16x2", "bf16", "bf16x2"):
-        packed = FLOAT[f"{name}_{t}"]
-        return lambda old, v: packed(old, v[0])
-    if name in ("min", "max") and t == "f16":
-        pick = np.fmin if name == "min" else np.fmax
-        return lambda old, v: pick(old, v[0])
-    ufunc = _INTEGER[name]
-    return lambda old, v: ufunc(old, v[0])
+    if name in _STEPS:
+        return _STEPS[name]
+    function = _INTEGER[name]
+    if t in ("f16x2", "bf16", "bf16x2"):
+        function = FLOAT.get(f"{name}_{t}", function)
+    elif name in ("min", "max") and t == "f16":
+        function = np.fmin if name == "min" else np.fmax
+    return lambda old, v: function(old, v[0])
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:

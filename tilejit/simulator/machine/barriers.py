@@ -153,7 +153,7 @@ class Barriers:
             again = positions[np.isin(positions, earlier.positions, assume_unique=True)]
             if again.size:
                 what = f"arrived at barrier {number} twice in one phase"
-                self.access.report_party("barrier", again, what, pc, earlier.block.end_pc, HINT)
+                self.access.report_arrival(again, what, pc, earlier.block.end_pc, HINT)
         self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
@@ -161,7 +161,7 @@ class Barriers:
         positions = arrival.positions[excess[self.lanes.full["chunk_cta"][arrival.positions]]]
         what = f"arrived at barrier {number}, at which more threads have arrived than the {count} "
         what += "that its phase expects"
-        self.access.report_party("barrier", positions, what, arrival.block.end_pc, hint=HINT)
+        self.access.report_arrival(positions, what, arrival.block.end_pc, hint=HINT)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask of the threads whose warp has all its living threads in `here`."""
@@ -248,16 +248,15 @@ class Barriers:
             elsewhere_too = any(at in a.positions for each in self.waiting.values() for a in each)
             fate = "has arrived at another barrier instruction" if elsewhere_too else "has not arrived"
         others = self.describe_waiting() if self.alive[at] else []
-        message = (
-            f"a barrier that all threads of a warp must execute together was reached by only part of the warp: "
-            f"{lanes.describe_position(waiter)} arrived at\n  {self.places.describe(arrival.block.end_pc)}\n"
-            f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others)
-        )
+        message = "a barrier that all threads of a warp must execute together was reached by only part of the warp: "
+        message += f"{lanes.describe_position(waiter)} arrived at"
+        then = "\n".join([f"but {lanes.describe_position(at)} {fate}", *others])
         hint = "move the barrier out of the branch, so that all threads reach it"
         pc, threads = arrival.block.end_pc, lanes.numbers(np.array([waiter, at]))
         if living.size:
-            raise DivergenceError(message, hint=hint, instructions=(pc,), threads=threads)
-        self.access.findings.add("divergence", message, pc, threads=threads, hint=hint)
+            text = self.places.located(message, pc, then)
+            raise DivergenceError(text, hint=hint, instructions=(pc,), threads=threads)
+        self.access.findings.add("divergence", message, pc, threads=threads, hint=hint, then=then)
 
     def arrived(self) -> list[tuple[int, Index | None]]:
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]

@@ -182,12 +182,11 @@ class BulkCopies:
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
             for operation in self.unseen_loads(cta):
-                self.access.findings.add(
-                    "in-flight",
+                self.access.finding(
+                    "in-flight", np.array([operation.issuer]),
                     f"a CTA exits while a {operation.what} to its shared memory may be in flight, started by "
-                    f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
-                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                    hint="wait for the phase of its mbarrier before exiting",
+                    f"{self.lanes.describe_position(operation.issuer)}", operation.pc,
+                    "wait for the phase of its mbarrier before exiting",
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
@@ -417,13 +416,13 @@ class Shares:
             copied.clear()
 
     def report(self, what: str, mine: SharedBox, other: SharedBox) -> None:
-        access, lanes, places = self.mbarriers.access, self.mbarriers.lanes, self.mbarriers.places
-        text = f"CTAs of a cluster share a copy and name different {what}: {self.described(mine)}\n"
-        text += f"  {places.describe(mine.site.pc)}\nand {self.described(other)}"
+        message = f"CTAs of a cluster share a copy and name different {what}: {self.described(mine)}"
+        more = f"\nand {self.described(other)}"
         if other.site.pc != mine.site.pc:
-            text += f"\n  {places.describe(other.site.pc)}"
-        threads = lanes.numbers(np.array([mine.position, other.position]))
-        access.findings.add("in-flight", text, mine.site.pc, other.site.pc, threads, hint=SHARES_HINT)
+            more = self.mbarriers.places.located(more, other.site.pc)
+        threads = self.mbarriers.lanes.numbers(np.array([mine.position, other.position]))
+        findings = self.mbarriers.access.findings
+        findings.add("in-flight", message, mine.site.pc, other.site.pc, threads, hint=SHARES_HINT, more=more)
 
     def described(self, box: SharedBox) -> str:
         thread = self.mbarriers.lanes.describe_position(box.position)

@@ -119,7 +119,7 @@ class Clusters:
 
     def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:
         hint = "follow each barrier.cluster.arrive of a thread with one barrier.cluster.wait"
-        self.access.report_party("barrier", positions, what, pc, other, hint)
+        self.access.report_arrival(positions, what, pc, other, hint)
 
     def describe_waits(self) -> list[str]:
         """Describe the waiting and missing threads of the first cluster with waiting threads; count other clusters."""

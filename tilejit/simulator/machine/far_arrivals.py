@@ -90,8 +90,7 @@ class FarArrivals:
             self.check_ordered(self.order, site, barrier, some, ctas[good])
             self.note(self.order, site, some, ctas[good])
         elif self.order is not None and some.size:
-            self.mbarriers.check_ordered(site, barrier, some)
-            barrier.used[self.lanes.positions()[some]] = self.order.tick(site.pc)
+            self.mbarriers.use(self.order, site, barrier, some)
         return good
 
     def living(self) -> NDArray[np.bool_]:
@@ -178,9 +177,6 @@ class FarArrivals:
             if unknown.size:
                 at = arrived[unknown[:1]]
                 pc = int(order.pcs[int(events[events > 0][unknown[0]])])
-                self.mbarriers.access.findings.add(
-                    "in-flight",
-                    f"CTA {self.coordinates(cta)} exits without being ordered after the arrival "
-                    f"at its mbarrier by {lanes.describe_position(int(at[0]))}\n  {self.mbarriers.places.describe(pc)}",
-                    pc, None, lanes.numbers(at), hint=EXIT_HINT,
-                )
+                message = f"CTA {self.coordinates(cta)} exits without being ordered after the arrival "
+                message += f"at its mbarrier by {lanes.describe_position(int(at[0]))}"
+                self.mbarriers.access.finding("in-flight", at, message, pc, EXIT_HINT)

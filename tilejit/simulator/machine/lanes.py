@@ -135,6 +135,14 @@ class Lanes:
     def positions(self) -> Index:
         return self.full["position"] if self.group is None else self.group
 
+    def members(self, group: Index | None) -> Index:
+        """Return the positions of a group: of all threads for None."""
+        return self.full["position"] if group is None else group
+
+    def group_of(self, positions: Index) -> Index | None:
+        """Return positions as a group: None if they are all threads."""
+        return None if positions.size == self.total else positions
+
     def cta_coordinates(self, cta: int) -> tuple[int, int, int]:
         x, y, z = (int(self.along(np.array([cta]), axis)[0]) for axis in range(3))
         return x, y, z

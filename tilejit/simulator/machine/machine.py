@@ -46,14 +46,13 @@ class Machine(Units):
         lanes = access.lanes
         self.barriers = Barriers(access, self.alive)
         self.registers = Registers(program, lanes, params)
-        self.all_positions = lanes.full["position"]
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}
         self.held: dict[int, Index] = {}
         self.current = 0
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
-        self.waiting = program.control_flow.waiting
+        self.waiting = program.control_flow.waiting_loops
         self.loops = Loops()
         # for the registers and memory that determine the control flow of loops, and for all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
@@ -210,8 +209,7 @@ class Machine(Units):
             raise self.access.error(SimulationError, positions[at : at + 1], what, block.end_pc)
         for i in fast_unique(chosen):
             at_i = np.flatnonzero(chosen == i)
-            whole = at_i.size == self.lanes.total
-            self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
+            self.send(block.index, block.targets[int(i)], self.lanes.group_of(positions[at_i]))
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
         """Let a group exit or move it to a block; after a back edge, park it if its loop may wait or seems stuck."""
@@ -235,8 +233,7 @@ class Machine(Units):
         member = np.zeros(self.lanes.total, bool)
         member[other] = True
         member[group] = True
-        both = np.flatnonzero(member)
-        into[target] = None if both.size == self.lanes.total else both
+        into[target] = self.lanes.group_of(np.flatnonzero(member))
 
     def finish(self, group: Index | None) -> None:
         """Mark threads as exited (None: all), report unsafe exits, and complete barriers that waited only for them."""
@@ -244,7 +241,7 @@ class Machine(Units):
             self.alive[:] = False
         else:
             self.alive[group] = False
-        positions = self.all_positions if group is None else group
+        positions = self.lanes.members(group)
         if "bulk" in vars(self):
             self.bulk.check_exit(positions, self.alive)
         if "far_arrivals" in vars(self):
@@ -263,10 +260,10 @@ class Machine(Units):
 
     def release(self, released: Sequence[Released]) -> None:
         for target, positions, result, value in released:
-            group = None if positions is None or positions.size == self.lanes.total else positions
+            group = None if positions is None else self.lanes.group_of(positions)
             if result is not None:
                 self.registers.write_back()
-                self.registers.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
+                self.registers.scatter(result[0], self.lanes.members(group), value)
             if target == EXIT:
                 self.finish(group)
             else:
@@ -278,11 +275,11 @@ class Machine(Units):
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
         """Park the threads of a group that are blocked at a block's first instruction; the others retry the block."""
-        positions = self.all_positions if group is None else group
+        positions = self.lanes.members(group)
         going = positions[~np.isin(positions, blocked)]
         if going.size:
             self.merge(self.ready, number, going)
-        self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
+        self.merge(self.parked, number, self.lanes.group_of(blocked))
 
     def wake(self) -> bool:
         """Deliver an operation, if there is one, and retry parked or held groups.
@@ -381,7 +378,7 @@ class Machine(Units):
         waits: list[str] = []
         for number, group in self.parked.items():
             pcs = self.program.control_flow.pcs_around(number)
-            positions = self.all_positions if group is None else group
+            positions = self.lanes.members(group)
             lines, others = self.mbarriers.describe_waits(positions, pcs)
             waits.extend(lines)
             # the pool of registers and the clusters describe their own waiters
@@ -425,7 +422,7 @@ class Machine(Units):
 
     def parties(self, groups: Mapping[int, Index | None]) -> Parties:
         pcs = [self.first_pc(number) for number in groups]
-        threads = [x for g in groups.values() for x in self.lanes.numbers(self.all_positions if g is None else g)]
+        threads = [x for g in groups.values() for x in self.lanes.numbers(self.lanes.members(g))]
         return {"instructions": pcs, "threads": threads}
 
     def first_pc(self, number: int) -> int:
@@ -433,7 +430,7 @@ class Machine(Units):
         return block.pcs[0] if block.pcs else block.end_pc
 
     def describe_group(self, number: int, group: Index | None, verb: str) -> str:
-        positions = self.all_positions if group is None else group
+        positions = self.lanes.members(group)
         name = self.lanes.describe_some(positions) + f" {verb}" + "s" * (positions.size == 1)
         return f"{name} at\n  {self.places.describe(self.first_pc(number))}"
 

@@ -90,13 +90,9 @@ class MBarrier:
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
-    def last_arrivals(self, cta: int) -> list[tuple[int, Index]]:
-        """Return [(instruction, threads)] of the last arrival at a CTA's barrier, or an empty list."""
-        for x in reversed(self.arrivals):
-            here = x.positions[x.ctas == cta]
-            if here.size:
-                return [(x.pc, here)]
-        return []
+    def last_arrival(self, cta: int) -> list[int]:
+        """Return a list of the instruction of the last arrival at a CTA's barrier, empty if there is none."""
+        return [x.pc for x in self.arrivals if (x.ctas == cta).any()][-1:]
 
     def forget(self, ctas: Index) -> None:
         if self.phase_order is not None:

@@ -144,10 +144,11 @@ class MBarriers:
         self.access.memory_changed()
         return states
 
-    def expect_tx(self, number: int, address: Any, expected: Any) -> None:
+    def expect_tx(self, number: int, address: Any, expected: Any, completes: bool = False) -> None:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
-            self.check_in_time(site, barrier, threads)
+            if not completes:
+                self.check_in_time(site, barrier, threads)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.access.memory_changed()
@@ -169,11 +170,7 @@ class MBarriers:
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
-        site = self.access.sites[number]
-        for barrier, threads in self.living(site, address):
-            self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
-            self.finish_phases(barrier, fast_unique(self.ctas(threads)))
-            self.access.memory_changed()
+        self.expect_tx(number, address, -completed.astype(np.int64), completes=True)
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
         """mbarrier.test_wait, .try_wait: return a mask of the threads whose phase is complete.
@@ -214,14 +211,11 @@ class MBarriers:
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
-        init_pc = int(barrier.init_pc[cta])
-        self.access.findings.add(
-            "barrier",
-            f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}\n"
-            f"  {self.places.describe(site.pc)}\nwithout a fence.mbarrier_init by the thread that initialized it\n"
-            f"  {self.places.describe(init_pc)}",
-            site.pc, init_pc, self.lanes.numbers(np.array([position])),
-            hint="put fence.mbarrier_init.release.cluster between the initialization and the cluster barrier",
+        self.access.finding(
+            "barrier", np.array([position]),
+            f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}",
+            site.pc, "put fence.mbarrier_init.release.cluster between the initialization and the cluster barrier",
+            ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
     def delivered(self, operation: Operation) -> None:
@@ -229,12 +223,8 @@ class MBarriers:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
                 name = self.access.memory.shared_name(signal.address, BYTES)
-                self.access.findings.add(
-                    "barrier",
-                    f"a {operation.what} reports to mbarrier {name}, which is not initialized\n"
-                    f"  {self.places.describe(operation.pc)}",
-                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                )
+                what = f"a {operation.what} reports to mbarrier {name}, which is not initialized"
+                self.access.finding("barrier", np.array([operation.issuer]), what, operation.pc)
                 continue
             if operation.news is not None and self.order is not None:
                 barrier.near.add(self.order, operation.news)
@@ -286,22 +276,23 @@ class MBarriers:
                 self.misuse(site, barrier, threads[~live], "is used but not initialized")
                 threads = threads[live]
             if threads.size:
-                self.check_ordered(site, barrier, threads)
                 if self.order is not None:
-                    barrier.used[self.lanes.positions()[threads]] = self.order.tick(site.pc)
+                    self.use(self.order, site, barrier, threads)
                 yield barrier, threads
 
-    def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+    def use(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index) -> None:
+        self.check_ordered(order, site, barrier, threads)
+        barrier.used[self.lanes.positions()[threads]] = order.tick(site.pc)
+
+    def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index) -> None:
         """Report uses of a barrier that aren't ordered after its initialization."""
-        if self.order is None:
-            return
         ctas = self.ctas(threads)
-        fresh = np.flatnonzero(barrier.init_event[ctas] >= self.order.cta_start[ctas + self.lanes.first])
+        fresh = np.flatnonzero(barrier.init_event[ctas] >= order.cta_start[ctas + self.lanes.first])
         if not fresh.size:
             return
         gid = self.lanes.full["gid"].astype(np.int64)
         maker, me = gid[barrier.init_position[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
-        ordered = (maker == me) | self.order.ordered(maker, barrier.init_event[ctas[fresh]], me)
+        ordered = (maker == me) | order.ordered(maker, barrier.init_event[ctas[fresh]], me)
         wrong = fresh[~ordered]
         if wrong.size:
             pc = int(barrier.init_pc[ctas[wrong[0]]])
@@ -406,7 +397,7 @@ class MBarriers:
             self.misuse(
                 site, barrier, threads[wrong],
                 f"is in phase {phase} when its phase {n} is waited for",
-                *(pc for pc, _ in barrier.last_arrivals(int(self.ctas(threads[wrong])[0]))),
+                *barrier.last_arrival(int(self.ctas(threads[wrong])[0])),
                 hint=f"{reason}: arriving and waiting threads must count the same phases, from 0, without skipping any",
             )
 
@@ -434,11 +425,9 @@ class MBarriers:
     ) -> None:
         """Report '<executing threads>: <barrier> <what>'. others[0], if any: an earlier instruction to name."""
         positions = self.lanes.positions()[threads]
-        text = f"{self.lanes.party(positions)}: {barrier.name} {what}\n  {self.places.describe(site.pc)}"
-        text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
-        self.access.findings.add(
-            rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size, hint
-        )
+        then = ("after", others[0]) if others else None
+        message = f"{self.lanes.party(positions)}: {barrier.name} {what}"
+        self.access.finding(rule, positions, message, site.pc, hint, then)
 
     def describe_waits(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs)

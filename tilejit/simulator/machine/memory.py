@@ -42,7 +42,6 @@ class MemoryPart:
     name: str
     start: int
     size_bytes: int
-    writable: bool = True
     buffer: bool = False
 
 
@@ -209,7 +208,7 @@ class AddressMap:
         for i in group:
             start = starts[i] - low
             out[i] = base + start
-            parts.append(MemoryPart(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
+            parts.append(MemoryPart(arrays[i][1] or f"argument {i}", start, arrays[i][0].size))
         region = MemoryRegion("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
         region.counted_base = base - low % 256 + arrays[group[0]][3]
         self.add(region)

@@ -86,12 +86,10 @@ class _VariadicArguments:
 
     def value(self, spec: str, length: str, kind: str) -> str:
         size = 8 if length in ("l", "ll", "j", "z", "t") else 4
-        if kind in "di":
-            return (spec + "d") % self.integer(size)
-        if kind in "ouxX":
-            return (spec + ("d" if kind == "u" else kind)) % self.integer(size, signed=False)
+        if kind in "diouxX":
+            return (spec + kind) % self.integer(size, signed=kind in "di")
         if kind == "c":
-            return (spec + "c") % chr(self.integer(4) & 0xFF)
+            return (spec + "c") % (self.integer(4) & 0xFF)
         if kind == "s":
             return (spec + "s") % self.printer.string(self.integer(8, signed=False))
         if kind == "p":

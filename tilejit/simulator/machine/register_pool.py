@@ -56,8 +56,7 @@ class RegisterPool:
         """
         if not self.entry:
             self.findings.add(
-                "registers", "ptxas ignores setmaxnreg in a kernel without .maxntid or .reqntid\n"
-                f"  {self.places.describe(pc)}", pc, level="warning",
+                "registers", "ptxas ignores setmaxnreg in a kernel without .maxntid or .reqntid", pc, level="warning",
             )
             return
         members = fast_unique(self.lanes.get("chunk_cta") * self.groups + self.lanes.get("thread") // WARPGROUP)
@@ -86,12 +85,11 @@ class RegisterPool:
         threads = self.lanes.numbers(self.members(cta, group))
         if other >= 0:
             self.findings.add(
-                "registers", f"{party} sets its registers a second time\n  {self.places.describe(pc)}\nafter\n"
-                f"  {self.places.describe(other)}", pc, other, threads,
+                "registers", f"{party} sets its registers a second time", pc, other, threads, then="after",
             )
         if (count < before) if how == "inc" else (count > before):
             what = f"{party} changes its registers from {before} to {count} with setmaxnreg.{how}"
-            self.findings.add("registers", f"{what}\n  {self.places.describe(pc)}", pc, None, threads)
+            self.findings.add("registers", what, pc, None, threads)
 
     def members(self, cta: int, group: int) -> Index:
         first = cta * self.lanes.threads + group * WARPGROUP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ class Registers:
         self.lanes = lanes
         #: the registers of all threads, by slot
         self.all: list[Any] = list(program.initial)
-        for slot, value in initial_values(program, lanes, params):
-            self.all[slot] = value
+        for slot, dtype, offset in program.params:
+            self.all[slot] = np.frombuffer(params, dtype, 1, offset)[0]
+        for name, slot in program.special:
+            self.all[slot] = special_register(name, lanes, program)
         #: slots whose array no other slot shares
         self.owned: set[int] = set()
         #: the group with separate values, these values by slot, and the slots that may differ from `all`
@@ -77,14 +79,6 @@ class Registers:
         if not kept:
             self.write_back()
         return [(s, kept[s] if s in kept else self.value(s, group)) for s in slots]
-
-
-def initial_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield (slot, value) of each special register and parameter that a program uses."""
-    for slot, dtype, offset in program.params:
-        yield slot, np.frombuffer(params, dtype, 1, offset)[0]
-    for name, slot in program.special:
-        yield slot, special_register(name, lanes, program)
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:

@@ -45,7 +45,7 @@ class Schedule:
             return number, ready.pop(number)
         number = int(self.random.choice(sorted(ready)))
         group = ready.pop(number)
-        positions = np.arange(self.lanes.total) if group is None else group
+        positions = self.lanes.members(group)
         warp = self.lanes.full["chunk_warp"][positions]
         if number in self.together:
             per_cta = -(-self.lanes.threads // WARPGROUP)

@@ -15,6 +15,7 @@ Unpacking".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -29,6 +30,15 @@ COLUMNS = 512
 SHAPES = {
     "32x32b": (32, 1, 128), "16x64b": (16, 1, 128), "16x128b": (16, 2, 64), "16x256b": (16, 4, 32),
     "16x32bx2": (16, 1, 128),
+}
+
+# shape → function of lane and register that returns the row and the column
+_CELLS: dict[str, Callable[[Index, Index], tuple[Index, Index]]] = {
+    "32x32b": lambda lane, r: (lane, r),
+    "16x64b": lambda lane, r: (lane // 4 + 8 * (lane % 2), lane // 2 % 2 + 2 * r),
+    "16x128b": lambda lane, r: (lane // 4 + 8 * (r % 2), lane % 4 + 4 * (r // 2)),
+    "16x256b": lambda lane, r: (lane // 4 + 8 * (r // 2 % 2), r % 2 + 2 * (lane % 4) + 8 * (r // 4)),
+    "16x32bx2": lambda lane, r: (lane % 16, r),
 }
 
 
@@ -58,18 +68,8 @@ def form(shape: str, num: int, packed: bool, split: int) -> Form:
     height, each, _ = SHAPES[shape]
     lane = np.arange(WARP)[:, None]
     r = np.arange(each * num)[None, :]
-    second = np.zeros_like(lane)
-    if shape == "32x32b":
-        row, column = lane + 0 * r, r + 0 * lane
-    elif shape == "16x64b":
-        row, column = lane // 4 + 8 * (lane % 2) + 0 * r, lane // 2 % 2 + 2 * r
-    elif shape == "16x128b":
-        row, column = lane // 4 + 8 * (r % 2), lane % 4 + 4 * (r // 2)
-    elif shape == "16x256b":
-        row, column = lane // 4 + 8 * (r // 2 % 2), r % 2 + 2 * (lane % 4) + 8 * (r // 4)
-    else:
-        row, column = lane % 16 + 0 * r, r + 0 * lane
-        second = lane // 16
+    row, column = np.broadcast_arrays(*_CELLS[shape](lane, r))
+    second = lane // 16 if shape == "16x32bx2" else 0 * lane
     if packed:
         row, column = np.stack([row, row], axis=2), np.stack([2 * column, 2 * column + 1], axis=2)
         second = second[:, :, None]

@@ -9,7 +9,7 @@ shared memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from types import MappingProxyType
 
@@ -145,27 +145,20 @@ class MapShape:
         """
         unit = CHUNK_BYTES // self.element_bytes
         dims = (-(-self.dims[0] // unit) * unit, *self.dims[1:]) if whole_chunks else self.dims
-        every = zip(coordinates, self.box, dims, strict=True)
+        every = list(zip(coordinates, self.box, dims, strict=True))
         if all(c >= 0 and c + extent <= dim for c, extent, dim in every):
             return None
-        result = np.ones((1,) * len(self.box), bool)
-        for axis, (start, extent, dim) in enumerate(zip(coordinates, self.box, dims, strict=True)):
-            at = start + np.arange(extent, dtype=np.int64)
-            along = [1] * len(self.box)
-            along[len(self.box) - 1 - axis] = extent
-            result = result & ((at >= 0) & (at < dim)).reshape(along)
-        return np.ascontiguousarray(np.broadcast_to(result, self.box[::-1])).reshape(-1)
+        masks = [(at >= 0) & (at < dim) for at, dim in ((c + np.arange(n, dtype=np.int64), dim) for c, n, dim in every)]
+        result: NDArray[np.bool_] = reduce(np.logical_and.outer, masks[::-1]).reshape(-1)
+        return result
 
 
 @lru_cache(maxsize=128)
 def _offsets(extents: tuple[int, ...], steps: tuple[int, ...]) -> Index:
     """Return the offsets of a box's elements; adjacent elements along each dimension are `steps` apart."""
-    total = np.zeros((1,) * len(steps), np.int64)
-    for axis, (extent, step) in enumerate(zip(extents, steps, strict=True)):
-        along = [1] * len(steps)
-        along[len(steps) - 1 - axis] = extent
-        total = total + (np.arange(extent, dtype=np.int64) * step).reshape(along)
-    return total.reshape(-1)
+    along = [np.arange(extent, dtype=np.int64) * step for extent, step in zip(extents, steps, strict=True)]
+    result: Index = reduce(np.add.outer, along[::-1]).reshape(-1)
+    return result
 
 
 @dataclass(frozen=True, slots=True)

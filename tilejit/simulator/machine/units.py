@@ -172,11 +172,9 @@ class Units:
         address = self.select_matrix_rows(self.lanes.each(address), num)
         rows = np.ascontiguousarray(self.access.load(number, address))
         self.lanes.select(group)
+        words = rows.view(np.uint32).reshape(-1, num, MATRIX_ROWS, MATRIX_ROW_WORDS)
         if trans:
-            halves = rows.view(np.uint16).reshape(-1, num, MATRIX_ROWS, MATRIX_ROWS).swapaxes(2, 3)
-            words = np.ascontiguousarray(halves).view(np.uint32)
-        else:
-            words = rows.view(np.uint32).reshape(-1, num, MATRIX_ROWS, MATRIX_ROW_WORDS)
+            words = transposed(words)
         registers: WordArray = words.swapaxes(0, 1).reshape(num, -1)
         return registers
 
@@ -188,8 +186,7 @@ class Units:
         words = stacked(values, self.lanes.n, np.uint32).reshape(num, -1, MATRIX_ROWS, MATRIX_ROW_WORDS).swapaxes(0, 1)
         words = np.ascontiguousarray(words)
         if trans:
-            halves = words.view(np.uint16).reshape(-1, num, MATRIX_ROWS, MATRIX_ROWS).swapaxes(2, 3)
-            words = np.ascontiguousarray(halves).view(np.uint32)
+            words = transposed(words)
         address = self.select_matrix_rows(self.lanes.each(address), num)
         self.access.store(number, address, words.reshape(-1).view(DTYPES["V16"]))
         self.lanes.select(group)
@@ -241,3 +238,9 @@ class Units:
         what = f"uses register {name}, which nothing has written"
         positions = self.lanes.positions()[at : at + 1]
         raise self.access.error(UninitializedReadError, positions, what, pc)
+
+
+def transposed(words: WordArray) -> WordArray:
+    """Transpose matrices of 8 x 8 elements of 16 bits. words: the last two dimensions are rows and words per row."""
+    result: WordArray = np.ascontiguousarray(words.view(np.uint16).swapaxes(-1, -2)).view(np.uint32)
+    return result

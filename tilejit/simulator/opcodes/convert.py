@@ -10,11 +10,11 @@ def int_to_int(e: BlockWriter, m: Match) -> None:
     source, target = PTX_DTYPE[m["s"]], PTX_DTYPE[m["t"]]
     value = e.src(1, source)
     if m["sat"]:
-        e.dst(0, target, f"int_sat({value}, {target})")
+        e.dst(target, f"int_sat({value}, {target})")
     elif source == target or (source[1] == target[1]):
-        e.dst(0, target, value if source == target else f"{value}.view({target})")
+        e.dst(target, value if source == target else f"{value}.view({target})")
     else:
-        e.dst(0, target, f"{value}.astype({target})")
+        e.dst(target, f"{value}.astype({target})")
 
 
 def _float_source(e: BlockWriter, m: Match) -> str:
@@ -28,7 +28,7 @@ def _float_source(e: BlockWriter, m: Match) -> str:
 def float_to_int(e: BlockWriter, m: Match) -> None:
     target = PTX_DTYPE[m["t"]]
     value = _float_source(e, m)
-    e.dst(0, target, f"float_to_int({value}, {target}, {m['round']!r}, {m['s'] == 'f64'})")
+    e.dst(target, f"float_to_int({value}, {target}, {m['round']!r}, {m['s'] == 'f64'})")
 
 
 def int_to_float(e: BlockWriter, m: Match) -> None:
@@ -38,7 +38,7 @@ def int_to_float(e: BlockWriter, m: Match) -> None:
         expression = f"{value}.astype({PTX_DTYPE[t]})"
     else:
         expression = f"int_to_float({value}, {t!r}, {m['round']!r})"
-    e.dst(0, PTX_DTYPE[t], f"saturate({expression})" if m["sat"] and t != "bf16" else expression)
+    e.dst(PTX_DTYPE[t], f"saturate({expression})" if m["sat"] and t != "bf16" else expression)
 
 
 def float_to_float(e: BlockWriter, m: Match) -> None:
@@ -60,18 +60,18 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
         expression = f"ftz({expression})"
     if m["sat"]:
         expression = f"saturate({expression})"
-    e.dst(0, PTX_DTYPE[t], expression)
+    e.dst(PTX_DTYPE[t], expression)
 
 
 def narrow(e: BlockWriter, m: Match) -> None:
     """Emit cvt from f32 to f16 or bf16 with .relu, .satfinite or both."""
     value = _float_source(e, {**m, "s": "f32"})
-    e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
+    e.dst(PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
 
 
 def pack_half(e: BlockWriter, m: Match) -> None:
     high, low = e.src(1, "f4"), e.src(2, "f4")
-    e.dst(0, "u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
+    e.dst("u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
 
 
 INT = "[us](?:8|16|32|64)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decode.emitter import BlockWriter, Entries, Form, Match, approximated, expression, flags
-from ..decode.names import PTX_DTYPE
+from ..decode.names import PTX_DTYPE, SIZE
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -17,32 +17,27 @@ def _result(e: BlockWriter, m: Match, dtype: str, expression: str) -> None:
         expression = f"ftz({expression})"
     if m.get("sat"):
         expression = f"saturate({expression})"
-    e.dst(0, dtype, expression)
+    e.dst(dtype, expression)
 
 
-def binary(e: BlockWriter, m: Match) -> None:
-    """Emit add, sub, mul or div in f32 or f64. NumPy's operators round to nearest even."""
-    dtype = PTX_DTYPE[m["t"]]
-    a, b = _ftz(e, m, [e.src(1, dtype), e.src(2, dtype)])
-    mode = m.get("round") or "rn"
-    root = e.ins.root
-    if root == "div" and mode == "approx":
-        _result(e, m, dtype, f"div_approx({a}, {b})")
-        return
-    if mode in ("rn", "full"):
-        _result(e, m, dtype, f"{a} {_OPERATOR[root]} {b}")
-        return
+def _rounded(root: str, t: str, mode: str, values: list[str]) -> str:
+    """Return the expression of an operation in f32 or f64. NumPy's operators round to nearest even."""
+    if mode == "rn":
+        return f"fma_{t}({', '.join(values)})" if root == "fma" else f"{values[0]} {_OPERATOR[root]} {values[1]}"
     if root == "sub":
-        root, b = "add", f"-{b}"
-    _result(e, m, dtype, f"{root}_dir_{m['t']}({a}, {b}, {mode!r})")
+        root, values = "add", [values[0], f"-{values[1]}"]
+    return f"{root}_dir_{t}({', '.join(values)}, {mode!r})"
 
 
-def fma(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    a, b, c = _ftz(e, m, [e.src(i, dtype) for i in (1, 2, 3)])
-    mode = m.get("round") or "rn"
-    name = f"fma_{m['t']}({a}, {b}, {c})" if mode == "rn" else f"fma_dir_{m['t']}({a}, {b}, {c}, {mode!r})"
-    _result(e, m, dtype, name)
+def arithmetic(e: BlockWriter, m: Match) -> None:
+    """Emit add, sub, mul, div, fma or mad in f32 or f64."""
+    dtype, mode = PTX_DTYPE[m["t"]], m.get("round") or "rn"
+    root = "fma" if e.ins.root == "mad" else e.ins.root
+    values = _ftz(e, m, [e.src(i, dtype) for i in range(1, 4 if root == "fma" else 3)])
+    if mode == "approx":
+        _result(e, m, dtype, f"div_approx({', '.join(values)})")
+    else:
+        _result(e, m, dtype, _rounded(root, m["t"], "rn" if mode == "full" else mode, values))
 
 
 def mixed(e: BlockWriter, m: Match) -> None:
@@ -50,14 +45,7 @@ def mixed(e: BlockWriter, m: Match) -> None:
     narrow, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
     wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
     values = [e.temp(wide.format(e.src(i, narrow))) for i in range(1, last)] + [e.src(last, "f4")]
-    mode, root = m.get("round") or "rn", e.ins.root
-    if mode == "rn":
-        plain = f"{values[0]} {_OPERATOR[root]} {values[1]}" if root != "fma" else f"fma_f32({', '.join(values)})"
-        _result(e, m, "f4", plain)
-        return
-    if root == "sub":
-        root, values[1] = "add", f"-{values[1]}"
-    _result(e, m, "f4", f"{root}_dir_f32({', '.join(values)}, {mode!r})")
+    _result(e, m, "f4", _rounded(e.ins.root, "f32", m.get("round") or "rn", values))
 
 
 def half(e: BlockWriter, m: Match) -> None:
@@ -68,9 +56,9 @@ def half(e: BlockWriter, m: Match) -> None:
     name = f"{e.ins.root}_{base}"
     if m.get("ftz") or m.get("sat") or m.get("relu"):
         modifiers = flags(m, "ftz", "sat", "relu")
-        e.dst(0, dtype, f"half_modified({name}, {t!r}, {PTX_DTYPE[base]}, {modifiers}, {', '.join(operands)})")
+        e.dst(dtype, f"half_modified({name}, {t!r}, {PTX_DTYPE[base]}, {modifiers}, {', '.join(operands)})")
         return
-    e.dst(0, dtype, _each_half(name, t, *operands))
+    e.dst(dtype, _each_half(name, t, *operands))
 
 
 def _each_half(name: str, t: str, *operands: str) -> str:
@@ -80,7 +68,7 @@ def _each_half(name: str, t: str, *operands: str) -> str:
 
 def f32x2(e: BlockWriter, m: Match) -> None:
     operands = ", ".join(e.src(i, "u8") for i in range(1, 4 if e.ins.root == "fma" else 3))
-    e.dst(0, "u8", f"{e.ins.root}{'_ftz' if m['ftz'] else ''}_f32x2({operands})")
+    e.dst("u8", f"{e.ins.root}{'_ftz' if m['ftz'] else ''}_f32x2({operands})")
 
 
 def minmax(e: BlockWriter, m: Match) -> None:
@@ -93,7 +81,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
     result = operands[0]
     for other in operands[1:]:
         result = _each_half(name, t, result, other)
-    e.dst(0, dtype, result)
+    e.dst(dtype, result)
 
 
 def sign(e: BlockWriter, m: Match) -> None:
@@ -102,29 +90,29 @@ def sign(e: BlockWriter, m: Match) -> None:
     In f32 and f64 without .ftz, emit a float operation if the operand has a float view and no unsigned view.
     """
     t = m["t"]
-    unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
+    unsigned = f"u{SIZE[PTX_DTYPE[t]]}"
     if t in ("f32", "f64") and not m.get("ftz"):
         dtype = e.either(unsigned, PTX_DTYPE[t], 1)
         if dtype != unsigned:
             value = e.src(1, dtype)
-            e.dst(0, dtype, f"-{value}" if e.ins.root == "neg" else f"abs({value})")
+            e.dst(dtype, f"-{value}" if e.ins.root == "neg" else f"abs({value})")
             return
     mask = {"f16": 0x8000, "bf16": 0x8000, "f32": 1 << 31, "f64": 1 << 63}.get(t, 0x80008000)
     bits = 8 * int(unsigned[1])
-    value = e.src(1, unsigned, "f32" if t == "f32" else "f64" if t == "f64" else "")
+    value = e.src(1, unsigned, t if t in ("f32", "f64") else "")
     if m.get("ftz"):
         value = e.temp(f"ftz({e.src(1, 'f4')}).view(u4)")
     if e.ins.root == "neg":
-        e.dst(0, unsigned, f"{value} ^ {e.names.constant(mask, unsigned)}")
+        e.dst(unsigned, f"{value} ^ {e.names.constant(mask, unsigned)}")
     else:
-        e.dst(0, unsigned, f"{value} & {e.names.constant(~mask & ((1 << bits) - 1), unsigned)}")
+        e.dst(unsigned, f"{value} & {e.names.constant(~mask & ((1 << bits) - 1), unsigned)}")
 
 
 def unary(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     (a,) = _ftz(e, m, [e.src(1, dtype)])
     mode = m["round"]
-    one = e.names.constant({"f4": 0x3F800000, "f8": 0x3FF0000000000000}[dtype], dtype)
+    one = e.source("1.0", dtype)
     if mode in ("rn", "approx"):
         _result(e, m, dtype, f"sqrt({a})" if e.ins.root == "sqrt" else f"{one} / {a}")
     elif e.ins.root == "sqrt":
@@ -141,7 +129,7 @@ def approximate(e: BlockWriter, m: Match) -> None:
 
 def approximate_half(e: BlockWriter, m: Match) -> None:
     t, dtype = m["t"], PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, _each_half(f"{e.ins.root}_{t.removesuffix('x2')}", t, e.src(1, dtype)))
+    e.dst(dtype, _each_half(f"{e.ins.root}_{t.removesuffix('x2')}", t, e.src(1, dtype)))
 
 
 APPROXIMATE_F64 = expression("f8", "{root}_f64({0})", "f8")
@@ -153,7 +141,7 @@ HALF = r"(?:\.rn)?(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f16|f16x2)"
 BF16 = r"(?:\.rn)?\.(?P<t>bf16|bf16x2)"
 MIXED = ROUND + r"(?P<sat>\.sat)?\.f32\.(?P<a>f16|bf16)"
 X2 = r"(?:\.rn)?(?P<ftz>\.ftz)?\.f32x2"
-ARITHMETIC = ((F32, binary), (F64, binary), (HALF, half), (BF16, half), (X2, f32x2))
+ARITHMETIC = ((F32, arithmetic), (F64, arithmetic), (HALF, half), (BF16, half), (X2, f32x2))
 MINMAX = (
     (r"(?P<ftz>\.ftz)?(?P<nan>\.NaN)?\.(?P<t>f32)", minmax), (r"\.(?P<t>f64)", minmax),
     (r"(?P<nan>\.NaN)?\.(?P<t>f16|f16x2|bf16|bf16x2)", minmax),
@@ -177,14 +165,15 @@ ENTRIES: Entries = {
     "add": (*ARITHMETIC, (MIXED, mixed)),
     "sub": (*ARITHMETIC, (MIXED, mixed)),
     "mul": ARITHMETIC,
-    "div": ((F32, binary), (F64, binary),
-            (r"\.(?P<round>approx)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", binary,
+    "div": ((F32, arithmetic), (F64, arithmetic),
+            (r"\.(?P<round>approx)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", arithmetic,
              approximated(f"{ROUNDED.how}; 0 for finite divisors over 2^126, or NaN for infinite dividends")),
-            (r"\.(?P<round>full)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", binary, ROUNDED)),
-    "fma": ((F32, fma), (F64, fma), (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
+            (r"\.(?P<round>full)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", arithmetic, ROUNDED)),
+    "fma": ((F32, arithmetic), (F64, arithmetic),
+            (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
             (r"\.rn(?P<relu>\.relu)?\.(?P<t>bf16|bf16x2)", half), (X2, f32x2),
             (MIXED, mixed)),
-    "mad": ((F32, fma), (F64, fma)),
+    "mad": ((F32, arithmetic), (F64, arithmetic)),
     "min": MINMAX,
     "max": MINMAX,
     "neg": SIGN,

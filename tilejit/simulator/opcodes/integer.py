@@ -23,7 +23,7 @@ def _wrapping(operator: str) -> Entry:
 
     def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
-        e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
+        e.dst(dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
 
     return emit
 
@@ -35,20 +35,20 @@ mul_lo = _wrapping("*")
 
 def mad_lo(e: BlockWriter, m: Match) -> None:
     dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2, 3)
-    e.dst(0, dtype, f"{e.src(1, dtype)} * {e.src(2, dtype)} + {e.src(3, dtype)}")
+    e.dst(dtype, f"{e.src(1, dtype)} * {e.src(2, dtype)} + {e.src(3, dtype)}")
 
 
 def mul_hi(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)})"
-    e.dst(0, dtype, product if e.ins.root == "mul" else f"{product} + {e.src(3, dtype)}")
+    e.dst(dtype, product if e.ins.root == "mul" else f"{product} + {e.src(3, dtype)}")
 
 
 def mul_wide(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     wide = dtype[0] + str(2 * SIZE[dtype])
     product = f"{_widened(e, 1, dtype, wide)} * {_widened(e, 2, dtype, wide)}"
-    e.dst(0, wide, product if e.ins.root == "mul" else f"{product} + {e.src(3, wide)}")
+    e.dst(wide, product if e.ins.root == "mul" else f"{product} + {e.src(3, wide)}")
 
 
 def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
@@ -66,12 +66,12 @@ def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
 def mul24(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     product = f"mul24({e.src(1, dtype)}, {e.src(2, dtype)}, {m['part'] == 'hi'})"
-    e.dst(0, dtype, product if e.ins.root == "mul24" else f"{product} + {e.src(3, dtype)}")
+    e.dst(dtype, product if e.ins.root == "mul24" else f"{product} + {e.src(3, dtype)}")
 
 
 def minmax_relu(e: BlockWriter, m: Match) -> None:
     """Emit min or max with .relu, which replaces a negative result by 0."""
-    e.dst(0, "i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
+    e.dst("i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
 
 
 def minmax_x2(e: BlockWriter, m: Match) -> None:
@@ -80,7 +80,7 @@ def minmax_x2(e: BlockWriter, m: Match) -> None:
     result = f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})"
     if m.get("relu"):
         result = f"halves(maximum, {half}, {result}, {e.names.constant(0, 'u4')})"
-    e.dst(0, "u4", result)
+    e.dst("u4", result)
 
 
 def carry_add(e: BlockWriter, m: Match) -> None:
@@ -98,7 +98,7 @@ def carry_add(e: BlockWriter, m: Match) -> None:
     result = e.temp(f"{total}{carry}")
     if m["cc"]:
         e.write("%carry", "u4", f"(({total} < {first}) | ({result} < {total})).astype(u4)")
-    e.dst(0, d, result)
+    e.dst(d, result)
 
 
 def borrow_sub(e: BlockWriter, m: Match) -> None:
@@ -109,17 +109,17 @@ def borrow_sub(e: BlockWriter, m: Match) -> None:
     result = e.temp(f"{total} - {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "subc" else total)
     if m["cc"]:
         e.write("%carry", "u4", f"(({a} < {b}) | ({total} < {result})).astype(u4)")
-    e.dst(0, d, result)
+    e.dst(d, result)
 
 
 def logic(e: BlockWriter, m: Match) -> None:
     dtype = "p" if m["t"] == "pred" else e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
-    e.dst(0, dtype, f"{e.src(1, dtype)} {LOGIC[e.ins.root]} {e.src(2, dtype)}")
+    e.dst(dtype, f"{e.src(1, dtype)} {LOGIC[e.ins.root]} {e.src(2, dtype)}")
 
 
 def invert(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"not_({e.src(1, 'p')})" if dtype == "p" else f"~{e.src(1, dtype)}")
+    e.dst(dtype, f"not_({e.src(1, 'p')})" if dtype == "p" else f"~{e.src(1, dtype)}")
 
 
 def shift(e: BlockWriter, m: Match) -> None:
@@ -135,21 +135,21 @@ def shift(e: BlockWriter, m: Match) -> None:
         if n < width or dtype[0] == "i":
             if operator == "<<":
                 dtype = e.either(dtype, f"i{width // 8}", 1)
-            e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(clamped, dtype)}")
+            e.dst(dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(clamped, dtype)}")
             return
-    e.dst(0, dtype, f"{e.ins.root}({e.src(1, dtype)}, {e.src(2, 'u4')})")
+    e.dst(dtype, f"{e.ins.root}({e.src(1, dtype)}, {e.src(2, 'u4')})")
 
 
 def lop3(e: BlockWriter, m: Match) -> None:
     a, b, c, _ = (e.src(i, "u4") for i in (1, 2, 3, 4))
-    e.dst(0, "u4", f"lop3({a}, {b}, {c}, {e.literal(e.ins.operands[4], 'u4', '')})")
+    e.dst("u4", f"lop3({a}, {b}, {c}, {e.literal(e.ins.operands[4], 'u4', '')})")
 
 
 def dp4a(e: BlockWriter, m: Match) -> None:
     a = e.src(1, PTX_DTYPE[m["a"]])
     b = e.src(2, PTX_DTYPE[m["b"]])
     signed = "s" in m["a"] + m["b"]
-    e.dst(0, "u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
+    e.dst("u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
 
 
 add_sat = expression("i4", "{root}_sat({0}, {1})", "i4", "i4")

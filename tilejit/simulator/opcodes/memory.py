@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, nothing, refused, statement
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, nothing, statement
 from ..decode.names import PTX_DTYPE, SIZE
 from ..decode.ptx import parse_number, vector
 
@@ -320,7 +320,8 @@ def fence_proxy(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.fence_proxy({m['space'] or ''!r})")
 
 
-_WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))
+_NO_WIDE_TYPE = "128-bit registers are not supported"
+_WIDE_TYPE = (r".*\.b128", lambda e, m: e.fail(_NO_WIDE_TYPE), Fidelity("unsupported", _NO_WIDE_TYPE))
 _ADDITIONS = approximated(
     "in the order of the threads, each rounded once; .add.f32 keeps the subnormals that a GPU flushes in global memory"
 )

@@ -81,12 +81,12 @@ def cvta(e: BlockWriter, m: Match) -> None:
     if not base and e.is_register(e.ins.operands[1]):
         e.alias(e.ins.operands[0], e.ins.operands[1])
         return
-    e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(base, dtype)}")
+    e.dst(dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(base, dtype)}")
 
 
 def isspacep(e: BlockWriter, m: Match) -> None:
     window = f"({e.src(1, 'u8')} >> {e.names.constant(44, 'u8')})"
-    e.dst(0, "p", f"{window} == {e.names.constant(WINDOWS[m['space']] >> 44, 'u8')}")
+    e.dst("p", f"{window} == {e.names.constant(WINDOWS[m['space']] >> 44, 'u8')}")
 
 
 def selp(e: BlockWriter, m: Match) -> None:
@@ -96,7 +96,7 @@ def selp(e: BlockWriter, m: Match) -> None:
         dtype = _held_dtype(e, unsigned)
     chosen, yes, no = e.src(3, "p"), e.src(1, dtype), e.src(2, dtype)
     e.stmt(f"S.selects({e.pc}, {chosen})")
-    e.dst(0, dtype, f"sel({chosen}, {yes}, {no})")
+    e.dst(dtype, f"sel({chosen}, {yes}, {no})")
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
@@ -117,7 +117,7 @@ def _held_dtype(e: BlockWriter, unsigned: str) -> str:
 def slct(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     selector = e.src(3, PTX_DTYPE[m["c"]])
-    e.dst(0, dtype, f"sel({selector} >= 0, {e.src(1, dtype)}, {e.src(2, dtype)})")
+    e.dst(dtype, f"sel({selector} >= 0, {e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
@@ -177,9 +177,9 @@ def set_(e: BlockWriter, m: Match) -> None:
     if m.get("bool"):
         result = f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})"
     if m["d"] == "f32":
-        e.dst(0, "f4", f"{result}.astype(f4)")
+        e.dst("f4", f"{result}.astype(f4)")
     else:
-        e.dst(0, "i4", f"-{result}.astype(i4)")
+        e.dst("i4", f"-{result}.astype(i4)")
 
 
 def setp_x2(e: BlockWriter, m: Match) -> None:

@@ -45,7 +45,7 @@ def write_both(e: BlockWriter, both: str) -> None:
 def vote(e: BlockWriter, m: Match) -> None:
     mask = e.src(2, "u4") if m["sync"] else "None"
     call = f"S.vote({m['mode']!r}, {e.src(1, 'p')}, {mask}, {e.pc})"
-    e.dst(0, "u4" if m["mode"] == "ballot" else "p", call)
+    e.dst("u4" if m["mode"] == "ballot" else "p", call)
 
 
 def match(e: BlockWriter, m: Match) -> None:
@@ -56,7 +56,7 @@ def match(e: BlockWriter, m: Match) -> None:
 def redux(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     nan = bool(m.get("nan"))
-    e.dst(0, dtype, f"S.redux({m['op']!r}, {e.src(1, dtype)}, {e.src(2, 'u4')}, {e.pc}, {bool(m.get('abs'))}, {nan})")
+    e.dst(dtype, f"S.redux({m['op']!r}, {e.src(1, dtype)}, {e.src(2, 'u4')}, {e.pc}, {bool(m.get('abs'))}, {nan})")
 
 
 def elect(e: BlockWriter, m: Match) -> None:
