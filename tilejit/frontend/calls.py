@@ -6,9 +6,6 @@ import ast
 from typing import Any
 
 from ..dtypes import DType
-from ..ops.elementwise import ELEMENTWISE
-from ..ops.tile import TILE_OPERATIONS
-from . import tiles
 from .arguments import bind
 from .context import Context
 from .foreign import not_callable
@@ -18,8 +15,8 @@ from .loops import static_range
 from .methods import METHODS
 from .names import closure_of, inline
 from .python_calls import call_python
-from .reductions import reduced
 from .tileops import call_operation
+from .tiles import convert_to
 from .values import Constant, Method, ScopedOperation, Value, describe
 
 
@@ -47,23 +44,11 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
     if isinstance(callee, Intrinsic) and callee.name == "static_range":
         return static_range(ctx, node)
     if isinstance(callee, Intrinsic):
-        return _call_word(ctx, node, callee)
+        arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
+        return HANDLERS[callee.name](ctx, node, arguments)
     if isinstance(callee, DType):
-        return tiles.convert_to(ctx, node, callee)
+        return convert_to(ctx, node, callee)
     result = call_python(ctx, node, callee)
     if result is None:
         raise not_callable(ctx, node, callee)
     return result
-
-
-def _call_word(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
-    handler = HANDLERS.get(callee.name)
-    if handler is not None:
-        return handler(ctx, node, arguments)
-    name = callee.name.replace(".", "_")
-    if name in ELEMENTWISE:
-        return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[p]) for p in callee.names])
-    record = TILE_OPERATIONS[callee.name]
-    assert record.reduction is not None, f"tj.{callee.name} has no handler"
-    return reduced(ctx, node, arguments, record, record.reduction)

@@ -15,9 +15,12 @@ from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
+from ..ops.elementwise import ELEMENTWISE
+from ..ops.reduce import REDUCTIONS
+from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, reductions, tileops
+from . import barriers, reductions, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -184,10 +187,14 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
     return ctx.scalar(value, node)
 
 
+def _elementwise(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[operand]) for operand in ELEMENTWISE[name].operands])
+
+
 #: name -> the mode in the instruction table
 _SHUFFLES = {"shuffle": "idx", "shuffle_xor": "bfly", "shuffle_up": "up", "shuffle_down": "down"}
 
-#: name -> handler; the other names are elementwise functions, reductions and `static_range` (see `calls`)
+#: name -> handler, for all names but `static_range`
 HANDLERS: dict[str, Handler] = {
     **{name: partial(_axis, name) for name in ("cta_id", "num_ctas")},
     **{name: partial(_special, name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
@@ -205,6 +212,13 @@ HANDLERS: dict[str, Handler] = {
     "elect": _elect,
     "uniform": _uniform,
     "assume_in_bounds": tileops.assume_in_bounds,
+    **{name: partial(_elementwise, name) for name in ELEMENTWISE},
+    # `tj.fast.exp` is recorded as the operation `fast_exp`
+    **{
+        name.replace("_", ".", 1): partial(_elementwise, name) for name, op in ELEMENTWISE.items()
+        if op.approximation is not None
+    },
+    **{name: partial(reductions.reduced, TILE_OPERATIONS[name]) for name in REDUCTIONS},
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,

@@ -22,7 +22,6 @@ from ..ops.copies import COPY
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import AttributeValue, TileOperation
-from ..ops.reduce import Reduction
 from ..source import Span
 from ..wording import counted, with_article
 from . import memory as mem
@@ -36,11 +35,12 @@ from .scalars import convert
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
 
 
-def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
+def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; the result is a tile, even if its rank is 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments, len(tile.shape))
-    wanted = optional(ctx, arguments, "dtype")
+    wanted, reduction = optional(ctx, arguments, "dtype"), record.reduction
+    assert reduction is not None
     dtype = reduction.result_type(tile.dtype) if wanted is None else mem.element_type(ctx, arguments["dtype"], wanted)
     return _emitted(ctx, node, arguments, record, [tile], [dtype], axes)[0]
 
