@@ -433,7 +433,7 @@ def test_it_works_where_cuda_python_is_not_installed():
 
 def test_public_names_exist_and_are_listed():
     import tilejit as tj
-    from tilejit.frontend.vocabulary import NOT_YET
+    from tilejit.frontend.foreign import NOT_YET
 
     for name in tj.__all__:
         assert getattr(tj, name) is not None

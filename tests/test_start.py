@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 #: what reads and compiles kernels
 COMPILER = {
-    "tilejit.isa", "tilejit.ops", "tilejit.ir.nodes", "tilejit.ir.verify", "tilejit.frontend.vocabulary",
+    "tilejit.isa", "tilejit.ops", "tilejit.ir.nodes", "tilejit.ir.verify", "tilejit.frontend.words",
     "tilejit.frontend.kernel", "tilejit.lower", "tilejit.codegen", "tilejit.pipeline", "tilejit.explain_data",
     "llvmlite",
 }

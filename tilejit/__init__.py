@@ -88,14 +88,14 @@ def __getattr__(name: str) -> Any:
 
 def _intrinsic(name: str) -> Any:
     """Return a name of the kernel language, such as `tj.warp` or `tj.exp`; raise AttributeError if it is unknown."""
-    table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
+    table = importlib.import_module(".frontend.words", __name__).intrinsics()
     if name not in table:
-        word = importlib.import_module(".frontend.foreign_words", __name__).foreign_word(name)
+        word = importlib.import_module(".frontend.foreign", __name__).foreign_word(name)
         hint = "" if word is None else f"; in a kernel {word.hint}"
         raise AttributeError(f"module 'tilejit' has no attribute {name!r}{hint}")
     return table[name]
 
 
 def __dir__() -> list[str]:
-    table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
+    table = importlib.import_module(".frontend.words", __name__).intrinsics()
     return sorted({*(name for name in globals() if name.startswith("__")), *_HOME, *table})

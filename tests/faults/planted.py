@@ -69,7 +69,7 @@ FAULTS = (
     ),
     Fault(
         "split gives the parts of a tile in reverse order",
-        "frontend/shapes.py",
+        "frontend/reductions.py",
         "return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))",
         "return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)[::-1]))",
     ),

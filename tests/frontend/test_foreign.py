@@ -15,7 +15,7 @@ import tilejit as tj
 from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError, TilejitError
-from tilejit.frontend.foreign_words import HOST, foreign_word, foreign_word_in, words
+from tilejit.frontend.foreign import HOST, foreign_word, foreign_word_in, words
 from tilejit.ops.elementwise import ELEMENTWISE
 
 LIBRARIES = {"builtins": builtins, "math": math, "np": np}

@@ -12,7 +12,7 @@ import tilejit as tj
 from tests.support.programs import array, source_of, statements, tile_ir
 from tilejit.dtypes import DType, float16, float32, int32
 from tilejit.errors import KernelTypeError
-from tilejit.frontend.shorthands import SHORTHANDS
+from tilejit.frontend.tileops import SHORTHANDS
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic import build
 from tilejit.ir.verify.operations import tile_op_faults

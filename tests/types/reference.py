@@ -19,7 +19,7 @@ from tilejit.environment import VARIABLES
 from tilejit.errors import TilejitError
 from tilejit.explanation import Explanation, VerdictRow
 from tilejit.frontend.language import REQUIRED, Intrinsic
-from tilejit.frontend.vocabulary import Namespace, intrinsics
+from tilejit.frontend.words import Namespace, intrinsics
 from tilejit.layout.axes import Axis
 from tilejit.lower import Verdict
 from tilejit.ops.elementwise import ELEMENTWISE, FAMILIES, RULES, Elementwise

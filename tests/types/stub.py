@@ -9,8 +9,7 @@ from pathlib import Path
 import tilejit
 from tilejit.dtypes import DTYPES
 from tilejit.frontend.language import REQUIRED, CallParameter, Intrinsic
-from tilejit.frontend.vocabulary import Namespace, ScopeNamespace, intrinsics
-from tilejit.frontend.words import EACH, OLD, REDUCED, SAME
+from tilejit.frontend.words import EACH, OLD, REDUCED, SAME, Namespace, ScopeNamespace, intrinsics
 
 STUB = Path(tilejit.__file__).with_suffix(".pyi")
 

@@ -17,8 +17,9 @@ import pytest
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE, notebooks, program, prose
+from tilejit.frontend.foreign import NOT_YET
 from tilejit.frontend.language import Intrinsic
-from tilejit.frontend.vocabulary import LAYOUTS, NOT_YET, Namespace, ScopeNamespace, intrinsics
+from tilejit.frontend.words import LAYOUTS, Namespace, ScopeNamespace, intrinsics
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.scopes import SCOPES
 

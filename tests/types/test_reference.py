@@ -11,7 +11,7 @@ import tilejit as tj
 from tests.types.reference import HOST, MEMBERS, MODULES, REFERENCE, RESULTS, anchors, reference, without_code
 from tilejit.environment import VARIABLES
 from tilejit.frontend.language import Intrinsic
-from tilejit.frontend.vocabulary import Namespace, ScopeNamespace, intrinsics
+from tilejit.frontend.words import Namespace, ScopeNamespace, intrinsics
 from tilejit.runtime.store import DEFAULT_LIMIT
 
 pytestmark = pytest.mark.integration

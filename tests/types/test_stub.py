@@ -9,12 +9,11 @@ import pytest
 
 import tilejit as tj
 from tests.types.stub import STUB, stub
-from tilejit.frontend import annotations, attributes, barriers
+from tilejit.frontend import annotations
+from tilejit.frontend.annotations import members
 from tilejit.frontend.intrinsics import HANDLERS
-from tilejit.frontend.vocabulary import intrinsics
-from tilejit.frontend.words import words
-from tilejit.ops.elementwise import ELEMENTWISE
-from tilejit.ops.reduce import REDUCTIONS
+from tilejit.frontend.methods import METHODS
+from tilejit.frontend.words import intrinsics, words
 
 pytestmark = pytest.mark.integration
 
@@ -64,29 +63,19 @@ def test_all_is_literal_and_names_whatever_has_a_home() -> None:
     assert all(hasattr(tj, name) for name in named)
 
 
-def members(cls: type) -> set[str]:
-    """What a type checker lets users write after a dot."""
-    return {name for name in dir(cls) if not name.startswith("_")}
-
-
-def test_annotations_have_the_members_that_kernels_have() -> None:
-    # a member of any memory is one of its kinds'
-    both = members(annotations.Tile) | members(annotations.Region)
-    assert both == set(attributes.OF_MEMORY)
-    assert members(annotations.Tensor) == members(annotations.Region)
-    assert members(annotations.Gather) == set(attributes.OF_ROWS)
-    assert members(annotations.Scalar) == set(attributes.OF_SCALAR)
-    assert members(annotations.Barrier) == set(barriers.OF_BARRIER)
-    assert members(annotations.RingStep) == set(barriers.OF_STEP)
-    assert members(annotations.NamedBarrier) == set(barriers.OF_NAMED)
-    assert members(annotations.Ring) == set(barriers.OF_RING)
+def test_each_method_that_type_checkers_offer_has_a_translation() -> None:
+    kinds = [n for n, kind in vars(annotations).items() if getattr(kind, "__module__", "") == annotations.__name__]
+    kinds.remove("members")
+    offered = {name for kind in kinds for name in members(kind) if callable(getattr(getattr(annotations, kind), name))}
+    assert offered == set(METHODS)
+    assert members("Tensor") == members("Region")
+    # a part of each row is gathered, an element is one of its tile's or memory's
+    assert set(members("Gather")) < set(members("Region")) & set(members("Tile"))
 
 
 def test_every_call_that_kernels_handle_is_a_word_and_the_other_way_round() -> None:
-    recorded = {word.name for word in words() if word.name not in ELEMENTWISE}
-    grouped = {name for name in recorded if name.startswith("fast.")}
-    # a loop reads `tj.static_range`; the reductions have one handler
-    assert recorded - grouped - {"static_range", *REDUCTIONS} == set(HANDLERS)
+    # a loop reads `tj.static_range`
+    assert {word.name for word in words()} - {"static_range"} == set(HANDLERS)
 
 
 def test_a_name_that_is_forgotten_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,18 @@ def bind(
     return expressions
 
 
+def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
+    """Return the values of the positional arguments; reject `*` and, unless `has_keywords`, keyword arguments."""
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
+    if node.keywords and not has_keywords:
+        name = node.keywords[0].arg
+        raise ctx.type_error(node, f"{ast.unparse(node.func)} takes no keyword arguments; got {name or '**'}",
+                             "pass its arguments by position")
+    return [ctx.evaluate(argument) for argument in node.args]
+
+
 def with_one_shape(node: ast.Call) -> ast.Call:
     """Return `x.reshape(8, 8)` as `x.reshape((8, 8))`; a call with * or without a second argument is unchanged."""
     if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
@@ -91,11 +103,11 @@ def with_one_shape(node: ast.Call) -> ast.Call:
     return ast.copy_location(ast.Call(node.func, [shape], node.keywords), node)
 
 
-def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
+def optional(ctx: Context, arguments: Arguments, name: str) -> Value | None:
     """Return the value of an optional argument; None if the argument is missing or None."""
-    if argument is None:
+    if name not in arguments:
         return None
-    value = ctx.evaluate(argument)
+    value = ctx.evaluate(arguments[name])
     return None if is_none(value) else value
 
 

@@ -8,11 +8,11 @@ from ..dtypes import DType
 from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
+from . import memory as mem
 from .context import Context
 from .kinds import converts_to
-from .operators import binary
-from .products import accumulated
-from .regions import REBIND, load_element, store_element, unloaded
+from .operators import accumulated, binary
+from .regions import unloaded
 from .scalars import as_scalar, convert
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
@@ -45,8 +45,8 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
     """Translate `target += value` and the other augmented assignments; always return True."""
     if isinstance(node.target, ast.Subscript):
         memory = _place(ctx, node.target, node)
-        old: Value = load_element(ctx, node.target, memory)
-        store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
+        old: Value = mem.load_element(ctx, node.target, memory)
+        mem.store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
         return True
     if not isinstance(node.target, ast.Name):
         raise ctx.syntax_error(node.target, "this can't be assigned to in a kernel", "assign to names and elements")
@@ -78,7 +78,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
         _unpack(ctx, target, value)
         return
     if isinstance(target, ast.Subscript):
-        store_element(ctx, target, _place(ctx, target, value), value)
+        mem.store_element(ctx, target, _place(ctx, target, value), value)
         return
     if isinstance(target, ast.Attribute):
         raise ctx.syntax_error(target, "an attribute can't be assigned in a kernel", "keep the value in a variable")
@@ -138,7 +138,7 @@ def _place(ctx: Context, node: ast.Subscript, value: Value | ast.AugAssign) -> M
     if memory.dims:
         raise ctx.type_error(
             node, f"only single elements can be assigned; this is {describe(memory)}",
-            f"write {_instead(ast.unparse(node), memory, value)}" if memory.writable else REBIND,
+            f"write {_instead(ast.unparse(node), memory, value)}" if memory.writable else mem.REBIND,
         )
     return memory
 

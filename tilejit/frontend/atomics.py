@@ -3,55 +3,50 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection
+from functools import partial
 
 from ..dataclass import replace
-from ..dtypes import DTYPES, DType, bool_, int64
+from ..dtypes import DTYPES, DType, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import Atomic, Buffer, Element, Expr, Instruction, Region, TileOp, Var
-from ..ir.values import MEMORY_SCOPES
+from ..ir.values import MEMORY_ORDERS, MEMORY_SCOPES
 from ..isa.atomics import OPERATIONS, has_type
 from ..isa.fences import FENCE
 from ..ops.atomic import ATOMIC, OPERATION, ORDER
-from ..ops.copies import FILL, INDEX
+from ..ops.copies import INDEX
 from ..scopes import THREAD
 from ..wording import counted
+from . import memory as mem
 from . import tiles
 from .arguments import Arguments, Handler, optional
 from .context import Context
-from .operands import memory_operand, placed
-from .regions import load_element, store_element
-from .scalars import as_scalar, condition, held, scalar_of
+from .scalars import as_scalar, held, scalar_of
+from .tileops import mask_argument, mask_region, memory_operand, placed
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
 
-_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
-
-def _atomic(name: str) -> Handler:
+def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     operation = OPERATIONS[ATOMICS[name]]
-
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        _need_indexed(ctx, node, name, arguments)
-        place = placed(ctx, arguments["place"], "the place", is_written=True)
-        region = place["place"]
-        assert isinstance(region, Region)
-        need_shared(ctx, arguments["place"], region.buffer)
-        _need_type(ctx, arguments["place"], name, region.dtype)
-        order = f"{_order(ctx, node, arguments.get('order'))}.{memory_scope(ctx, node, arguments)}"
-        values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
-        mask = _mask(ctx, arguments.get("mask"))
-        if not region.shape and INDEX.name not in place and mask is None:
-            return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
-        return _of_region(ctx, node, name, place, values, mask, order)
-
-    return handler
+    _need_indexed(ctx, node, name, arguments)
+    place = placed(ctx, arguments["place"], "the place", is_written=True)
+    region = place["place"]
+    assert isinstance(region, Region)
+    _need_shared(ctx, arguments["place"], region.buffer)
+    _need_type(ctx, arguments["place"], name, region.dtype)
+    order = f"{_choice(ctx, node, arguments, 'order', 'relaxed', MEMORY_ORDERS)}.{_memory_scope(ctx, node, arguments)}"
+    values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
+    mask = mask_argument(ctx, arguments)
+    if not region.shape and INDEX.name not in place and mask is None:
+        return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
+    return _of_region(ctx, node, name, place, values, mask, order)
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
     """Reject Numba's form `add(array, index, value)`, which would bind `value` to the parameter `order`."""
     order = arguments.get("order")
-    value = optional(ctx, order)
+    value = optional(ctx, arguments, "order")
     if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
         return
     array, index, *values = map(ast.unparse, node.args)
@@ -87,12 +82,8 @@ def _of_region(
     operands = {**place, "place": replace(region, in_bounds=True), "before": before.region(span)}
     for operand, value in zip(("value", "desired"), values, strict=False):
         operands[operand] = value.region(span) if isinstance(value, Memory) else value
-    if isinstance(mask, Memory):
-        operands["mask"] = mask.region(span)
-    elif mask is not None:
-        filled = ctx.tile("mask", scope, (), bool_, span)
-        ctx.emit(TileOp(FILL.name, scope, (filled.region(span), mask), (), span))
-        operands["mask"] = filled.region(span)
+    if mask is not None:
+        operands["mask"] = mask_region(ctx, mask, scope, span)
     attrs = ((OPERATION.name, ATOMICS[name]), (ORDER.name, order))
     tiles.emit_sound(ctx, node, TileOp(ATOMIC.name, scope, ATOMIC.ordered(operands), attrs, span))
     return before
@@ -114,16 +105,6 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
     return tiles.elementwise(ctx, node, *(("neg", [tile]) if tile.dtype.is_float else ("sub", [Constant(0), tile])))
 
 
-def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
-    """Return the `mask=` argument as a tile or a scalar; None if it is missing, None or True."""
-    value = optional(ctx, argument)
-    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
-        return None
-    if isinstance(value, Memory):
-        return tiles.local_tile(ctx, argument, "mask=", value)
-    return condition(ctx, argument, value)
-
-
 def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     op = ATOMICS[name]
     if has_type(op, dtype):
@@ -135,40 +116,40 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)
 
 
-def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
-    value = optional(ctx, argument)
-    order = "relaxed" if value is None else ctx.constant(value, node, "the order")
-    if order not in _ORDERS:
-        raise ctx.type_error(node, f"{order!r} is not a memory order", f"write one of {', '.join(_ORDERS)}")
-    return str(order)
-
-
-ATOMIC_CALLS: dict[str, Handler] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}
+def _choice(
+    ctx: Context, node: ast.Call, arguments: Arguments, name: str, default: str, choices: Collection[str]
+) -> str:
+    """Return the memory order or scope that a call names, which is `default` if it names none."""
+    value = optional(ctx, arguments, name)
+    chosen = default if value is None else ctx.constant(value, node, f"the {name}")
+    if chosen not in choices:
+        raise ctx.type_error(node, f"{chosen!r} is not a memory {name}", f"write one of {', '.join(choices)}")
+    return str(chosen)
 
 
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = memory_scope(ctx, node, arguments)
-    return load_element(ctx, node, shared_place(ctx, arguments["place"]), f"acquire.{scope}")
+    scope = _memory_scope(ctx, node, arguments)
+    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), f"acquire.{scope}")
 
 
 def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = memory_scope(ctx, node, arguments)
+    scope = _memory_scope(ctx, node, arguments)
     value = ctx.evaluate(arguments["value"])
-    store_element(ctx, node, shared_place(ctx, arguments["place"]), value, f"release.{scope}")
+    mem.store_element(ctx, node, _shared_place(ctx, arguments["place"]), value, f"release.{scope}")
     return Constant(None)
 
 
 def _load_volatile(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return load_element(ctx, node, shared_place(ctx, arguments["place"]), "volatile")
+    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), "volatile")
 
 
 def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = memory_scope(ctx, node, arguments)
+    scope = _memory_scope(ctx, node, arguments)
     ctx.emit(Instruction(FENCE.row(scope).name, (), (), ctx.span(node)))
     return Constant(None)
 
 
-def shared_place(ctx: Context, node: ast.expr) -> Memory:
+def _shared_place(ctx: Context, node: ast.expr) -> Memory:
     """Return the element that an argument names; raise KernelTypeError unless it is one of shared or global memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
@@ -176,11 +157,11 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
             node, f"the place must be one element; this is a region of {counted(len(memory.dims), 'dimension')}",
             "index every dimension, as in A[i, j]",
         )
-    need_shared(ctx, node, memory.buffer)
+    _need_shared(ctx, node, memory.buffer)
     return memory
 
 
-def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
+def _need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
     """Raise KernelTypeError unless the buffer is in global or shared memory."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
@@ -189,17 +170,15 @@ def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
         )
 
 
-def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
-    """Return the memory scope that a call names, by default "gpu", after checking that the target supports it."""
-    value = optional(ctx, arguments.get("scope"))
-    scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
-    if scope not in MEMORY_SCOPES:
-        raise ctx.type_error(node, f"{scope!r} is not a memory scope", f"write one of {', '.join(MEMORY_SCOPES)}")
+def _memory_scope(ctx: Context, node: ast.Call, arguments: Arguments) -> str:
+    """Return the memory scope that a call names, after checking that the target supports it."""
+    scope = _choice(ctx, node, arguments, "scope", "gpu", MEMORY_SCOPES)
     FENCE.row(scope).need(ctx.target, ctx.span(node))
-    return str(scope)
+    return scope
 
 
 ORDERED: dict[str, Handler] = {
+    **{f"atomic.{name}": partial(_atomic, name) for name in ATOMICS},
     "load_acquire": _load_acquire,
     "store_release": _store_release,
     "load_volatile": _load_volatile,

@@ -1,4 +1,4 @@
-"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals and waits.
+"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals, waits, multicast.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
 wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers, not
@@ -8,21 +8,40 @@ parities, because code that tracks parity by hand is easily off by one phase, an
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..dtypes import DTYPES, barrier, bool_, int32, int64
-from ..errors import ResourceError
+from ..errors import KernelTypeError, ResourceError
+from ..ir import walk
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Arrive, Assert, Buffer, Const, Element, Expect, Expr, Instruction, Region, Var, WaitPhase
+from ..ir.clusters import ctas_along
+from ..ir.nodes import (
+    Alloc,
+    Arrive,
+    Assert,
+    Buffer,
+    Const,
+    Element,
+    Expect,
+    Expr,
+    Instruction,
+    Kernel,
+    Region,
+    TileOp,
+    Var,
+    WaitPhase,
+)
 from ..isa import Row
 from ..isa.barriers import BAR_ARRIVE_NUMBERED, BAR_SYNC_NUMBERED, OF_WARPGROUPS, USERS
 from ..isa.mbarrier import MOST_IN_A_PHASE
 from ..layout import TileLayout
+from ..ops.copies import MULTICAST
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
+from .annotations import members
 from .arguments import Arguments, bind, optional
 from .buffers import as_index
-from .clusters import ring_multicast
 from .context import Context
 from .values import (
     Barrier,
@@ -38,14 +57,6 @@ from .values import (
     describe,
 )
 
-# the attributes of each kind of value; `annotations` declares them for type checkers
-OF_BARRIER = ("expect", "test", "wait")
-OF_STEP = ("acquire", "empty", "full", "stage", "wait")
-_CALLED_OF_STEP = ("acquire", "wait")
-OF_NAMED = ("arrive", "sync")
-OF_RING: tuple[str, ...] = ()
-_NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
-
 #: the kinds of values whose attributes `attribute` looks up
 WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
 #: the kinds of values that `subscript` indexes
@@ -55,7 +66,7 @@ INDEXED = (Barrier, Ring)
 def alloc_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.alloc_barrier(arrivals=1, stages=None)`."""
     arrivals = _count(ctx, arguments, "arrivals", "the number of arrivals that complete a phase")
-    has_stages = optional(ctx, arguments.get("stages")) is not None
+    has_stages = optional(ctx, arguments, "stages") is not None
     stages = _count(ctx, arguments, "stages", "the number of barriers")
     buffer = _allocated(ctx, node, ctx.hint or "barrier", stages, arrivals)
     return Barrier(buffer, None if has_stages else build.const(0, int32))
@@ -66,7 +77,8 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     stages = _count(ctx, arguments, "stages", "the number of stages")
     producers = _count(ctx, arguments, "producers", "the number of producers")
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
-    axis, ctas = ring_multicast(ctx, arguments)
+    axis = cluster_axis(ctx, arguments, "multicast")
+    ctas = ctas_along(ctx.cluster, axis)
     name = ctx.hint or "ring"
     return Ring(
         _allocated(ctx, node, f"{name}.full", stages, producers, "commit", axis),
@@ -75,13 +87,10 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
-    argument = arguments.get(name)
-    value = optional(ctx, argument)
-    if value is None or argument is None:
-        return 1
-    count = ctx.integer(value, argument, what)
+    value = optional(ctx, arguments, name)
+    count = 1 if value is None else ctx.integer(value, arguments[name], what)
     if count < 1:
-        raise ctx.type_error(argument, f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
+        raise ctx.type_error(arguments[name], f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
     return count
 
 
@@ -207,10 +216,10 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
 
     raises: KernelTypeError for a missing attribute, or for `stage`, `full` or `empty` of an outdated step.
     """
-    names = _NAMES[type(base)]
+    names = members(type(base).__name__)
     if node.attr not in names:
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))
-    if not isinstance(base, RingStep) or node.attr in _CALLED_OF_STEP:
+    if not isinstance(base, RingStep) or node.attr in METHODS:
         return Method(base, node.attr)
     step = _current(ctx, node, base)
     if node.attr == "stage":
@@ -237,8 +246,8 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
             return f"call it on the scope that arrives: tj.warp.{node.attr}({step})"
         if node.attr in ("arrive", "producer", "consumer"):
             return _ROLES.format(step=step)
-        if node.attr in OF_STEP:
-            return f"a step has it: {step}.{node.attr}{'()' * (node.attr in _CALLED_OF_STEP)}"
+        if node.attr in members("RingStep"):
+            return f"a step has it: {step}.{node.attr}{'()' * (node.attr in METHODS)}"
     return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has attributes"
 
 
@@ -289,11 +298,12 @@ def _wait(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     if isinstance(receiver, RingStep):
         bind(ctx, node, ".wait", (), 0)
         step = _current(ctx, node, receiver)
-        ctx.emit(WaitPhase(_place(ctx, node, step.full), step.phase, None, ctx.span(node)))
-        return Constant(None)
-    assert isinstance(receiver, Barrier)
-    phase = _number(ctx, bind(ctx, node, ".wait", ("n",), 1)["n"], "the number of a phase")
-    ctx.emit(WaitPhase(_place(ctx, node, receiver), phase, None, ctx.span(node)))
+        awaited, phase = step.full, step.phase
+    else:
+        assert isinstance(receiver, Barrier)
+        phase = _number(ctx, bind(ctx, node, ".wait", ("n",), 1)["n"], "the number of a phase")
+        awaited = receiver
+    ctx.emit(WaitPhase(_place(ctx, node, awaited), phase, None, ctx.span(node)))
     return Constant(None)
 
 
@@ -334,19 +344,16 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return Constant(None)
 
 
-def _by_number(row: Row) -> Callable[[Context, ast.Call, Value], Value]:
-    def handler(ctx: Context, node: ast.Call, receiver: Value) -> Value:
-        assert isinstance(receiver, NamedBarrier)
-        bind(ctx, node, f".{row.called.rpartition('.')[2]}", (), 0)
-        ctx.emit(Instruction(row.name, (), (receiver.number, build.const(receiver.threads, int32)), ctx.span(node)))
-        return Constant(None)
-
-    return handler
+def _by_number(row: Row, ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, NamedBarrier)
+    bind(ctx, node, f".{row.called.rpartition('.')[2]}", (), 0)
+    ctx.emit(Instruction(row.name, (), (receiver.number, build.const(receiver.threads, int32)), ctx.span(node)))
+    return Constant(None)
 
 
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
-    "acquire": _acquire, "arrive": _by_number(BAR_ARRIVE_NUMBERED), "expect": _expect,
-    "sync": _by_number(BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
+    "acquire": _acquire, "arrive": partial(_by_number, BAR_ARRIVE_NUMBERED), "expect": _expect,
+    "sync": partial(_by_number, BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
 }
 
 
@@ -361,12 +368,10 @@ def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     return _arrived(ctx, node, operation, named(ctx, argument, "the barrier", value))
 
 
-def _commit(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    return _arrived(ctx, node, operation, _stepped(ctx, operation, arguments["step"]).full)
-
-
-def _release(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    return _arrived(ctx, node, operation, _stepped(ctx, operation, arguments["step"]).empty)
+def _arrive_at_step(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    """Translate `commit`, an arrival of a producer, and `release`, one of a consumer."""
+    step = _stepped(ctx, operation, arguments["step"])
+    return _arrived(ctx, node, operation, step.full if operation.name == "commit" else step.empty)
 
 
 def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> RingStep:
@@ -389,6 +394,79 @@ def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Ba
     return Constant(None)
 
 
-CALLS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
-    "arrive": _arrive, "commit": _commit, "release": _release,
+ARRIVALS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
+    "arrive": _arrive, "commit": _arrive_at_step, "release": _arrive_at_step,
 }
+
+
+def cluster_axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
+    """Return the axis of the cluster that an argument names; None if the argument is missing or None."""
+    value = optional(ctx, arguments, name)
+    axis = None if value is None else ctx.integer(value, arguments[name], "the axis")
+    if axis not in (None, 0, 1, 2):
+        hint = "write 0, 1 or 2: a cluster has three axes"
+        raise ctx.type_error(arguments[name], f"a cluster has no axis {axis}", hint)
+    return axis
+
+
+def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
+    """Return `axis`, or None if the cluster has only one CTA along it.
+
+    raises: KernelTypeError unless the operand `barrier` is a `full` barrier of a ring with the same axis.
+    """
+    place = operands.get("barrier")
+    if not isinstance(place, Region):
+        raise ctx.type_error(
+            argument, "multicast= needs barrier=: each CTA waits at its own barrier for the parts that other CTAs copy",
+            f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
+        )
+    name = place.buffer.name
+    ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
+    if ring.call == "release":
+        raise ctx.type_error(
+            argument, f"a copy reports to a step, not to {name}, where producers wait for free stages",
+            f"write barrier={name.rpartition('.')[0]}[i]",
+        )
+    if ring.along != axis:
+        what = f"multicast={ring.along}" if ring.along is not None else "no multicast="
+        ring_name = name.rpartition(".")[0] if ring.call else name
+        raise ctx.type_error(
+            argument, f"multicast={axis}, but {ring_name} has {what}: a stage must be free in all CTAs of the copy",
+            f"write {ring_name} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
+        )
+    return axis if ctas_along(ctx.cluster, axis) > 1 else None
+
+
+def check_steps(kernel: Kernel) -> None:
+    """Raise KernelTypeError if no multicast copy precedes a commit in its block and over two CTAs release the step.
+
+    A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
+    CTA's second release of a stage may reach another CTA before the first release by a third one.
+    """
+    if kernel.cluster is None:
+        return
+    rings = {
+        alloc.buffer.name: ctas_along(kernel.cluster, alloc.along) for alloc in walk.each(kernel.body, Alloc)
+        if alloc.call == "commit" and ctas_along(kernel.cluster, alloc.along) > 2
+    }
+    if rings:
+        _check_block(kernel.body, rings)
+
+
+def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
+    """Check a block and its nested blocks for `check_steps`. rings: `full` barrier -> number of releasing CTAs."""
+    copied: set[str] = set()
+    for stmt in body:
+        for block in walk.blocks(stmt):
+            _check_block(block, rings)
+        if isinstance(stmt, TileOp) and stmt.attr(MULTICAST.name) is not None:
+            copied.add(stmt.region("barrier").buffer.name)
+        elif isinstance(stmt, Arrive) and stmt.place.buffer.name in copied:
+            copied.remove(stmt.place.buffer.name)
+        elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
+            name = stmt.place.buffer.name
+            raise KernelTypeError(
+                f"a step of {name.rpartition('.')[0]} is committed without a multicast= copy before it in this block; "
+                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in step", span=stmt.span,
+                hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
+            )

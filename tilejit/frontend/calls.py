@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dtypes import DType
+from .arguments import bind
 from .context import Context
 from .foreign import not_callable
-from .intrinsics import call_intrinsic
-from .language import Function, Intrinsic
+from .intrinsics import HANDLERS
+from .language import Intrinsic
 from .loops import static_range
 from .methods import METHODS
 from .names import closure_of, inline
-from .python_calls import BUILTINS, python_call, runs_in_python
+from .python_calls import call_python
 from .tileops import call_operation
 from .tiles import convert_to
-from .values import Closure, Constant, Method, ScopedOperation, Value, describe
+from .values import Constant, Method, ScopedOperation, Value, describe
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
@@ -27,8 +27,9 @@ def call(ctx: Context, node: ast.Call) -> Value:
         return call_operation(ctx, node, callee)
     if isinstance(callee, Method):
         return METHODS[callee.name](ctx, node, callee.receiver)
-    if isinstance(callee, Closure):
-        return inline(ctx, node, callee)
+    closure = closure_of(ctx, callee)
+    if closure is not None:
+        return inline(ctx, node, closure)
     if isinstance(callee, Constant):
         return _call_constant(ctx, node, callee.value)
     raise ctx.type_error(node, f"{describe(callee)} can't be called", "index memory with [ ]; call a @tj.function")
@@ -43,14 +44,11 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
     if isinstance(callee, Intrinsic) and callee.name == "static_range":
         return static_range(ctx, node)
     if isinstance(callee, Intrinsic):
-        return call_intrinsic(ctx, node, callee)
-    if isinstance(callee, Function):
-        return inline(ctx, node, closure_of(ctx, callee))
+        arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
+        return HANDLERS[callee.name](ctx, node, arguments)
     if isinstance(callee, DType):
         return convert_to(ctx, node, callee)
-    handler = BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
-    if handler is not None:
-        return handler(ctx, node)
-    if runs_in_python(callee):
-        return python_call(ctx, node, callee)
-    raise not_callable(ctx, node, callee)
+    result = call_python(ctx, node, callee)
+    if result is None:
+        raise not_callable(ctx, node, callee)
+    return result

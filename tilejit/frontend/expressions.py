@@ -27,18 +27,6 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
     return captured(ctx, node, node.value)
 
 
-def _tuple(ctx: Context, node: ast.Tuple) -> Value:
-    return Items(tuple([ctx.evaluate(item) for item in node.elts]))
-
-
-def _binary(ctx: Context, node: ast.BinOp) -> Value:
-    return binary(ctx, node, node.op, ctx.evaluate(node.left), ctx.evaluate(node.right))
-
-
-def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
-    return unary(ctx, node, ctx.evaluate(node.operand))
-
-
 def _compared(
     ctx: Context, node: ast.Compare, left: Value, ops: Sequence[ast.cmpop], rights: Sequence[ast.expr]
 ) -> Value:
@@ -110,23 +98,19 @@ def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
     return text
 
 
-F_STRINGS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
-    ast.JoinedStr: _joined,
-    ast.FormattedValue: _formatted,
-}
-
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     **dict.fromkeys(ast.expr.__subclasses__(), Context.refuse),
     ast.Constant: _constant,
     ast.Name: lookup,
     ast.Attribute: attribute,
     ast.Subscript: loaded,
-    ast.Tuple: _tuple,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
+    ast.Tuple: lambda ctx, node: Items(tuple([ctx.evaluate(item) for item in node.elts])),
+    ast.BinOp: lambda ctx, node: binary(ctx, node, node.op, ctx.evaluate(node.left), ctx.evaluate(node.right)),
+    ast.UnaryOp: lambda ctx, node: unary(ctx, node, ctx.evaluate(node.operand)),
     ast.Compare: lambda ctx, node: _compared(ctx, node, ctx.evaluate(node.left), node.ops, node.comparators),
     ast.BoolOp: lambda ctx, node: _combined(ctx, node, node.values),
     ast.IfExp: _conditional,
     ast.Call: call,
-    **F_STRINGS,
+    ast.JoinedStr: _joined,
+    ast.FormattedValue: _formatted,
 }

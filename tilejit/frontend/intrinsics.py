@@ -3,65 +3,49 @@
 from __future__ import annotations
 
 import ast
+import math
+from functools import partial
 
-from ..dtypes import int32
+from ..dtypes import DType, bool_, int32, int64, uint32
 from ..ir.arithmetic import build
-from ..ir.nodes import Declare, Instruction, Let, Special, Sync
+from ..ir.arithmetic.facts import flagged
+from ..ir.clusters import ctas_along, rank_name
+from ..ir.nodes import Declare, Expr, Instruction, Let, Special, Sync, Var
 from ..isa import ASYNC_CALLS, Row
-from ..isa.barriers import BARRIERS
+from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
+from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
-from ..scopes import GRID
-from ..target import TENSOR_MEMORY_TARGETS, entry_registers
-from . import barriers, clusters, operands, reductions, shapes, tiles
+from ..scopes import CTA, GRID, SCOPES, THREAD
+from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
+from . import barriers, reductions, tileops, tiles
 from . import memory as mem
-from .arguments import Arguments, Handler, bind, optional
-from .atomics import ATOMIC_CALLS, ORDERED
-from .context import Context
+from .arguments import Arguments, Handler, optional
+from .atomics import ORDERED
+from .context import ELECTED, Context
 from .flow import Construct
-from .lanes import LANE_CALLS
-from .language import Intrinsic
-from .values import Constant, Scalar, Value
+from .scalars import as_scalar, condition
+from .values import Constant, Memory, Scalar, Value, describe
+from .words import ScopeNamespace
 
 
-def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
-    handler = HANDLERS.get(callee.name)
-    if handler is not None:
-        return handler(ctx, node, arguments)
-    name = callee.name.replace(".", "_")
-    if name in ELEMENTWISE:
-        return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[p]) for p in callee.names])
-    record = TILE_OPERATIONS[callee.name]
-    assert record.reduction is not None, f"tj.{callee.name} has no handler"
-    return reductions.reduced(ctx, node, arguments, record, record.reduction)
+def _axis(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    axis = optional(ctx, arguments, "axis")
+    number = 0 if axis is None else ctx.integer(axis, node, "the axis")
+    if number not in (0, 1, 2):
+        raise ctx.type_error(node, f"a grid has no axis {number}", "write 0, 1 or 2: a grid has three axes")
+    return Scalar(Special(f"{name}.{number}", ctx.span(node)))
 
 
-def _axis(name: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        axis = optional(ctx, arguments.get("axis"))
-        number = 0 if axis is None else ctx.integer(axis, node, "the axis")
-        if number not in (0, 1, 2):
-            raise ctx.type_error(node, f"a grid has no axis {number}", "write 0, 1 or 2: a grid has three axes")
-        return Scalar(Special(f"{name}.{number}", ctx.span(node)))
-
-    return handler
+def _special(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return Scalar(Special(name, ctx.span(node)))
 
 
-def _special(name: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        return Scalar(Special(name, ctx.span(node)))
-
-    return handler
-
-
-def _sync(scope: str) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        ctx.emit(Sync(scope, ctx.span(node)))
-        return Constant(None)
-
-    return handler
+def _sync(scope: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    ctx.emit(Sync(scope, ctx.span(node)))
+    return Constant(None)
 
 
 def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -74,15 +58,12 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-def _asynchronous(row: Row) -> Handler:
-    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-        if row.only == TENSOR_MEMORY_TARGETS:
-            mem.need_tensor_memory(ctx, node)
-        groups = tuple(build.const(_groups(ctx, argument, row), int32) for argument in arguments.values())
-        ctx.emit(Instruction(row.name, (), groups, ctx.span(node)))
-        return Constant(None)
-
-    return handler
+def _asynchronous(row: Row, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    if row.only == TENSOR_MEMORY_TARGETS:
+        mem.need_tensor_memory(ctx, node)
+    groups = tuple(build.const(_groups(ctx, argument, row), int32) for argument in arguments.values())
+    ctx.emit(Instruction(row.name, (), groups, ctx.span(node)))
+    return Constant(None)
 
 
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
@@ -118,27 +99,132 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-#: name -> handler; the other names are elementwise functions, reductions and `static_range` (see `calls`)
+def _cluster_rank(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    axis = barriers.cluster_axis(ctx, arguments, "axis")
+    if ctx.cluster is None or _ctas(ctx, axis) == 1:
+        return Scalar(build.const(0, int32))
+    return Scalar(Special(rank_name(ctx.cluster, axis), ctx.span(node)))
+
+
+def _cluster_id(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    name = "cta_id" if ctx.cluster is None else "cluster_id"
+    return Scalar(Special(f"{name}.{barriers.cluster_axis(ctx, arguments, 'axis') or 0}", ctx.span(node)))
+
+
+def _ctas(ctx: Context, axis: int | None) -> int:
+    """Return the number of CTAs in a cluster along an axis, or in total."""
+    return math.prod(ctx.cluster or ()) if axis is None else ctas_along(ctx.cluster, axis)
+
+
+def _cluster_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    span = ctx.span(node)
+    ctx.emit(Sync(CTA.name, span) if _ctas(ctx, None) == 1 else Instruction(CLUSTER_SYNC.name, (), (), span))
+    return Constant(None)
+
+
+def _shuffle(name: str, mode: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    value = _scalar(ctx, arguments["x"], name)
+    by, argument = next(given for given in arguments.items() if given[0] != "x")
+    row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
+    other = as_scalar(ctx, argument, ctx.evaluate(argument))
+    lane = ctx.scalar(other, argument, int32, f"{by}, an integer,")
+    if not lane.dtype.is_integer:
+        raise ctx.type_error(argument, f"{by} must be an integer; this is {describe(other)}", "use int(x)")
+    return _given(ctx, node, row.name, name, (value, build.cast(lane, int32)), value.dtype)
+
+
+def _vote(kind: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    row, dtype = VOTE[kind], uint32 if kind == "ballot" else bool_
+    argument = arguments["condition"]
+    return _given(ctx, node, row.name, f"vote_{kind}", (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
+
+
+def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.elect()`, which is true in one lane of each warp, elected at the kernel's entry.
+
+    All lanes are active there, so the call may be in any branch. On targets before sm_90, and in CTAs with a partial
+    warp, it is true in lane 0 instead.
+    """
+    if not ctx.target.has_barriers or ctx.threads % WARP:
+        return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
+    ctx.elects = True
+    return Scalar(ELECTED)
+
+
+def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    value = _scalar(ctx, arguments["x"], "uniform")
+    named = ctx.constant(ctx.evaluate(arguments["scope"]), arguments["scope"], "the scope")
+    scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
+    if scope is None or scope is THREAD:
+        scopes = ", ".join(f"tj.{name}" for name in SCOPES if name != THREAD.name)
+        raise ctx.type_error(arguments["scope"], f"{named!r} is not a scope of several threads", f"use one of {scopes}")
+    if not value.dtype.is_integer and value.dtype != bool_:
+        raise ctx.type_error(
+            arguments["x"], f"tj.uniform takes an integer or a bool_; this is {value.dtype}",
+            "apply it to a condition: tj.uniform(x > 0, tj.warp)",
+        )
+    span, of = ctx.span(node), value if isinstance(value, Var) else None
+    facts = (1, None) if of is None else (of.multiple_of, of.bounds)
+    data = value.dtype.is_integer and flagged(value, facts[1])
+    var = Var(ctx.unique("uniform"), value.dtype, *facts, span, scope.name, data)
+    ctx.emit(Let(var, value, span))
+    return Scalar(var)
+
+
+def _given(ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType) -> Scalar:
+    span = ctx.span(node)
+    var = Var(ctx.unique(name), dtype, span=span, data=dtype is int64)
+    ctx.emit(Instruction(instruction, (), inputs, span, var))
+    return Scalar(var)
+
+
+def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
+    value = as_scalar(ctx, node, ctx.evaluate(node))
+    if isinstance(value, Memory):
+        raise ctx.type_error(
+            node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take an element of x.registers"
+        )
+    return ctx.scalar(value, node)
+
+
+def _elementwise(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[operand]) for operand in ELEMENTWISE[name].operands])
+
+
+#: name -> the mode in the instruction table
+_SHUFFLES = {"shuffle": "idx", "shuffle_xor": "bfly", "shuffle_up": "up", "shuffle_down": "down"}
+
+#: name -> handler, for all names but `static_range`
 HANDLERS: dict[str, Handler] = {
-    **{name: _axis(name) for name in ("cta_id", "num_ctas")},
-    **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
-    **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
+    **{name: partial(_axis, name) for name in ("cta_id", "num_ctas")},
+    **{name: partial(_special, name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
+    **{f"{scope}_sync": partial(_sync, scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
-    **clusters.CALLS,
+    "cluster.rank": _cluster_rank,
+    "cluster.size": lambda ctx, node, arguments: Constant(_ctas(ctx, barriers.cluster_axis(ctx, arguments, "axis"))),
+    "cluster.id": _cluster_id,
+    "cluster_sync": _cluster_sync,
     "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
-    **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
+    **{name: partial(_asynchronous, row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
-    **ATOMIC_CALLS,
-    **LANE_CALLS,
-    "assume_in_bounds": operands.assume_in_bounds,
-    "cat": shapes.cat,
-    "split": shapes.split,
+    **{name: partial(_shuffle, name, mode) for name, mode in _SHUFFLES.items()},
+    **{f"vote_{kind}": partial(_vote, kind) for kind in VOTE},
+    "elect": _elect,
+    "uniform": _uniform,
+    "assume_in_bounds": tileops.assume_in_bounds,
+    **{name: partial(_elementwise, name) for name in ELEMENTWISE},
+    # `tj.fast.exp` is recorded as the operation `fast_exp`
+    **{
+        name.replace("_", ".", 1): partial(_elementwise, name) for name, op in ELEMENTWISE.items()
+        if op.approximation is not None
+    },
+    **{name: partial(reductions.reduced, TILE_OPERATIONS[name]) for name in REDUCTIONS},
+    "cat": reductions.cat,
+    "split": reductions.split,
     "reduce": reductions.reduce,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,
     "set_registers": set_registers,
-    "alloc_shared": mem.alloc_shared,
-    "alloc_local": mem.alloc_local,
-    "alloc_tmem": mem.alloc_tmem,
+    **{f"alloc_{space}": partial(mem.alloc, space) for space in ("shared", "local", "tmem")},
 }

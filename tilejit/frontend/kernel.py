@@ -25,7 +25,7 @@ from ..layout.iters import Iter
 from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
-from . import clusters
+from .barriers import check_steps
 from .buffer_choices import check_copies, selected
 from .buffers import with_fixed
 from .context import ELECTED, Context, Frame
@@ -71,7 +71,7 @@ def build(
             "copies, loads and stores",
         )
     collectives.check(kernel)
-    clusters.check_steps(kernel)
+    check_steps(kernel)
     return kernel
 
 

@@ -1,6 +1,6 @@
 """The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, `Intrinsic`.
 
-The frontend recognizes them by identity or class. Their names are in `vocabulary`, which a launch doesn't import.
+The frontend recognizes them by identity or class. Their names are in `words`, which a launch doesn't import.
 """
 
 from __future__ import annotations

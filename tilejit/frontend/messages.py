@@ -97,7 +97,7 @@ def static_assert_holds(ctx: Context, node: ast.Call) -> Value:
     holds = truth(ctx, condition, ctx.evaluate(condition))
     if not isinstance(holds, bool):
         raise ctx.type_error(condition, "static_assert needs a condition that is known at compile time", "use assert")
-    message = optional(ctx, arguments.get("message"))
+    message = optional(ctx, arguments, "message")
     if not holds:
         text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
         raise ctx.type_error(node, f"static_assert failed{text}", "change the values that it tests")

@@ -101,9 +101,11 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     return Constant(value)
 
 
-def closure_of(ctx: Context, function: Function) -> Closure:
-    """Return a `@tj.function` as a `Closure`, with its default values."""
-    source = function.source
+def closure_of(ctx: Context, value: Value) -> Closure | None:
+    """Return a nested function or a `@tj.function` as a `Closure`, with its default values; None for other values."""
+    if not isinstance(value, Constant) or not isinstance(value.value, Function):
+        return value if isinstance(value, Closure) else None
+    source = value.value.source
     values = {name: captured(ctx, source.node, value, name) for name, value in source.defaults.items()}
     return Closure(source.node, source, None, values)
 

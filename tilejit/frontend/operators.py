@@ -1,18 +1,27 @@
-"""Python's operators: folded on compile-time values, otherwise elementwise operations or matrix products."""
+"""Python's operators: folded on compile-time values, otherwise elementwise operations or matrix products.
+
+Matrix products, `a @ b` and `acc += a @ b`, are computed on tensor cores. The formula of `tj.tile_order` is here too.
+"""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.arithmetic import build
+from ..dtypes import float32, int64, promote
+from ..ir.arithmetic import build, facts
+from ..ir.nodes import TileOp
+from ..ops.copies import FILL
+from ..ops.gemm import GEMM, accumulator_type, multiplied
+from ..scopes import SCOPES
+from ..wording import counted
 from . import tiles
+from .arguments import bind, optional
 from .context import Context
-from .products import product
 from .scalars import fold, truth
-from .values import Constant, Items, Scalar, Value, describe
+from .values import Constant, Items, Memory, Scalar, Value, describe
 
 #: operator -> (elementwise operation, the function that folds it)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -49,14 +58,17 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     if isinstance(op, ast.MatMult):
         stride = fold(ctx, node, operator.matmul, (left, right))
-        if stride is not None:
-            return stride
-        return product(ctx, node, left, right)
+        return _product(ctx, node, left, right) if stride is None else stride
     name, compute = _BINARY[type(op)]
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
         return Items(left.items + right.items)
-    folded = fold(ctx, node, compute, (left, right))
-    return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
+    return operation(ctx, node, name, compute, (left, right))
+
+
+def operation(ctx: Context, node: ast.AST, name: str, compute: Callable[..., Any], values: Sequence[Value]) -> Value:
+    """Return the result of `compute` on compile-time values, or of the elementwise operation `name` on others."""
+    folded = fold(ctx, node, compute, values)
+    return tiles.apply(ctx, node, name, values) if folded is None else folded
 
 
 def unary(ctx: Context, node: ast.UnaryOp, value: Value) -> Value:
@@ -64,10 +76,10 @@ def unary(ctx: Context, node: ast.UnaryOp, value: Value) -> Value:
         holds = truth(ctx, node.operand, value)
         return Constant(not holds) if isinstance(holds, bool) else Scalar(build.op("logical_not", holds))
     name, compute = _UNARY[type(node.op)]
+    if name:
+        return operation(ctx, node, name, compute, (value,))
     folded = fold(ctx, node, compute, (value,))
-    if folded is not None:
-        return folded
-    return tiles.apply(ctx, node, name, (value,)) if name else value
+    return value if folded is None else folded
 
 
 def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
@@ -81,8 +93,7 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
         assert answer is not None
         return answer
     name, compute = _COMPARE[type(op)]
-    folded = fold(ctx, node, compute, (left, right))
-    return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
+    return operation(ctx, node, name, compute, (left, right))
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
@@ -92,3 +103,132 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
     if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
         return Constant(not wanted)
     raise ctx.type_error(node, f"is can't compare {describe(left)} with {describe(right)}", "compare values with ==")
+
+
+def _product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
+    """Translate `left @ right`; the result is a new tile."""
+    a, b = _factors(ctx, node, left, right)
+    scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
+    dtype = accumulator_type(a.dtype)
+    acc = ctx.tile("product", scope, _shape(a, b), dtype, span)
+    ctx.emit(TileOp(FILL.name, scope, (acc.region(span), build.const(0, dtype)), (), span))
+    tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span))
+    return acc
+
+
+def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
+    """Translate `acc + left @ right`, accumulated in a copy of `acc`, or as an addition if the shapes differ."""
+    a, b = _factors(ctx, node, left, right)
+    if acc.shape != _shape(a, b):
+        return tiles.elementwise(ctx, node, "add", (acc, _product(ctx, node, a, b)))
+    scope, span = _scope(ctx, node, (acc, a, b)), ctx.span(node)
+    result = tiles.cast(ctx, node, acc, acc.dtype)
+    op = TileOp(GEMM.name, scope, (result.region(span), a.region(span), b.region(span)), (), span)
+    tiles.emit_sound(ctx, node, op)
+    return result
+
+
+def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
+    a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
+    _scope(ctx, node, (a, b))
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise ctx.type_error(
+            node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
+            "multiply one matrix of the batch at a time: load A[i, 0:M, 0:K] and B[i, 0:K, 0:N] in a loop over i"
+            if max(len(a.shape), len(b.shape)) > 2
+            else "give a vector a second dimension: x[:, None], or x[None, :]",
+        )
+    if a.shape[1] != b.shape[0]:
+        raise ctx.type_error(
+            node, f"@ multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[1]} isn't {b.shape[0]}",
+            "slice or transpose the operands: .T",
+        )
+    if a.dtype == b.dtype == float32:
+        raise ctx.type_error(
+            node, 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction',
+            _recipe(ctx, _scope(ctx, node, (a, b)), _shape(a, b)),
+        )
+    if not multiplied(a.dtype, b.dtype):
+        raise ctx.type_error(
+            node, f"no tensor core multiplies {a.dtype} by {b.dtype} here",
+            "convert them with x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
+        )
+    return a, b
+
+
+def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
+    warps = SCOPES[scope].threads(ctx.threads) // 32
+    rows, columns = shape
+    grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
+    # prefer square blocks; their extents must be multiples of 16 rows and 8 columns
+    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
+                    if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
+    convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
+    if not blocks:
+        return f"{convert}; {counted(warps, 'warp')} can't divide a float32 accumulator of {rows} x {columns} evenly"
+    _, wm, wn = blocks[0]
+    layout = f"layout=tj.mma.layout_c({shape}, warps=({wm}, {wn}))"
+    return (
+        f'ask for it: acc = tj.alloc_local({shape}, tj.float32, {layout}); tj.{scope}.fill(acc, 0); '
+        f'tj.{scope}.gemm(acc, a, b, precision="tf32"); or {convert}'
+    )
+
+
+def _shape(a: Memory, b: Memory) -> tuple[int, int]:
+    return a.shape[0], b.shape[1]
+
+
+def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
+    scope = tiles.common_scope(ctx, node, "@", operands)
+    if SCOPES[scope] not in GEMM.scopes:
+        raise ctx.type_error(
+            node, f"@ multiplies tiles of a {' or '.join(map(str, GEMM.scopes))}; these are of a {scope}",
+            "create them on one of those scopes, for example with tj.cta.load",
+        )
+    return scope
+
+
+def tile_order(ctx: Context, node: ast.Call) -> Value:
+    """Translate `tj.tile_order(t, shape, group)`.
+
+    The formula of the host function computes `group * columns`, which may overflow. Unless it fits (see
+    `_fits`), t is divided by columns first, so that no product exceeds t.
+    """
+    arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
+    shape = ctx.evaluate(arguments["shape"])
+    if not isinstance(shape, Items) or len(shape.items) != 2:
+        raise ctx.type_error(
+            arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "give two numbers"
+        )
+    group = optional(ctx, arguments, "group") or Constant(8)
+    if not isinstance(group, Scalar):
+        place = arguments.get("group", node)
+        number = ctx.integer(group, place, "the number of rows of a group")
+        if number < 1:
+            raise ctx.type_error(place, f"a group can't have {number} rows", "give at least 1")
+    t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
+
+    def compute(a: Value, op: ast.operator, b: Value) -> Value:
+        return binary(ctx, node, op, a, b)
+
+    if _fits(group, columns, t):
+        per_group = compute(group, ast.Mult(), columns)
+        first = compute(compute(t, ast.FloorDiv(), per_group), ast.Mult(), group)
+        within = compute(t, ast.Mod(), per_group)
+    else:
+        first = compute(compute(compute(t, ast.FloorDiv(), columns), ast.FloorDiv(), group), ast.Mult(), group)
+        within = compute(t, ast.Sub(), compute(first, ast.Mult(), columns))
+    height = operation(ctx, node, "minimum", min, (compute(rows, ast.Sub(), first), group))
+    row = compute(first, ast.Add(), compute(within, ast.Mod(), height))
+    return Items((row, compute(within, ast.FloorDiv(), height)))
+
+
+def _fits(group: Value, columns: Value, t: Value) -> bool:
+    """True if group * columns fits its type, or that of `t` if both are constants; an int64 fits unless it is data."""
+    if isinstance(group, Constant) and isinstance(columns, Constant):
+        return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
+    exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)
+             if isinstance(v, (Scalar, Constant))]
+    product = build.mul(*[build.cast(e, int64) for e in exprs])
+    dtype = promote(*[v.dtype for v in (group, columns) if isinstance(v, Scalar)])
+    return facts.fits(facts.bounds(product), dtype) or (dtype is int64 and not facts.is_data(product))

@@ -4,99 +4,95 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
-from types import BuiltinFunctionType
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, float64, int32, int64, promote
+from ..dtypes import DType, bool_, float32, float64, int32, int64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
-from . import language, messages, tiles
-from .arguments import bind, optional
+from . import language, messages
+from .arguments import positional_values
+from .attributes import length
 from .context import Context
-from .scalars import as_scalar, fold, operate, truth
-from .tuple_calls import ON_TUPLES, computed, positional_values
+from .foreign import instead
+from .loops import how_to_loop
+from .operators import binary, operation, tile_order
+from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
-from .vocabulary import LAYOUTS
+from .words import LAYOUTS
 
-#: functions that Python evaluates on compile-time values
-_PURE: tuple[Any, ...] = (
+#: the ids of functions that Python evaluates on compile-time values; a callee may be unhashable
+_PURE_IDS = frozenset(map(id, (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
-)
-#: membership is tested by id, because a callee may be unhashable
-_PURE_IDS = frozenset(map(id, _PURE))
+)))
 
 
-def runs_in_python(callee: Any) -> bool:
-    """True if Python evaluates calls of the function at compile time, for which all arguments must be known."""
-    if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
-        return True
-    if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
-        return True
-    owner = getattr(callee, "__self__", None)
-    return isinstance(owner, (TileLayout, type(S), type(R)))
+def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
+    """Return the result of a Python function for `values`; raise KernelTypeError if an argument is a run-time value."""
+    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
+    folded = fold(ctx, node, callee, values, keywords)
+    if folded is None:
+        other = next(v for v in values if not isinstance(v, Constant))
+        name = getattr(callee, "__name__", repr(callee))
+        raise ctx.type_error(
+            node, f"{name} runs at compile time; this is {describe(other)}",
+            "index its items, or loop over them" if isinstance(other, Items)
+            else instead(name) or "give it compile-time values",
+        )
+    return folded
 
 
-def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
-    """Return the result of a Python function; raise KernelTypeError if an argument is a run-time value."""
-    return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
+def _python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
+    return _computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
-def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        if node.keywords:
-            return python_call(ctx, node, python)
-        arguments = values = positional_values(ctx, node)
-        if len(values) == 1 and isinstance(values[0], Items):
-            values = list(values[0].items)
-        if all(isinstance(v, Constant) for v in values):
-            return computed(ctx, node, python, arguments)
-        values = [as_scalar(ctx, node, value) for value in values]
-        tile = next((v for v in values if isinstance(v, Memory)), None)
-        if tile is not None:
-            raise ctx.type_error(
-                node, f"{python.__name__} takes scalars; this is {describe(tile)}",
-                f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
-            )
-        extreme = values[0]
-        for value in values[1:]:
-            folded = fold(ctx, node, python, (extreme, value))
-            extreme = operate(ctx, node, name, (extreme, value)) if folded is None else folded
-        return extreme
-
-    return handler
+def _extreme(name: str, python: Callable[..., Any], ctx: Context, node: ast.Call) -> Value:
+    if node.keywords:
+        return _python_call(ctx, node, python)
+    arguments = values = positional_values(ctx, node)
+    if len(values) == 1 and isinstance(values[0], Items):
+        values = list(values[0].items)
+    if all(isinstance(v, Constant) for v in values):
+        return _computed(ctx, node, python, arguments)
+    values = [as_scalar(ctx, node, value) for value in values]
+    tile = next((v for v in values if isinstance(v, Memory)), None)
+    if tile is not None:
+        raise ctx.type_error(
+            node, f"{python.__name__} takes scalars; this is {describe(tile)}",
+            f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
+        )
+    extreme = values[0]
+    for value in values[1:]:
+        extreme = operation(ctx, node, name, python, (extreme, value))
+    return extreme
 
 
 def _abs(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
     if len(values) != 1:
         raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}", "abs(x)")
-    folded = fold(ctx, node, abs, values)
-    if folded is not None:
-        return folded
-    return tiles.apply(ctx, node, "abs", values)
+    return operation(ctx, node, "abs", abs, values)
 
 
 def _of_two(
-    python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
-) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        values = positional_values(ctx, node)
-        folded = fold(ctx, node, python, values)
-        if folded is not None:
-            return folded
-        if len(values) != 2:
-            name = python.__name__
-            raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
-        return run_time(ctx, node, values)
-
-    return handler
+    python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value], ctx: Context, node: ast.Call
+) -> Value:
+    values = positional_values(ctx, node)
+    folded = fold(ctx, node, python, values)
+    if folded is not None:
+        return folded
+    if len(values) != 2:
+        name = python.__name__
+        raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
+    return run_time(ctx, node, values)
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
@@ -104,14 +100,15 @@ def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
-            return operate(ctx, node, "floordiv", (operate(ctx, node, "add", (a, Constant(b.value - 1))), b))
+            above = binary(ctx, node, ast.Add(), a, Constant(b.value - 1))
+            return binary(ctx, node, ast.FloorDiv(), above, b)
     elif all(not isinstance(v, Memory) and getattr(v, "dtype", int32).kind != "uint" for v in values) and (
         not isinstance(a, Scalar) or a.dtype.is_float or _has_room(a.expr, -1)
     ):
-        down = operate(ctx, node, "floordiv", (operate(ctx, node, "neg", (a,)), b))
-        return operate(ctx, node, "neg", (down,))
-    down, rest = (tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod"))
-    return tiles.apply(ctx, node, "add", (down, tiles.apply(ctx, node, "not_equal", (rest, Constant(0)))))
+        down = binary(ctx, node, ast.FloorDiv(), operation(ctx, node, "neg", operator.neg, (a,)), b)
+        return operation(ctx, node, "neg", operator.neg, (down,))
+    down, rest = (binary(ctx, node, op, a, b) for op in (ast.FloorDiv(), ast.Mod()))
+    return binary(ctx, node, ast.Add(), down, operation(ctx, node, "not_equal", operator.ne, (rest, Constant(0))))
 
 
 def _has_room(x: Expr, more: int) -> bool:
@@ -124,29 +121,25 @@ def _has_room(x: Expr, more: int) -> bool:
     return end is not None and least <= end + more <= most
 
 
-def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of int, float or bool, which converts to `dtype`, or to `wide` from a 64-bit type.
+def _conversion(python: Callable[..., Any], dtype: DType, wide: DType, ctx: Context, node: ast.Call) -> Value:
+    """Translate int(x), float(x) or bool(x), which converts to `dtype`, or to `wide` from a 64-bit type.
 
     int(x) of an integer and float(x) of a float keep the type.
     """
-
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        if node.keywords:
-            return python_call(ctx, node, python)
-        values = positional_values(ctx, node)
-        folded = fold(ctx, node, python, values)
-        if folded is not None:
-            return folded
-        if len(values) != 1:
-            raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
-        if dtype == bool_:
-            holds = truth(ctx, node, values[0])
-            return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
-        expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
-        keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
-        return Scalar(expr) if keeps else Scalar(build.cast(expr, wide if expr.dtype.bits == 64 else dtype))
-
-    return handler
+    if node.keywords:
+        return _python_call(ctx, node, python)
+    values = positional_values(ctx, node)
+    folded = fold(ctx, node, python, values)
+    if folded is not None:
+        return folded
+    if len(values) != 1:
+        raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
+    if dtype == bool_:
+        holds = truth(ctx, node, values[0])
+        return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
+    expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
+    keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
+    return Scalar(expr) if keeps else Scalar(build.cast(expr, wide if expr.dtype.bits == 64 else dtype))
 
 
 def _round(ctx: Context, node: ast.Call) -> Value:
@@ -156,79 +149,104 @@ def _round(ctx: Context, node: ast.Call) -> Value:
         raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
                              "write tj.round(x * 100) / 100 for two decimals")
     if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
-        return computed(ctx, node, round, values)
+        return _computed(ctx, node, round, values)
     x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
     if not x.dtype.is_float:
         return Scalar(x)
     return Scalar(build.cast(build.op("round", x), int64 if x.dtype.bits == 64 else int32))
 
 
-_FOLDED: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "floordiv": operator.floordiv, "minimum": min, "mod": operator.mod, "mul": operator.mul,
-    "sub": operator.sub,
-}
+def _len(ctx: Context, node: ast.Call) -> Value:
+    values = positional_values(ctx, node)
+    if len(values) == 1 and isinstance(values[0], Items):
+        return Constant(len(values[0].items))
+    extents = [length(ctx, node, value) for value in values]
+    return _computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]
 
 
-def tile_of(ctx: Context, node: ast.Call) -> Value:
-    """Translate `tj.tile_order(t, shape, group)`.
-
-    The formula of the host function computes `group * columns`, which may overflow. Unless it fits (see
-    `_fits`), t is divided by columns first, so that no product exceeds t.
-    """
-    arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
-    shape = ctx.evaluate(arguments["shape"])
-    if not isinstance(shape, Items) or len(shape.items) != 2:
-        raise ctx.type_error(
-            arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "give two numbers"
-        )
-    group = optional(ctx, arguments.get("group")) or Constant(8)
-    if not isinstance(group, Scalar):
-        place = arguments.get("group", node)
-        number = ctx.integer(group, place, "the number of rows of a group")
-        if number < 1:
-            raise ctx.type_error(place, f"a group can't have {number} rows", "give at least 1")
-    t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
-
-    def compute(name: str, a: Value, b: Value) -> Value:
-        folded = fold(ctx, node, _FOLDED[name], (a, b))
-        return tiles.apply(ctx, node, name, (a, b)) if folded is None else folded
-
-    if _fits(group, columns, t):
-        per_group = compute("mul", group, columns)
-        first = compute("mul", compute("floordiv", t, per_group), group)
-        within = compute("mod", t, per_group)
-    else:
-        first = compute("mul", compute("floordiv", compute("floordiv", t, columns), group), group)
-        within = compute("sub", t, compute("mul", first, columns))
-    height = compute("minimum", compute("sub", rows, first), group)
-    return Items((compute("add", first, compute("mod", within, height)), compute("floordiv", within, height)))
+def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Call) -> Value:
+    arguments: list[Any] = []
+    for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):
+        if isinstance(value, Items):
+            arguments.append(value.items)
+        elif isinstance(value, Constant) and arguments:
+            # the start of `enumerate`
+            arguments.append(value.value)
+        else:
+            raise ctx.type_error(
+                argument, f"{python.__name__} takes tuples; this is {describe(value)}",
+                how_to_loop(ctx, argument, value),
+            )
+    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
+    try:
+        return Items(tuple(map(_arranged, python(*arguments, **keywords))))
+    except (TypeError, ValueError) as error:
+        raise ctx.type_error(node, f"{python.__name__}: {error}", "call it as in Python") from None
 
 
-def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns fits its type, or that of `t` if both are constants; an int64 fits unless it is data."""
-    if isinstance(group, Constant) and isinstance(columns, Constant):
-        return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
-    exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)
-             if isinstance(v, (Scalar, Constant))]
-    product = build.mul(*[build.cast(e, int64) for e in exprs])
-    dtype = promote(*[v.dtype for v in (group, columns) if isinstance(v, Scalar)])
-    return facts.fits(facts.bounds(product), dtype) or (dtype is int64 and not facts.is_data(product))
+def _arranged(part: Any) -> Value:
+    if type(part) is tuple:
+        return Items(tuple(map(_arranged, part)))
+    value: Value = Constant(part) if type(part) is int else part
+    return value
 
 
-BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
-    min: _extreme("minimum", min),
-    max: _extreme("maximum", max),
+def _tuple(ctx: Context, node: ast.Call) -> Value:
+    values = positional_values(ctx, node)
+    is_one = len(values) == 1 and isinstance(values[0], Items) and not node.keywords
+    return values[0] if is_one else _computed(ctx, node, tuple, values)
+
+
+def _sum(ctx: Context, node: ast.Call) -> Value:
+    values = positional_values(ctx, node, has_keywords=True)
+    if [keyword.arg for keyword in node.keywords] == ["start"]:
+        values.append(ctx.evaluate(node.keywords[0].value))
+    elif node.keywords:
+        return _computed(ctx, node, sum, values)
+    folded = fold(ctx, node, sum, values)
+    if folded is not None or len(values) > 2 or not isinstance(values[0], Items):
+        return folded or _computed(ctx, node, sum, values)
+    total = values[1] if len(values) > 1 else Constant(0)
+    for item in values[0].items:
+        total = binary(ctx, node, ast.Add(), total, item)
+    return total
+
+
+_BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
+    min: partial(_extreme, "minimum", min),
+    max: partial(_extreme, "maximum", max),
     abs: _abs,
-    divmod: _of_two(divmod, lambda ctx, node, values: Items((
-        tiles.apply(ctx, node, "floordiv", values), tiles.apply(ctx, node, "mod", values),
-    ))),
-    **ON_TUPLES,
-    language.cdiv: _of_two(language.cdiv, _cdiv),
-    language.tile_order: tile_of,
-    int: _conversion(int, int32, int64),
-    float: _conversion(float, float32, float64),
-    bool: _conversion(bool, bool_, bool_),
+    divmod: partial(_of_two, divmod, lambda ctx, node, values: Items(tuple([
+        binary(ctx, node, op, *values) for op in (ast.FloorDiv(), ast.Mod())
+    ]))),
+    len: _len,
+    tuple: _tuple,
+    sum: _sum,
+    **{python: partial(_of_tuples, python) for python in (enumerate, reversed, zip)},
+    language.cdiv: partial(_of_two, language.cdiv, _cdiv),
+    language.tile_order: tile_order,
+    int: partial(_conversion, int, int32, int64),
+    float: partial(_conversion, float, float32, float64),
+    bool: partial(_conversion, bool, bool_, bool_),
     round: _round,
     print: messages.print_values,
     language.static_assert: messages.static_assert_holds,
 }
+
+
+def _runs_in_python(callee: Any) -> bool:
+    """True if Python evaluates calls of the function at compile time, for which all arguments must be known."""
+    if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
+        return True
+    if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
+        return True
+    owner = getattr(callee, "__self__", None)
+    return isinstance(owner, (TileLayout, type(S), type(R)))
+
+
+def call_python(ctx: Context, node: ast.Call, callee: Any) -> Value | None:
+    """Return the result of a call of a Python or host function; None if kernels can't call it."""
+    translate = _BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
+    if translate is not None:
+        return translate(ctx, node)
+    return _python_call(ctx, node, callee) if _runs_in_python(callee) else None

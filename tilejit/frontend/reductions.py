@@ -1,29 +1,48 @@
-"""Reductions of local tiles: `tj.sum(x, axis)` and others, and `tj.reduce(x, axis, combine)`."""
+"""Calls that take whole tiles: reductions such as `tj.sum(x, axis)`, `tj.reduce`, `tj.cat` and `tj.split`.
+
+The function of `tj.reduce` is translated once, with variables as arguments, and converted to expressions. The
+translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may be
+left early, as by a `return` in a branch. Each path gets a condition, and an assignment becomes a selection by the
+condition of its path.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from typing import NoReturn
 
-from ..dtypes import DType
-from ..ir.nodes import TileOp
+from ..dataclass import dataclass, field, replace
+from ..dtypes import DType, int64
+from ..errors import KernelTypeError
+from ..ir import nodes as ir
+from ..ir.arithmetic import build
+from ..ir.combine import Combine
+from ..ops.copies import COPY
+from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
-from ..ops.record import TileOperation
-from ..ops.reduce import Reduction
+from ..ops.record import AttributeValue, TileOperation
+from ..source import Span
+from ..wording import counted, with_article
+from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
-from .combine import read_combine
 from .context import Context
-from .memory import axes_of, element_type
-from .shapes import with_shape
-from .values import Items, Memory, Scalar, Value, describe, is_number, owner_scope
+from .flow import sealed
+from .methods import with_shape
+from .names import closure_of, run
+from .scalars import convert
+from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
 
 
-def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
+def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; the result is a tile, even if its rank is 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
-    axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
-    result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
-    return _with_units(ctx, node, result, axes, len(tile.shape)) if _keeps_dims(ctx, arguments) else result
+    axes = _axes(ctx, arguments, len(tile.shape))
+    wanted, reduction = optional(ctx, arguments, "dtype"), record.reduction
+    assert reduction is not None
+    dtype = reduction.result_type(tile.dtype) if wanted is None else mem.element_type(ctx, arguments["dtype"], wanted)
+    return _emitted(ctx, node, arguments, record, [tile], [dtype], axes)[0]
 
 
 def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -35,31 +54,29 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             arguments["x"], f"reduce can't take {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
         )
     sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
-    rank = len(sources[0].shape)
-    axes = _axes(ctx, arguments["axis"], rank)
-    results = _combined(ctx, node, arguments["combine"], sources, axes, is_tuple=isinstance(value, Items))
-    if _keeps_dims(ctx, arguments):
-        results = [_with_units(ctx, node, result, axes, rank) for result in results]
+    axes, dtypes = _axes(ctx, arguments, len(sources[0].shape)), [tile.dtype for tile in sources]
+    function = arguments["combine"]
+    combine = read_combine(ctx, function, ctx.evaluate(function), dtypes, is_tuple=isinstance(value, Items))
+    results = _emitted(ctx, node, arguments, REDUCE, sources, dtypes, axes, (COMBINE.name, combine))
     return Items(tuple(results)) if isinstance(value, Items) else results[0]
 
 
-def _combined(
-    ctx: Context, node: ast.AST, function: ast.expr, sources: list[Memory], axes: tuple[int, ...], *, is_tuple: bool
+def _emitted(
+    ctx: Context, node: ast.AST, arguments: Arguments, record: TileOperation, sources: list[Memory],
+    dtypes: list[DType], axes: tuple[int, ...], *attrs: tuple[str, AttributeValue],
 ) -> list[Memory]:
-    dtypes, span = [tile.dtype for tile in sources], ctx.span(node)
-    combine = read_combine(ctx, function, ctx.evaluate(function), dtypes, is_tuple=is_tuple)
-    scope = tiles.common_scope(ctx, node, REDUCE.name, sources)
-    shape = tuple(n for d, n in enumerate(sources[0].shape) if d not in axes)
-    results = [ctx.tile(REDUCE.name, scope, shape, dtype, span) for dtype in dtypes]
+    """Emit a reduction of tiles, and return its results, with the reduced axes if `keepdims=` says so."""
+    extents, span = sources[0].shape, ctx.span(node)
+    scope = tiles.common_scope(ctx, node, record.name, sources)
+    shape = tuple(n for d, n in enumerate(extents) if d not in axes)
+    results = [ctx.tile(record.name, scope, shape, dtype, span) for dtype in dtypes]
     operands = tuple([tile.region(span) for pair in zip(results, sources, strict=True) for tile in pair])
-    attrs = (("axis", axes), (COMBINE.name, combine))
-    tiles.emit_sound(ctx, node, TileOp(REDUCE.name, scope, operands, attrs, span))
-    return results
-
-
-def _keeps_dims(ctx: Context, arguments: Arguments) -> bool:
-    keeps = optional(ctx, arguments.get("keepdims"))
-    return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
+    tiles.emit_sound(ctx, node, ir.TileOp(record.name, scope, operands, (("axis", axes), *attrs), span))
+    keeps = optional(ctx, arguments, "keepdims")
+    if keeps is None or not ctx.constant(keeps, arguments["keepdims"], "keepdims="):
+        return results
+    kept = tuple(1 if d in axes else n for d, n in enumerate(extents))
+    return [with_shape(ctx, node, result, kept) for result in results]
 
 
 def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
@@ -75,27 +92,233 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
     return tiles.local_tile(ctx, node, name, value)
 
 
-def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]:
-    value = optional(ctx, argument)
-    return tuple(range(rank)) if value is None or argument is None else axes_of(ctx, argument, value, rank)
+def _axes(ctx: Context, arguments: Arguments, rank: int) -> tuple[int, ...]:
+    value = optional(ctx, arguments, "axis")
+    return tuple(range(rank)) if value is None else mem.axes_of(ctx, arguments["axis"], value, rank)
 
 
-def _result_type(ctx: Context, arguments: Arguments, reduction: Reduction, dtype: DType) -> DType:
-    value = optional(ctx, arguments.get("dtype"))
-    return reduction.result_type(dtype) if value is None else element_type(ctx, arguments["dtype"], value)
-
-
-def _reduce(
-    ctx: Context, node: ast.AST, record: TileOperation, tile: Memory, axes: tuple[int, ...], dtype: DType
-) -> Memory:
-    scope, span = owner_scope(tile.buffer), ctx.span(node)
-    shape = tuple(n for d, n in enumerate(tile.shape) if d not in axes)
-    result = ctx.tile(record.name, scope, shape, dtype, span)
-    op = TileOp(record.name, scope, (result.region(span), tile.region(span)), (("axis", axes),), span)
-    tiles.emit_sound(ctx, node, op)
+def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.cat(a, b, axis)`."""
+    parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
+    rank = len(parts[0].shape)
+    axis = mem.axis_of(ctx, arguments["axis"], rank)
+    others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
+    if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
+        raise ctx.type_error(
+            node, f"can't concatenate tiles of shapes {parts[0].shape} and {parts[1].shape} along axis {axis}",
+            "their other extents must be equal",
+        )
+    scope = tiles.common_scope(ctx, node, "cat", parts)
+    try:
+        dtype = ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
+    except KernelTypeError as error:
+        raise ctx.type_error(node, error.message, error.hint) from None
+    parts = [part if part.dtype == dtype else tiles.cast(ctx, node, part, dtype) for part in parts]
+    extent = sum(part.shape[axis] for part in parts)
+    shape = (*parts[0].shape[:axis], extent, *parts[0].shape[axis + 1 :])
+    span = ctx.span(node)
+    result = ctx.tile("cat", scope, shape, dtype, span)
+    start = 0
+    for part in parts:
+        place = _part(result, axis, start, part.shape[axis])
+        ctx.emit(ir.TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
+        start += part.shape[axis]
     return result
 
 
-def _with_units(ctx: Context, node: ast.AST, tile: Memory, axes: tuple[int, ...], rank: int) -> Memory:
-    kept = iter(tile.shape)
-    return with_shape(ctx, node, tile, tuple(1 if d in axes else next(kept) for d in range(rank)))
+def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.split(x, parts, axis)`."""
+    tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
+    count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
+    axis = mem.axis_of(ctx, arguments["axis"], len(tile.shape))
+    extent = tile.shape[axis]
+    if count < 1 or extent % count:
+        raise ctx.type_error(
+            arguments["parts"], f"axis {axis} of extent {extent} doesn't split into {count} equal parts",
+            "give a number that divides it, or slice: x[:, a:b]",
+        )
+    width = extent // count
+    return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
+
+
+def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
+    dim = tile.dims[axis]
+    before = tile.starts[dim]
+    assert isinstance(before, ir.Const), "a tile that is a value starts at a constant"
+    at = ir.Const(int(before.value) + start, tile.buffer.index_dtype)
+    starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
+    return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))
+
+
+_HINT = "it can only compute with its two arguments; do this before or after the reduction"
+
+
+def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
+    """Return the expressions that a function computes from two scalars or, if `is_tuple`, two tuples of types `dtypes`.
+
+    raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
+    """
+    closure = closure_of(ctx, value)
+    if closure is None:
+        raise ctx.type_error(
+            node, f"combine must be a @tj.function of two values; this is {describe(value)}",
+            "write @tj.function above a def with two parameters, and pass its name",
+        )
+    names, span = _parameters(ctx, node, closure), ctx.span(node)
+    sides = tuple(_variables(ctx, span, name, dtypes, is_tuple=is_tuple) for name in names)
+    values = dict(closure.defaults)
+    for name, side in zip(names, sides, strict=True):
+        values[name] = Items(tuple(map(Scalar, side))) if is_tuple else Scalar(side[0])
+    allocated = len(ctx.allocations)
+    with ctx.into([]) as block:
+        result = run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
+    reading = _Reading(ctx, closure.node.name, span, {v.name: v for side in sides for v in side})
+    if len(ctx.allocations) > allocated:
+        reading.refuse("an allocation", ctx.allocations[allocated].span)
+    reading.block(sealed(block), build.const(True, ir.TRUE.dtype))
+    results = _results(ctx, node, closure, result, dtypes, is_tuple=is_tuple)
+    lower, higher = sides
+    return Combine(lower, higher, tuple(reading.steps), tuple([reading.value(expr, None) for expr in results]))
+
+
+def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
+    a = closure.node.args
+    names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
+    if len(names) != 2:
+        raise ctx.type_error(
+            node, f"{closure.node.name} has {counted(len(names), 'parameter')} without a default; combine needs two",
+            "they are the values at the lower and at the higher index; for several tiles, each is a tuple",
+        )
+    return names[0], names[1]
+
+
+def _variables(ctx: Context, span: Span, name: str, dtypes: Sequence[DType], *, is_tuple: bool) -> tuple[ir.Var, ...]:
+    stems = [f"{name}.{k}" for k in range(len(dtypes))] if is_tuple else [name]
+    pairs = zip(stems, dtypes, strict=True)
+    return tuple([ir.Var(ctx.unique(stem), dtype, span=span, data=dtype is int64) for stem, dtype in pairs])
+
+
+def _results(
+    ctx: Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
+) -> list[ir.Expr]:
+    values = result.items if isinstance(result, Items) else (result,)
+    if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
+        returns = "nothing" if result == Constant(None) else describe(result)
+        wanted = f"a tuple of {counted(len(dtypes), 'value')}, one for each tile" if is_tuple else "one value"
+        raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
+    results = []
+    for value, dtype in zip(values, dtypes, strict=True):
+        if isinstance(value, Memory) or not (isinstance(value, Scalar) or is_number(value)):
+            raise ctx.type_error(
+                closure.node, f"{closure.node.name} returns {describe(value)}; it must return scalars", _CALLED
+            )
+        is_typed = isinstance(value, Scalar) and not value.weak
+        results.append(value.expr if isinstance(value, Scalar) and is_typed else convert(ctx, node, value, dtype).expr)
+    return results
+
+
+_CALLED = "its result is an argument of the next call"
+
+
+@dataclass(slots=True)
+class _Reading:
+    ctx: Context
+    name: str
+    #: the location of the argument `combine`
+    span: Span
+    #: the immutable variables, by name
+    known: dict[str, ir.Var]
+    #: the current values of the mutable variables, by name; None before the first assignment
+    changing: dict[str, ir.Expr | None] = field(default_factory=dict)
+    steps: list[ir.Let] = field(default_factory=list)
+
+    def refuse(self, what: str, span: Span | None) -> NoReturn:
+        raise KernelTypeError(
+            f"{self.name} combines two values; it can't contain {what}", span=span or self.span, hint=_HINT
+        )
+
+    def block(self, body: Sequence[ir.Stmt], holds: ir.Expr) -> ir.Expr:
+        """Convert statements that run if `holds` is true; return the condition under which the code after them runs."""
+        for stmt in body:
+            holds = self.statement(stmt, holds)
+        return holds
+
+    def statement(self, stmt: ir.Stmt, holds: ir.Expr) -> ir.Expr:
+        match stmt:
+            case ir.Let(var, value):
+                if var.uniform:
+                    self.refuse("tj.uniform", stmt.span)
+                if isinstance(value, ir.Load):
+                    self.refuse(f"a load of {value.place.buffer.root.name}", stmt.span)
+                self.steps.append(replace(stmt, value=self.value(value, stmt.span)))
+                self.known[var.name] = var
+            case ir.Declare(var, init):
+                self.changing[var.name] = None if init is None else self.value(init, stmt.span)
+            case ir.Assign(var, value):
+                self.assign(var, self.value(value, stmt.span), holds, stmt)
+            case ir.If():
+                return self.branch(stmt, holds)
+            case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
+                # every path leaves the loop in its first iteration, as in a helper with a `return` in a branch
+                pass
+            case ir.Break():
+                return ir.FALSE
+            case _:
+                self.refuse(_STATEMENT_NAMES.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
+        return holds
+
+    def branch(self, stmt: ir.If, holds: ir.Expr) -> ir.Expr:
+        cond = self.named("condition", self.value(stmt.cond, stmt.span), stmt.span)
+        yes = self.named("holds", build.logical_and(holds, cond), stmt.span)
+        no = self.named("holds", build.logical_and(holds, build.logical_not(cond)), stmt.span)
+        after = self.block(stmt.then, yes), self.block(stmt.orelse, no)
+        return holds if after == (yes, no) else self.named("holds", build.logical_or(*after), stmt.span)
+
+    def assign(self, var: ir.Var, value: ir.Expr, holds: ir.Expr, stmt: ir.Stmt) -> None:
+        if var.name not in self.changing:
+            self.refuse(f"an assignment to {var.name}, a variable of the kernel", stmt.span)
+        before = self.changing[var.name]
+        chosen = value if before is None else build.where(holds, value, before)
+        self.changing[var.name] = self.named(var.name, chosen, stmt.span)
+
+    def named(self, name: str, value: ir.Expr, span: Span | None) -> ir.Expr:
+        if isinstance(value, (ir.Const, ir.Var)):
+            return value
+        var = ir.Var(self.ctx.unique(name), value.dtype, span=span, data=value.dtype is int64)
+        self.steps.append(ir.Let(var, value, span))
+        self.known[var.name] = var
+        return var
+
+    def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
+        if isinstance(expr, ir.Load):
+            self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
+        if isinstance(expr, ir.Special):
+            self.refuse(f"{expr.name}, a special register", expr.span or span)
+        if isinstance(expr, ir.Var):
+            return self.variable(expr, span)
+        if isinstance(expr, ir.Op):
+            return replace(expr, args=tuple([self.value(arg, span) for arg in expr.args]))
+        return replace(expr, x=self.value(expr.x, span)) if isinstance(expr, ir.Cast) else expr
+
+    def variable(self, var: ir.Var, span: Span | None) -> ir.Expr:
+        if var.name in self.known:
+            return self.known[var.name]
+        value = self.changing.get(var.name)
+        if value is None:
+            self.refuse(f"{var.name}, a run-time value of the kernel", var.span if span is None else span)
+        return value
+
+
+_STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
+    ir.For: "a loop",
+    ir.Loop: "a loop",
+    ir.TileOp: "a tile operation",
+    ir.Print: "a print",
+    ir.Assert: "an assert",
+    ir.Sync: "a barrier",
+    ir.Arrive: "an arrival at a barrier",
+    ir.WaitPhase: "a wait at a barrier",
+    ir.Expect: "a barrier",
+    ir.Atomic: "an atomic operation",
+    ir.Instruction: "an operation such as a shuffle, a barrier or a fence",
+}

@@ -1,4 +1,4 @@
-"""Indexing of memory: elements, slices, tiles and gathered rows, and accesses to single elements."""
+"""Indexing of memory: elements, slices, tiles and gathered rows."""
 
 from __future__ import annotations
 
@@ -19,31 +19,23 @@ from ..ir.nodes import (
     BufferView,
     Cast,
     Const,
-    Element,
     Expr,
-    Let,
-    Load,
     Op,
     Open,
-    Store,
     Strided,
     Var,
 )
 from ..layout import R, S, TileLayout
-from ..scopes import THREAD
 from ..wording import counted
 from . import barriers, buffers
-from .buffer_choices import REMEDY
-from .context import Context, Located
+from .context import Context
 from .foreign import is_kernel, launched
-from .scalars import as_scalar, as_scalars, held, is_single
-from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
+from .memory import load_element
+from .scalars import as_scalar, as_scalars, is_single
+from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
-
-#: the hint for a write to the result of an expression
-REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or allocate a buffer with tj.alloc_local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,79 +493,3 @@ def reinterpreted(
     buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))
     ctx.allocate(BufferView(buffer, ctx.span(node)))
     return Memory.whole(buffer, writable=memory.writable, constant_indices=memory.constant_indices)
-
-
-def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
-    """Return the strides of the region's dimensions, in elements.
-
-    raises: KernelTypeError for an open tile, or if a dimension has no single stride.
-    """
-    layout, shape = memory.buffer.layout, memory.buffer.shape
-    if isinstance(layout, Strided):
-        every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]
-        return tuple(every[d] for d in memory.dims)
-    if isinstance(layout, Open):
-        raise ctx.type_error(
-            node, f"{memory.buffer.name} has no strides: its elements are spread over the threads of a {layout.scope}",
-            "see its .layout",
-        )
-    with Located(ctx, node):
-        grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
-    strides: list[Value] = []
-    for dim in memory.dims:
-        iters = TileLayout(grouped.shard[ends[dim] : ends[dim + 1]] or grouped.shard[:1]).canonical(fuse=False).shard
-        if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
-            raise ctx.type_error(
-                node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
-                "only a dimension with one step in memory, without swizzle or thread axes, has a stride",
-            )
-        strides.append(Constant(iters[0].stride))
-    return tuple(strides)
-
-
-def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    """Return an element as an operand of a load or store; raise KernelTypeError for a distributed or empty tile."""
-    scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
-    if scope != THREAD.name:
-        raise ctx.type_error(
-            node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
-            "use .registers for the calling thread's elements, or copy the tile to shared memory",
-        )
-    if memory.is_local and 0 in memory.buffer.shape:
-        raise ctx.type_error(
-            node, f"{memory.buffer.name} of shape {memory.buffer.shape} has no elements",
-            "leave the access out if there is nothing to access",
-        )
-    return Element(memory.buffer, memory.starts, ctx.span(node))
-
-
-def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
-    """Load an element. order: one of `ir.values.ORDERS["load"]`."""
-    place = element(ctx, node, memory)
-    span = ctx.span(node)
-    var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span, data=memory.dtype is int64)
-    ctx.emit(Let(var, Load(place, order, span), span))
-    return Scalar(var)
-
-
-def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
-    """Store a scalar, converted to the type of the memory. order: one of `ir.values.ORDERS["store"]`."""
-    require_writable(ctx, node, memory)
-    value = as_scalar(ctx, node, value)
-    if isinstance(value, Memory):
-        raise ctx.type_error(
-            node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
-        )
-    converted = held(ctx, node, value, memory.dtype)
-    ctx.emit(Store(element(ctx, node, memory), converted.expr, order, ctx.span(node)))
-
-
-def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
-    choice = ctx.buffer_choices.get(memory.buffer.root.name)
-    if choice is not None:
-        raise ctx.type_error(node, f"{choice}: a name that differs between paths may only be read, as a value", REMEDY)
-    if not memory.writable:
-        raise ctx.type_error(
-            node, f"{memory.buffer.root.name} is the result of an expression: it can't be written",
-            REBIND,
-        )

@@ -376,6 +376,12 @@ def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
     layout = TileLayout.row_major((1,))
     view = Buffer(ctx.unique(f"{tile.root.name}.view"), "local", tile.dtype, (1,), layout, tile.align, tile, span)
     ctx.allocate(BufferView(view, span))
-    var = Var(ctx.unique(f"{tile.root.name}.value"), tile.dtype, span=span, data=tile.dtype is int64)
-    ctx.emit(Let(var, Load(Element(view, (build.const(0, int32),), span), "", span), span))
+    return load(ctx, Element(view, (build.const(0, int32),), span), span)
+
+
+def load(ctx: Context, place: Element, span: Span, order: str = "") -> Scalar:
+    """Load an element. order: one of `ir.values.ORDERS["load"]`."""
+    buffer = place.buffer
+    var = Var(ctx.unique(f"{buffer.root.name}.value"), buffer.dtype, span=span, data=buffer.dtype is int64)
+    ctx.emit(Let(var, Load(place, order, span), span))
     return Scalar(var)

@@ -94,7 +94,9 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
         raise ctx.type_error(node, rule, ELEMENTWISE[name].remedy(dtypes))
-    shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
+    shape = common_shape([t.shape for t in tiles])
+    if isinstance(shape, Fault):
+        raise ctx.type_error(node, shape.message, shape.hint)
     wide = wide_singles(ctx, tiles)
     operands = tuple([
         scalar_of(ctx, value, ctx.span(node)).expr if isinstance(value, Memory) and value in wide else operand
@@ -208,12 +210,15 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
 
 
 def inputs(
-    ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
+    ctx: Context, node: ast.AST, name: str, values: Sequence[Value], to: DType | None = None
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
     """Return an operation's inputs as operands, and their types.
 
-    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0.
+    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0. Without a tile, literals
+    take the type `to` of the destination, if any, unless their default type has a higher `RANK`.
     """
+    if to is not None and not any(isinstance(v, Memory) for v in values):
+        values = [Scalar(as_type(ctx, node, v, to)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
     conditions = ELEMENTWISE[name].conditions
     for value in values:
         if not isinstance(value, (Memory, Scalar)) and not is_number(value):
@@ -240,14 +245,6 @@ def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows:
     if narrows and isinstance(value, Scalar) and not value.weak:
         return build.cast(value.expr, common) if RANK[value.dtype.kind] <= RANK[common.kind] else value.expr
     return as_type(ctx, node, value, common)
-
-
-def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape to which all shapes broadcast, as in NumPy; raise KernelTypeError if there is none."""
-    shape = common_shape(shapes)
-    if isinstance(shape, Fault):
-        raise ctx.type_error(node, shape.message, shape.hint)
-    return shape
 
 
 def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool = True) -> Memory:

@@ -1,17 +1,34 @@
-"""The intrinsics of the language; handlers, `help`, the reference and the stub take their parameters from here."""
+"""The names of the language that kernels use: `tj.cta_id`, `tj.warp.copy`, `tj.exp` and others.
+
+The translator, `help`, the stub, the reference and the messages take names, parameters and meanings from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
 
+from ..dataclass import dataclass, field, replace
+from ..ir.values import MEMORY_ORDERS, MEMORY_SCOPES
 from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
+from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
+from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.gemm import GEMM_ASYNC
+from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.reduce import REDUCTIONS, Reduction
+from ..ops.tile import CALLS, Shorthand
+from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS
-from .language import REQUIRED, CallParameter, Intrinsic
+from ..wording import guessed, with_article
+from .language import REQUIRED, CallParameter, Intrinsic, LanguageName
 
 # descriptions of result types that depend on the arguments
 EACH = "Scalar for scalars, else Tile"
@@ -21,10 +38,13 @@ OLD = "Scalar for an element, Tile for a region"
 
 _TYPES = "DType | DTypeLike"
 _SHAPE = "int | Sequence[int]"
-_ORDERS = 'Literal["relaxed", "acquire", "release", "acq_rel"]'
-_SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
-_CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
+
+
+def _literal(choices: Iterable[object]) -> str:
+    return f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
+
+
 
 #: name -> the parameter that several calls share; operands of tile operations are described by `TileOperand`
 _PARAMETERS: dict[str, CallParameter] = {
@@ -35,7 +55,7 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("barrier", "_Barrier", "one barrier, from tj.alloc_barrier"),
         CallParameter("step", "_RingStep", "a step of a ring, ring[i]"),
         CallParameter("axis", "int", "the axis; negative values count from the last"),
-        CallParameter("cache", _CACHES, "a hint for how long caches keep the data", None),
+        CallParameter("cache", f"{_literal(CACHE.choices)} | None", "a hint for how long caches keep the data", None),
         CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
@@ -48,11 +68,11 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("layout", "TileLayout | None", "the owner of each element; chosen by the compiler if None", None),
         CallParameter("mask", "Tile | bool | None", "the elements to access: a tile of bool_ that broadcasts", None),
         CallParameter("n", "int", "the largest number of groups that may still be pending"),
-        CallParameter("order", _ORDERS, "the memory order", "relaxed"),
+        CallParameter("order", _literal(MEMORY_ORDERS), "the memory order", "relaxed"),
         CallParameter("parts", "int", "the number of parts"),
         CallParameter("place", "Region | _Gather", "an element, a region or X.at(index) of global or shared memory"),
         CallParameter("region", "Region", "the region"),
-        CallParameter("scope", _SCOPES, "the threads among which the access is ordered", "gpu"),
+        CallParameter("scope", _literal(MEMORY_SCOPES), "the threads among which the access is ordered", "gpu"),
         CallParameter("shape", _SHAPE, "the extents, known at compile time"),
         CallParameter("swizzle", _SWIZZLES, 'the swizzle: "32B", "64B", "128B" or a tj.Swizzle', None),
         CallParameter("tile", "Tile", "a local tile"),
@@ -193,18 +213,15 @@ def _sync(scope: str, note: str = "") -> Intrinsic:
 
 
 _SYNCS = (*(_sync(str(scope)) for scope in BARRIERS), _sync("cluster"), _sync("grid", "; needs cooperative=True"))
-#: name -> the mode in the instruction table, and the name of the second parameter
-SHUFFLES = {
-    "shuffle": ("idx", "lane"), "shuffle_xor": ("bfly", "mask"), "shuffle_up": ("up", "distance"),
-    "shuffle_down": ("down", "distance"),
+_FLIPPED = CallParameter("mask", "int", "the bits to flip in the lane index")
+#: name of a shuffle -> its second parameter, and the meaning
+_SHUFFLES = {
+    "shuffle": (parameter("lane"), "in another lane of the warp"),
+    "shuffle_xor": (_FLIPPED, "in the lane whose index is this lane's index XOR mask"),
+    "shuffle_up": (parameter("distance"), "in the lane `distance` lower, or this lane's x if no such lane exists"),
+    "shuffle_down": (parameter("distance"), "in the lane `distance` higher, or this lane's x if no such lane exists"),
 }
-#: name -> the kind of vote in the instruction table
-VOTES = {"vote_any": "any", "vote_all": "all", "vote_ballot": "ballot"}
-_LANE_MEANINGS = {
-    "shuffle": "Return the value of x in another lane of the warp",
-    "shuffle_xor": "Return the value of x in the lane whose index is this lane's index XOR mask",
-    "shuffle_up": "Return the value of x in the lane `distance` lower, or this lane's x if no such lane exists",
-    "shuffle_down": "Return the value of x in the lane `distance` higher, or this lane's x if no such lane exists",
+_VOTES = {
     "vote_any": "Return True if the condition holds in any lane of the warp",
     "vote_all": "Return True if the condition holds in every lane of the warp",
     "vote_ballot": "Return a uint32 whose bit i is the condition of lane i",
@@ -213,12 +230,12 @@ _LANE_MEANINGS = {
 
 def _lanes() -> Iterator[Intrinsic]:
     value = CallParameter("x", "float", "this thread's value")
-    for name, (_, by) in SHUFFLES.items():
-        other = CallParameter(by, "int", "the bits to flip in the lane index") if by == "mask" else parameter(by)
-        yield Intrinsic(name, _LANE_MEANINGS[name], (value, other), "Scalar", f"{_THREAD}x = tj.{name}(A[i, 0], 1)")
-    for name, kind in VOTES.items():
-        gives = "Scalar" if kind == "ballot" else "bool"
-        yield _word(name, _LANE_MEANINGS[name], gives, f"{_THREAD}x = tj.{name}(A[i, 0] > 0)", "condition")
+    for name, (by, place) in _SHUFFLES.items():
+        meaning, example = f"Return the value of x {place}", f"{_THREAD}x = tj.{name}(A[i, 0], 1)"
+        yield Intrinsic(name, meaning, (value, by), "Scalar", example)
+    for name, meaning in _VOTES.items():
+        gives = "Scalar" if name == "vote_ballot" else "bool"
+        yield _word(name, meaning, gives, f"{_THREAD}x = tj.{name}(A[i, 0] > 0)", "condition")
     yield Intrinsic(
         "uniform", "Return x, which must be equal in all threads of the scope; checked builds test that",
         (CallParameter("x", "float", "an integer or a bool_"),
@@ -227,11 +244,7 @@ def _lanes() -> Iterator[Intrinsic]:
     )
 
 
-#: `tj.atomic.<name>` -> the operation in the instruction table; sub adds the negated value
-ATOMICS = {
-    "add": "add", "sub": "add", "max": "max", "min": "min", "and_": "and", "or_": "or", "xor": "xor", "exch": "exch",
-    "cas": "cas",
-}
+#: `tj.atomic.<name>` -> the meaning
 _UPDATES = {
     "add": "add value to the place", "sub": "subtract value from the place",
     "max": "set the place to value if that is greater", "min": "set the place to value if that is less",
@@ -239,6 +252,8 @@ _UPDATES = {
     "xor": "set the place to its bitwise XOR with value", "exch": "set the place to value",
     "cas": "set the place to desired if it equals expected",
 }
+#: `tj.atomic.<name>` -> the operation in the instruction table; sub adds the negated value
+ATOMICS = {name: "add" if name == "sub" else name.rstrip("_") for name in _UPDATES}
 _ONCE_PER = (
     "Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one "
     "update; a tile updates each element of a region once"
@@ -307,3 +322,178 @@ def words() -> Iterator[Intrinsic]:
             # `tj.fast.exp` is recorded as the operation `fast_exp`
             yield _elementwise(name.replace("_", ".", 1), op)
     yield from map(_reduction, REDUCTIONS.values())
+
+
+#: operand -> its meaning, the same in every call; other operands are described by their `TileOperand`
+_OPERANDS = {
+    "acc": "the accumulator, of shape (M, N)",
+    "a": "the left operand, of shape (M, K)",
+    "b": "the right operand, of shape (K, N)",
+    "accumulate": "if false, overwrite acc instead of adding to it",
+    "value": "the value of every element",
+    "scale_a": "the scale factors of a",
+    "scale_b": "the scale factors of b",
+    **{f"dst{k}": f"the destination of tile {k}" for k in (2, 3, 4)},
+    **{f"src{k}": f"the source of tile {k}" for k in (2, 3, 4)},
+}
+
+
+def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
+    if isinstance(call, Shorthand):
+        shared = parameter(name, optional=name not in call.parameters[: call.required])
+        return replace(shared, meaning=_OPERANDS[name]) if name in _OPERANDS else shared
+    attribute = call.attribute(name)
+    if attribute is not None:
+        return CallParameter(name, _type_of(attribute), attribute.meaning, attribute.default)
+    operand = call.operands[call.position(name)]
+    if operand.optional and name in ("fill", "mask"):
+        return parameter(name, optional=True)
+    kinds = {TILE: "Region | Tile", SCALAR: "float", BARRIER: "_Barrier | _RingStep", CONDITION: "bool"}
+    takes = " | ".join(kinds[kind] for kind in operand.kinds)
+    meaning = _OPERANDS.get(name) or operand.called.removesuffix(f" of {call.name}")
+    meaning = "" if meaning == name else meaning
+    if operand.optional:
+        return CallParameter(name, f"{takes} | None", meaning, None)
+    return CallParameter(name, takes, meaning)
+
+
+def _type_of(attribute: Attribute) -> str:
+    types = {str: "str", int: "int", bool: "bool", tuple: "int | tuple[int, ...]"}
+    named = _literal(attribute.choices) if attribute.choices else types.get(attribute.type, "Callable[..., Any]")
+    return f"{named} | None" if attribute.default is None else named
+
+
+#: matches examples that are valid only on their own scope, because of the owners of a tile or the producers of a ring
+_REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
+
+
+@functools.cache
+def _operation(scope: Scope, name: str) -> Intrinsic:
+    call = CALLS[name]
+    parameters = tuple(_parameter(call, p) for p in call.parameters)
+    gives = "Tile" if isinstance(call, Shorthand) and call.makes_tile else "None"
+    return Intrinsic(f"{scope}.{name}", call.meaning, parameters, gives, _example(scope, call))
+
+
+def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
+    if _REGISTERS.search(call.example):
+        return call.example
+    example = re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)
+    is_of_any_shape = scope is THREAD and "(32, 8)" not in example
+    return example.replace("A[0:32, 0:8]", "A[tj.thread_id(), 0:8]") if is_of_any_shape else example
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeNamespace(LanguageName):
+    # the operations of one scope, such as `tj.cta`; no docstring, because `help` shows the `__doc__` of each instance
+
+    scope: Scope
+
+    @property
+    def __name__(self) -> str:
+        return self.scope.name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        what = f"operations that the threads of {with_article(self.scope.name)} execute together"
+        if self.scope is THREAD:
+            what = "operations that each thread executes separately"
+        listed = ", ".join(self.operations)
+        return _group(self, f"{what}; see help({self}.load)", listed, _operation(self.scope, "store").example)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        return _operations(self.scope)
+
+    def missing(self, operation: str) -> Fault:
+        if operation in CALLS:
+            others = [str(scope) for scope in CALLS[operation].scopes]
+            return Fault(f"{self} has no {operation}", f"call it on a {' or '.join(others)}")
+        # only errors need the names of other libraries
+        from .foreign import instead
+
+        hint = instead(operation) or guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
+        return Fault(f"{self} has no attribute {operation}", hint)
+
+    def __getattr__(self, operation: str) -> Intrinsic:
+        if operation.startswith("__"):
+            # NumPy probes for names such as `__array__`, for which suggestions would be slow to compute
+            raise AttributeError(operation)
+        if operation in self.operations:
+            return _operation(self.scope, operation)
+        fault = self.missing(operation)
+        raise AttributeError(f"{fault.message}: {fault.hint}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.operations)
+
+    def __repr__(self) -> str:
+        return f"tj.{self.scope}"
+
+
+@functools.cache
+def _operations(scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name, call in CALLS.items() if scope in call.scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(LanguageName):
+    # a group of intrinsics, such as `tj.cp_async`; no docstring, because `help` shows the `__doc__` of each instance
+
+    name: str
+    #: intrinsics, which only kernels can call, and plain functions, which the host can call too
+    members: Mapping[str, Callable[..., Any]] = field(compare=False)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        calls = [f"{name}{inspect.signature(call)}" for name, call in self.members.items()]
+        example = next(iter(self.members.values())).__doc__ or ""
+        return _group(self, "", "\n".join(calls), inspect.cleandoc(example.partition("Example:\n")[2]))
+
+    def __getattr__(self, member: str) -> Any:
+        if member in self.members:
+            return self.members[member]
+        raise AttributeError(f"tj.{self.name} has no member {member!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.members)
+
+    def __repr__(self) -> str:
+        return f"tj.{self.name}"
+
+
+def _group(group: object, what: str, members: str, example: str) -> str:
+    example = "\n".join(["Example:", *(f"    {line}" for line in example.splitlines())])
+    return "\n\n".join([f"{group!r}: {what}" if what else f"{group!r}", members, example])
+
+
+#: namespace -> its plain functions
+LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "tcgen05": (atom_layout,),
+    "tmem": (datapath,),
+    "mma": (layout_a, layout_b, layout_c),
+    "wgmma": (warpgroup.layout_a, warpgroup.layout_c),
+}
+
+
+@functools.cache
+def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
+    """Return the intrinsics and namespaces, by the name that follows `tj.`."""
+    table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
+    groups: dict[str, dict[str, Callable[..., Any]]] = {name: {} for name in LAYOUTS}
+    for word in words():
+        group, _, member = word.name.rpartition(".")
+        if group:
+            groups.setdefault(group, {})[member] = word
+        else:
+            table[word.name] = word
+    for scope in SCOPES.values():
+        table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
+    for group, members in groups.items():
+        functions = {function.__name__: function for function in LAYOUTS.get(group, ())}
+        table[group] = Namespace(group, MappingProxyType({**members, **functions}))
+    return table

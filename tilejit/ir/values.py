@@ -38,6 +38,8 @@ SPECIALS: dict[str, SpecialRegister] = {
 
 #: scopes of the memory model: the threads with respect to which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
+#: memory orders of atomic operations
+MEMORY_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
 #: possible memory orders of each kind of access to global or shared memory; "" is a weak access
 ORDERS: dict[str, tuple[str, ...]] = {
@@ -45,9 +47,7 @@ ORDERS: dict[str, tuple[str, ...]] = {
     "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
     # vector accesses: LLVM has relaxed accesses of single values only
     "move": ("", "volatile"),
-    "atomic": tuple(
-        f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in MEMORY_SCOPES
-    ),
+    "atomic": tuple(f"{order}.{scope}" for order in MEMORY_ORDERS for scope in MEMORY_SCOPES),
 }
 
 

@@ -42,7 +42,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 #: the compiler's modules, each of which takes some 10 ms to import; a program that uses a GPU usually needs them next
 _COMPILER = (
-    "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.vocabulary", "frontend.values", "frontend.kernel",
+    "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.words", "frontend.values", "frontend.kernel",
     "lower.variant", "lower.variants", "lower", "codegen", "pipeline",
 )
 
