@@ -252,7 +252,7 @@ def test_an_interrupted_compilation_keeps_nothing(simulator, monkeypatch):
 
     A = np.zeros(32, np.float32)
     with monkeypatch.context() as patched:
-        interrupted(patched, reading, "coalesced")
+        interrupted(patched, reading, "with_fixed")
         with pytest.raises(KeyboardInterrupt) as caught:
             twos[1](A)
     assert {entry.path.name for entry in caught.traceback} == {"test_notebooks.py", "errors.py"}
