@@ -45,7 +45,7 @@ class Rewriting:
     """Clones statements with other buffers and spans; subclasses substitute expressions and defined variables.
 
     A block, a statement or a part of one is the same object if nothing in it changes.
-    buffers: replacements, by the name of the replaced buffer. span: maps each statement's source location.
+    buffers: name of a buffer -> its replacement. span: maps each statement's source location.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Rewriting:
         return replace(place, buffer=buffer, starts=exprs)
 
     def operand(self, operand: Any) -> Any:
-        """Return a rewritten place, expression or descriptor; None and text as they are."""
+        """Return a rewritten place, expression or descriptor; None and strings are returned unchanged."""
         if isinstance(operand, (ir.Vector, ir.Element, ir.Region)):
             return self.place(operand)
         if isinstance(operand, ir.Descriptor):

@@ -167,7 +167,7 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
 
 
 def edited(body: Block, edits: Mapping[int, Sequence[ir.Stmt]]) -> Block:
-    """Return the block with some statements replaced, by their indices in `statements(body)`.
+    """Return the block with some statements replaced. edits: index in `statements(body)` -> replacements.
 
     If a statement with blocks is among its own replacements, its blocks are edited, too. Unchanged statements remain
     the same objects.

@@ -43,7 +43,7 @@ RESERVED = frozenset((
     "descriptor",
 ))
 
-#: expressions whose type applies to untyped literals among the other operands
+#: expressions with a definite type, which untyped literals among the other operands take
 TYPED = (Var, Special, Op, Cast, Load)
 
 NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")

@@ -219,7 +219,7 @@ class _Statements:
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
             self.fault(f"{buffer.name} along cluster axis {stmt.along}: only rings have an axis, from 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, but no views", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and not as a view", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
@@ -366,7 +366,7 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """Report a vector of an instruction that uses registers asynchronously if it is addressed, and so in memory."""
+        """Report an operand of an instruction that uses registers asynchronously if its buffer is in local memory."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)
