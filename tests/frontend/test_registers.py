@@ -53,7 +53,10 @@ def test_a_pool_that_is_too_small_is_refused(counts: tuple[int, ...], threads: i
     assert error.value.span is not None and "set_registers" in error.value.span.text
 
 
-ABSENT = "648 registers per thread if the branch of warpgroup 0 isn't taken; a CTA of 384 threads starts with 3 × 168"
+ABSENT = (
+    "648 registers per thread if the branch of warpgroup 0 isn't taken; "
+    "a CTA of 384 threads starts with 3 × 168 = 504"
+)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,6 @@ class Renaming(Rewriting):
         return made
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """Return the renamed expression."""
         if isinstance(expr, ir.Var):
             return self._vars.get(expr.name, expr)
         if not isinstance(expr, (ir.Op, ir.Cast)):

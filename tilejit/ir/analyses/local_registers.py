@@ -69,7 +69,7 @@ class LocalRegisters:
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield the buffers that have any of these registers, and how many of these hold elements, in program order."""
+        """Yield, in program order, each buffer with any of these registers, and how many of those hold elements."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -155,7 +155,7 @@ def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> 
 
 
 def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> tuple[list[Iter], int] | None:
-    """Return `Iter`s over the registers of a box's elements, and the first one; None if these don't suffice."""
+    """Return the registers of a box's elements as `Iter`s and a first register; None if that isn't possible."""
     slots = slots_of(buffer)
     layout = buffer.tile_layout.adapted(slots)
     if layout.swizzle is not None:
@@ -170,7 +170,6 @@ def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> t
 
 
 def _reached(steps: Iterable[Iter], first: int) -> int:
-    """Return the registers that `Iter`s reach from register `first`."""
     reached = 1
     for it in steps:
         registers = reached
@@ -196,7 +195,7 @@ def _dense(layout: TileLayout) -> int | None:
 
 
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
-    """Return the registers of a root that the registers `bits` of a view cover fully, and at least in part."""
+    """Return the registers of a root that a view's registers `bits` cover fully, and those covered at least in part."""
     if view.bits == root.bits:
         return bits, bits
     held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)

@@ -24,7 +24,7 @@ _LEAVES = frozenset({Var, Const, Special})
 
 
 class LoopDepths:
-    """The depth of the innermost loop in which each value changes: 1 for an outermost loop, 0 without loops.
+    """The depth of the innermost loop in which each value changes: 1 for an outermost loop, 0 if there is none.
 
     variables: the depth of each variable that is defined in a loop or may be assigned.
     sums: name of a variable -> the sum to substitute for it at its uses.

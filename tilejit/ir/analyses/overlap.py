@@ -50,7 +50,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return, for each dimension of `a`, the dimension of `b` with equal extent and strides; None if one has none."""
+    """Return, for each dimension of `a`, the equivalent one of `b` (equal extent and strides); None without one."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):

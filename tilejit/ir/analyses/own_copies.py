@@ -23,7 +23,7 @@ _UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
-    """True if a tile with a layout has one element and a copy in each thread of a scope. threads: per CTA."""
+    """True if a tile's layout has one element, copied in each thread of a scope. threads: threads per CTA."""
     layout = tile.layout
     if not isinstance(layout, TileLayout) or layout.size() != 1:
         return False
@@ -39,7 +39,7 @@ def is_of_copies(op: ir.TileOp, threads: int) -> bool:
 
 
 def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
-    """True if only some threads of a scope may execute an operation that `is_of_copies`.
+    """True if an operation that `is_of_copies` may be executed by only some threads of its scope.
 
     Each tile that it writes must be accessed only in the block that contains the operation, or nested in it, and first
     by an operation of that block that overwrites it. Then each thread has computed the copy that it reads.

@@ -97,7 +97,7 @@ class _Readers:
 
 
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
-    """Return name -> places for tiles that are computed element by element; their readers read the places instead."""
+    """Map the names of tiles that are computed element by element to the places that their readers read instead."""
     touched: dict[str, _Readers] = {}
     numbered: list[tuple[int, Stmt]] = []
     _number(body, 0, numbered)
@@ -127,7 +127,7 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
     """Append each statement of a block with the number of its stretch; return the number of the last stretch.
 
-    A stretch is a run of statements that can be executed one element at a time. number: of the first stretch.
+    A stretch is a run of statements that can be executed one element at a time. number: that of the first stretch.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
@@ -196,10 +196,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """The registers that a statement certainly writes, may write (`begins`) and may read.
-
-    passes: the statement's result needs no registers.
-    """
+    """Registers that a statement certainly writes, may write (`begins`) and may read. passes: its result has none."""
 
     written: int = 0
     begins: int = 0
@@ -211,7 +208,7 @@ class _Touching(NamedTuple):
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
-    most: the greatest number of 32-bit registers so far. held, stmt: the set that was live then, and the statement.
+    most: the greatest number of 32-bit registers so far. held, stmt: the live set and the statement at that point.
     touched: statement's id -> its accesses, memoized, as statements in loops are visited repeatedly.
     """
 

@@ -18,7 +18,7 @@ from .. import walk
 from .thread_states import Visit
 from .thread_values import instances
 
-#: a method that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for its number of calls per step
+#: method that arrives at a ring's barriers -> parameter of `tj.alloc_ring` that gives the number of calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
@@ -116,7 +116,7 @@ class _Steps:
         return True
 
     def _gives_all(self, visit: Visit, threads: int, names: set[str]) -> bool:
-        """True if a statement defines a variable with one value for all these threads, or for none of them."""
+        """True if all these threads define a variable with one value at a statement, or none of them reach it."""
         reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True

@@ -33,7 +33,7 @@ Gates = frozenset[Gate]
 class Active:
     """The level of the set of active threads, and the branch or loop that lowered it.
 
-    threads: those whose activity depends on run-time values, thread i as bit i; that of all others depends only on ids.
+    threads: those that run-time values may make active or inactive, thread i as bit i; for others, only ids matter.
     """
 
     level: int = CTA
@@ -64,7 +64,7 @@ class ThreadState:
     returned: Active = ALL_ACTIVE
     broken: Active = ALL_ACTIVE
     continued: Active = ALL_ACTIVE
-    #: by name, the levels of variables, and of tiles replicated in all threads, that are below `CTA`
+    #: name of a variable or replicated tile -> its level, if that is below `CTA`
     levels: Mapping[str, int] = field(default_factory=dict)
     #: the scopes whose last instance is incomplete and may be active here
     partial: frozenset[str] = frozenset()

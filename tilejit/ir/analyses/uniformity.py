@@ -166,7 +166,7 @@ class Uniformity(Analysis[ThreadState]):
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
-        """Return the state after an operation; the copies that it writes have the lowest level of its operands."""
+        """Return the state after an operation: copies get the lowest level of its operands and the active set."""
         level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
         for region in op.read:
             level = min(level, state.level(region.buffer.root.name))

@@ -1,6 +1,6 @@
 """Repeated substitution of variables in expressions, with folding as in `build`.
 
-An expression is analyzed once and then instantiated for each iteration. Most instances differ only in a constant:
+An expression is analyzed once, then instantiated per iteration of a loop. Most instances differ only in a constant:
 
     offset + i * 512, i = 3         offset + 1536: instances share the sum without `i`
     i // 2 * 16 + 8, i = 3          24: evaluated with Python integers
@@ -26,7 +26,7 @@ Fold = Callable[[], int]
 
 
 class Substitution:
-    """A mapping from variables to expressions, and the instances of expressions under it.
+    """The current values of variables, and the instances of expressions for these values.
 
     Variables are registered by `index` and `changing` before expressions with them are used; others are invariant.
     numbers: name of a variable registered by `index` -> its current value.

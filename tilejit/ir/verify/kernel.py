@@ -264,7 +264,7 @@ class _Statements:
         if operation is None:
             self.fault(f"unknown atomic operation {stmt.op!r}", stmt.span)
         elif len(stmt.operands) != len(operation.operands):
-            self.fault(f"{stmt.op} takes {', '.join(operation.operands)}; got {len(stmt.operands)}", stmt.span)
+            self.fault(f"{stmt.op} takes ({', '.join(operation.operands)}); got {len(stmt.operands)}", stmt.span)
         elif not has_type(stmt.op, buffer.dtype):
             self.fault(f"no atomic {stmt.op} exists for {buffer.dtype}", stmt.span)
         self.values.order("atomic", stmt.order, buffer, stmt.span)
@@ -405,7 +405,6 @@ def _vector(vector: ir.Vector) -> str:
 
 
 def _map_faults(param: ir_params.TensorMapParam) -> list[str]:
-    """Return the faults of a tensor map's boxes."""
     spec = param.map
     ranks, unit, box = spec.RANKS, spec.UNIT_BYTES, spec.box
     if len(box) not in ranks or spec.swizzle not in SWIZZLE_BITS:

@@ -1,4 +1,4 @@
-"""Invariants of definitions and uses of variables, buffers, expressions and places, at each level; their violations."""
+"""Invariants of definitions and uses of variables, buffers, expressions and places, at each level."""
 
 from __future__ import annotations
 
