@@ -90,7 +90,7 @@ class Analysis(ABC, Generic[State]):
         return before
 
     def repeat(self, loop: For | Loop, head: State, ends: State) -> State:
-        """Return the state at the head for another iteration. ends: joined over the body's end and its `continue`s."""
+        """Return the state at the start of another iteration. ends: joined over the body's end and `continue`s."""
         return ends
 
     def leave(self, loop: For | Loop, states: LoopStates[State]) -> State | None:

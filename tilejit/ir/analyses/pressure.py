@@ -196,7 +196,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """Registers that a statement certainly writes, may write (`begins`) and may read. passes: its result has none."""
+    """Registers that a statement certainly writes, may write (`begins`) and may read. passes: its result needs none."""
 
     written: int = 0
     begins: int = 0

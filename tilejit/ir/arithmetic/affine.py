@@ -66,7 +66,7 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the sum provably doesn't wrap around, or is assumed not to: an int64 sum without `is_data`."""
+        """True if the sum provably doesn't wrap around, or is assumed not to: an int64 sum whose terms aren't data."""
         if self.dtype is int64 and not is_large(self.constant):
             for term, coefficient in self.terms:
                 if is_large(coefficient) or is_data(term):
