@@ -187,8 +187,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "two consumers, one announced": Mistake(
         without(RING, "alloc_ring(2)", "alloc_ring(2, consumers=1)"), KernelTypeError,
-        "2 warps release each step of ring, which was allocated for 1", "tj.warp.release(ring[i])", "consumers=2",
-        threads=96,
+        "2 warps release each step of ring, which was allocated with consumers=1", "tj.warp.release(ring[i])",
+        "consumers=2", threads=96,
     ),
     # products
     "sums before their wait": Mistake(
@@ -344,8 +344,8 @@ MISTAKES: dict[str, Mistake] = {
     # registers
     "more registers than there are": Mistake(
         "if tj.warpgroup_id() == 0:\n    tj.set_registers(32)\nelse:\n    tj.set_registers(240)", ResourceError,
-        "32 + 240 + 240 registers are 512; a CTA of 384 threads starts with 3 × 168 = 504", "tj.set_registers(240)",
-        "request 24 in warpgroups that only copy", threads=384,
+        "32 + 240 + 240 = 512 registers per thread; a CTA of 384 threads starts with 3 × 168 = 504",
+        "tj.set_registers(240)", "request 24 in warpgroups that only copy", threads=384,
     ),
 }
 

@@ -175,12 +175,18 @@ BY_TWO = ("if tj.warpgroup_id() > 0:", *(f"    {line}" for line in RELEASE))
 
 #: lines, the ring's shape, what is said of it
 MISCOUNTED = [
-    (BY_TWO, {}, "2 warpgroups release each step of ring, which was allocated for 1: the", "consumers=2"),
-    (RELEASE, {"consumers": 2}, "3 warpgroups release each step of ring, which was allocated for 2", "consumers=3"),
-    (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: threads", ""),
+    (BY_TWO, {}, "2 warpgroups release each step of ring, which was allocated with consumers=1: the", "consumers=2"),
+    (
+        RELEASE, {"consumers": 2}, "3 warpgroups release each step of ring, which was allocated with consumers=2",
+        "consumers=3",
+    ),
+    (
+        BY_TWO, {"consumers": 3},
+        "2 warpgroups release each step of ring, which was allocated with consumers=3: threads", "",
+    ),
     (
         ("if tj.warp_id() == 0:", "    for k in range(n):", "        tj.warp.commit(ring[k])"), {"producers": 2},
-        "1 warp commits each step of ring, which was allocated for 2: threads that wait", "producers=1",
+        "1 warp commits each step of ring, which was allocated with producers=2: threads that wait", "producers=1",
     ),
     (("if tj.warp_id() == 0 and n > 3:", "    tj.warp.commit(ring[n])"), {"producers": 2}, "1 warp commits", ""),
     (("tj.warp.commit(ring[n])",), {"producers": 2}, "12 warps commit each step", "producers=12"),

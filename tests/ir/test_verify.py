@@ -138,7 +138,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["atomic add r[1, 1] @ relaxed.gpu <- 1.0"], "memory (r) can't have an order"),
         (["atomic min s[1, 1] @ relaxed.gpu <- 1.0"], "no atomic min exists for float32"),
         (["atomic raise s[1, 1] @ relaxed.gpu <- 1.0"], "unknown atomic operation 'raise'"),
-        (["atomic add s[1, 1] @ relaxed.gpu <- 1.0, 2.0"], "add takes value; got 2"),
+        (["atomic add s[1, 1] @ relaxed.gpu <- 1.0, 2.0"], "add takes (value); got 2"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1:int32"], "s must be float32; got"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1.0 as x: int32"], "x must be float32; got int32"),
         (["instruction vote.any <- True as x: int32"], "result must be a predicate"),

@@ -162,7 +162,7 @@ def test_a_consumer_too_few_is_found() -> None:
     names = {"STAGES": 2, "P": 1, "C": 1, "WIDTH": LANES}
     kernel = tj.kernel(threads=3 * LANES)(source_of(TEXT.format(scope="warp"), **names))
     a, b, n, _ = arrays(Shape(2, 1, 2), [6])
-    with pytest.raises(tj.KernelTypeError, match="2 warps release each step of ring, which was allocated for 1"):
+    with pytest.raises(tj.KernelTypeError, match="2 warps release each step of ring, which was allocated with cons"):
         tj.simulate(kernel, 1, a, b, n)
 
 

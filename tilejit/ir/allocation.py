@@ -13,7 +13,7 @@ from ..errors import KernelTypeError, LayoutError
 from ..layout import TMEM_LANES, Swizzle, TileLayout, datapath
 from ..wording import counted, shown
 
-#: default alignment in bytes; tensor memory is addressed in columns of 32 bits
+#: memory space -> default alignment in bytes; tensor memory is addressed in columns of 32 bits
 _ALIGN = {"shared": 128, "local": 16, "tmem": 4}
 
 
@@ -44,9 +44,9 @@ def check_element_type(space: str, dtype: DType) -> None:
 
 
 def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLayout:
-    """Return `layout`, which a kernel passes for memory of this shape, grouped by the shape's dimensions.
+    """Return the layout that a kernel passes for memory of this shape, grouped by the shape's dimensions.
 
-    A Swizzle gives the row-major layout with that swizzle.
+    A Swizzle is accepted, too: it means the row-major layout with this swizzle.
     raises: LayoutError if `layout` is malformed or doesn't fit the shape or the space, KernelTypeError if it isn't a
     layout.
     """

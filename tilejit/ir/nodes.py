@@ -491,10 +491,10 @@ class Kernel:
     params: tuple[Param, ...]
     #: number of threads per CTA
     threads: int
-    #: name of the architecture
+    #: name of the target architecture
     target: str
     body: tuple[Stmt, ...]
-    #: limit of registers per thread, or None
+    #: maximum number of registers per thread, or None
     max_registers: int | None = None
     #: CTAs per cluster in each dimension, or None
     cluster: tuple[int, int, int] | None = None

@@ -15,7 +15,7 @@ class PointerParam:
     """The address of an array's first element.
 
     of: the argument's name. written: the kernel may write through it.
-    noalias: no other argument overlaps it, unless the kernel writes neither.
+    noalias: no other argument's array overlaps it, unless the kernel writes neither array.
     """
 
     of: str
@@ -136,16 +136,16 @@ class TensorMapSpec:
 
     #: possible numbers of dimensions of a box; TMA's boxes of one dimension aren't used
     RANKS: ClassVar[range] = range(2, 6)
-    #: limit of the number of elements along one dimension of a box
+    #: maximum number of elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256
     #: addresses, strides, and the sizes and starts of a box's rows must be multiples of this
     UNIT_BYTES: ClassVar[int] = 16
-    #: limit of a box's size, as measured with an H100's driver
+    #: maximum size of a box, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
-    #: exclusive limit of an array's extents. A map can hold up to 2^32, but coordinates are int32: the
+    #: exclusive upper bound of an array's extents. A map can hold up to 2^32, but coordinates are int32: the
     #: greatest int32 that is a multiple of 16 must lie outside the array
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
-    #: exclusive limit of an array's strides
+    #: exclusive upper bound of an array's strides
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40
 
 
@@ -190,7 +190,7 @@ class TensorMapParam:
         return self.of if self.written else None
 
 
-#: One kernel parameter. size_bytes, align_bytes: in PTX. defines: the variable or buffer that it introduces, or None.
+#: one kernel parameter. size_bytes, align_bytes: of the PTX parameter. defines: its variable or buffer, or None.
 #: writes: the name of the argument whose memory the kernel may write through it, or None.
 Param = (
     PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from ..dataclass import dataclass
 
-#: shared memory in bytes: declared in PTX, and requested by the launch
+#: shared memory, in bytes: static is declared in PTX, dynamic is requested by the launch
 STATIC, DYNAMIC = "static", "dynamic"
 SHARED = (STATIC, DYNAMIC)
 
-#: columns of tensor memory
+#: tensor memory, in columns
 TMEM = "tmem"
 
 #: numbered barriers of the CTA, one per instance of a scope

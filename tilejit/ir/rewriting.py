@@ -45,7 +45,7 @@ class Rewriting:
     """Clones statements with other buffers and spans; subclasses substitute expressions and defined variables.
 
     A block, a statement or a part of one is the same object if nothing in it changes.
-    buffers: replacements, by the name of the replaced buffer. span: maps each statement's source location.
+    buffers: name of a buffer -> its replacement. span: maps each statement's source location.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Rewriting:
         return replace(place, buffer=buffer, starts=exprs)
 
     def operand(self, operand: Any) -> Any:
-        """Return a rewritten place, expression or descriptor; None and text as they are."""
+        """Return a rewritten place, expression or descriptor; None and strings are returned unchanged."""
         if isinstance(operand, (ir.Vector, ir.Element, ir.Region)):
             return self.place(operand)
         if isinstance(operand, ir.Descriptor):
@@ -145,7 +145,6 @@ class Renaming(Rewriting):
         return made
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """Return the renamed expression."""
         if isinstance(expr, ir.Var):
             return self._vars.get(expr.name, expr)
         if not isinstance(expr, (ir.Op, ir.Cast)):

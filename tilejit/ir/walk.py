@@ -63,7 +63,7 @@ def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
 
 
 def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
-    """Return the statement with each block changed, in program order, or the same object if no block changes."""
+    """Return the statement with `change` applied to each block, in program order; the same object if none changes."""
     if isinstance(stmt, ir.If):
         then, orelse = change(stmt.then), change(stmt.orelse)
         return stmt if then is stmt.then and orelse is stmt.orelse else replace(stmt, then=then, orelse=orelse)
@@ -145,7 +145,7 @@ def size(stmt: ir.Stmt) -> int:
 
 
 def mapped(parts: tuple[S, ...], change: Callable[[S], S]) -> tuple[S, ...]:
-    """Return the tuple with each part changed, or the same object if no part changes."""
+    """Return the tuple with `change` applied to each part, or the same object if no part changes."""
     made = tuple([change(part) for part in parts])
     return parts if all(map(is_, made, parts)) else made
 
@@ -167,7 +167,7 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
 
 
 def edited(body: Block, edits: Mapping[int, Sequence[ir.Stmt]]) -> Block:
-    """Return the block with some statements replaced, by their indices in `statements(body)`.
+    """Return the block with some statements replaced. edits: index in `statements(body)` -> replacements.
 
     If a statement with blocks is among its own replacements, its blocks are edited, too. Unchanged statements remain
     the same objects.
@@ -280,7 +280,7 @@ _WITHOUT_READS = (
 
 
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
-    """Return the places that a statement reads, without nested statements.
+    """Return the places that a statement reads, not counting nested statements.
 
     Of the places among an instruction's inputs, only registers count. For memory, the input is the address; the
     instruction table says whether the instruction reads the memory.

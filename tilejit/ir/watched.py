@@ -1,4 +1,4 @@
-"""Regions whose accesses the simulator counts in a checked build. Launches import this module without the IR."""
+"""Regions whose accesses the simulator counts in a checked build; separate from the IR, which launches don't import."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Backward liveness analysis: what is live before each statement.
 
-Sets are integers with a bit per item that may be live. A loop is iterated until the set at its head doesn't change.
-This set depends on what is live after the loop and only grows, so it is kept: a later visit iterates the loop to a
-fixed point only if the set after it has grown.
+Sets are integers with a bit per item that may be live. A loop is iterated until the set at its head no longer changes.
+This set is kept between visits, as it only grows: the next visit starts from it, and needs to reach a new fixed point
+only if the set after the loop has changed.
 
 Each statement is tested once for an effect on the sets; visits skip statements without one.
 """
@@ -25,9 +25,10 @@ class Backwards(ABC):
     """A backward walk over statements.
 
     around: for each enclosing loop, innermost last, the set after it and the set at its head.
-    heads: these two sets for loops already walked, by the loop's id. is_final: the current set won't grow any more.
-    courses: the visited statements of each block, last one first, by the block's id.
-    kinds: the classes of the statements without blocks that may affect the sets.
+    heads: loop's id -> these two sets, as of the last visit.
+    is_final: all enclosing loops have reached their fixed points, so the sets don't grow any more.
+    courses: block's id -> the block, and its visited statements, last one first.
+    kinds: the classes of the statements without nested blocks that may affect the sets.
     """
 
     kinds: ClassVar[frozenset[type[Stmt]]]
@@ -42,7 +43,7 @@ class Backwards(ABC):
         """Return what is live before a statement of one of the `kinds`, given what is live after it."""
 
     def concerns(self, stmt: Stmt) -> bool:
-        """True if a statement of one of the `kinds` affects the sets; else it isn't visited."""
+        """True if a statement of one of the `kinds` affects the sets; any other isn't visited."""
         return True
 
     def course(self, body: Block) -> Sequence[Stmt]:

@@ -1,4 +1,4 @@
-"""Checks that all threads of a scope reach its collective operations and agree on the operands."""
+"""Checks that all threads of a scope reach its collective operations and agree on operands that must be uniform."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(kernel: ir.Kernel) -> None:
 
     The error points to the branch or loop that diverges; its message names the operation. Some operations on tiles of
     one element are exempt (see `may_run_per_thread`). The error is also raised if an incomplete instance of the scope
-    may reach the operation, or if operands that must be the same may differ between threads. `check_pool` and
+    may reach the operation, or if operands that must be uniform may differ between threads. `check_pool` and
     `check_steps` raise other errors.
     """
     if not _has_collectives(kernel.body):
@@ -73,7 +73,7 @@ class _Needs:
                 if var.uniform:
                     self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                # only the simulator checks divergence between CTAs
+                # for a cluster or grid, only each CTA is checked; the simulator checks divergence between CTAs
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):
@@ -119,7 +119,7 @@ class _Needs:
             )
 
     def places(self, op: ir.TileOp, state: ThreadState) -> None:
-        """Raise if regions, conditions, barriers or an index of a collective operation may differ between threads."""
+        """Raise if threads of the scope may disagree on the regions, conditions, barriers or index of an operation."""
         if op.scope == scopes.THREAD.name:
             return
         what = f"{op.scope}.{op.name}"
@@ -149,7 +149,7 @@ class _Needs:
             self.agree(index, stmt.scope, state, one, stmt.span, ", or use the thread scope")
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
-        """Raise if an operand that an instruction takes once for all its threads may differ between them."""
+        """Raise if threads may disagree on an operand of which an instruction uses one value for all its threads."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
             if operand.is_common and not isinstance(item, (ir.Vector, ir.Descriptor)):
                 one = f"{row.spelling} takes one {operand.name}", "it"

@@ -11,7 +11,7 @@ from ..nodes import Buffer
 
 
 def slots_of(buffer: Buffer) -> tuple[int, ...]:
-    """Return the shape of a tile's layout, including padding: an extent per dimension."""
+    """Return the shape that a buffer's layout covers, including padding: an extent per dimension."""
     slots = buffer.slots or buffer.fixed_shape
     assert len(slots) == len(buffer.shape), f"{buffer.name} is laid out as {slots}"
     return slots
@@ -20,7 +20,7 @@ def slots_of(buffer: Buffer) -> tuple[int, ...]:
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
     """Return the swizzled offset of each element of a box, in elements; for a local buffer, the index of its register.
 
-    The result has the shape of the box, after a leading dimension for replicas, except those in other threads.
+    The result has a leading dimension for the replicas within a thread, then the dimensions of the box.
     """
     shape = slots_of(buffer)
     layout = buffer.tile_layout.adapted(shape)

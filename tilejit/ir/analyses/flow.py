@@ -5,8 +5,8 @@ of visits, and handles loops and jumps.
 
 The state at the head of a loop is kept between visits. If an iteration of an outer loop reaches the loop again, it
 resumes from that state, and skips the body if the incoming state adds nothing. A statement is therefore visited once
-per state at the head of its innermost loop, however deeply loops are nested: the cost is linear in the size of the
-code times the height of the lattice.
+per distinct state at the head of its innermost loop, however deeply loops are nested: the cost is linear in the size of
+the code times the height of the lattice.
 
 Most statements don't affect most analyses. `concerns` is called at most once per statement; visits skip runs of
 statements for which it is false, including whole branches and counted loops.
@@ -35,7 +35,7 @@ class LoopStates(Generic[State]):
                     │        └──▶ breaks      │
                     └───────── again ◀────────┘
 
-    head: at the start of any iteration. again: at the start of any but the first. breaks: joined over all breaks.
+    head: joined over the starts of all iterations. again: over all but the first. breaks: over all `break`s.
     """
 
     before: State
@@ -59,7 +59,7 @@ class Analysis(ABC, Generic[State]):
 
     @abstractmethod
     def join(self, first: State, second: State) -> State:
-        """Return the least state that holds on both paths."""
+        """Return the join of two states: the least state that holds on both paths."""
 
     @abstractmethod
     def step(self, stmt: Simple | Jump, state: State) -> State:
@@ -90,7 +90,7 @@ class Analysis(ABC, Generic[State]):
         return before
 
     def repeat(self, loop: For | Loop, head: State, ends: State) -> State:
-        """Return the state at the start of another iteration. ends: the joined states at its end and at `continue`s."""
+        """Return the state at the start of another iteration. ends: joined over the body's end and `continue`s."""
         return ends
 
     def leave(self, loop: For | Loop, states: LoopStates[State]) -> State | None:
@@ -110,7 +110,7 @@ def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | 
 
 @lean(frozen=True, slots=True)
 class _Visit:
-    """The visited statement with index `number`, and the skipped statements before it, from index `first`."""
+    """A visited statement, with index `number`, and the skipped statements before it, from index `first`."""
 
     first: int
     number: int
@@ -164,7 +164,7 @@ class _Exits(Generic[State]):
 class _Solver(Generic[State]):
     """Solves one analysis.
 
-    states: before each statement, by its index in program order. loops: the states around visited loops, by index.
+    states: the state before each statement, in program order. loops: index of a loop -> the states around it.
     around: the exits of the loops that are being visited, innermost last.
     """
 
@@ -178,7 +178,7 @@ class _Solver(Generic[State]):
         for visit in course.visits:
             if state is None:
                 return None
-            # the skipped statements have the same state
+            # skipped statements don't change the state
             self.states[visit.first : visit.number + 1] = [state] * (visit.number + 1 - visit.first)
             stmt = visit.stmt
             if type(stmt) in walk.CONTROL:

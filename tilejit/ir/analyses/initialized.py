@@ -37,7 +37,7 @@ def check(kernel: Kernel) -> None:
 
 
 def _solved(kernel: Kernel) -> tuple[_Initialized, list[_RegisterState | None]]:
-    """Return the analysis, and the state before each statement; None if unreachable or without local buffers."""
+    """Return the analysis, and the state before each statement: None if unreachable, or without local buffers."""
     registers = LocalRegisters(kernel.body)
     analysis = _Initialized(registers, kernel.threads)
     if not registers.first:
@@ -47,7 +47,7 @@ def _solved(kernel: Kernel) -> tuple[_Initialized, list[_RegisterState | None]]:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads. numbers: its registers that may be unwritten, by index in its root buffer."""
+    """A read of a place. numbers: indices, in the root buffer, of the place's registers that may be unwritten."""
 
     place: Region | Element
     numbers: tuple[int, ...]
@@ -113,7 +113,7 @@ class _Initialized(Analysis[_RegisterState]):
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
-        # statements in loops are visited repeatedly
+        # memoized, as statements in loops are visited repeatedly
         self._accessed: dict[int, tuple[Stmt, _Accessed]] = {}
 
     def accessed(self, stmt: Stmt) -> _Accessed:

@@ -1,7 +1,7 @@
 """Interference of local tiles: two tiles interfere if one is live where the other is written.
 
-They also interfere if an operation writes one while it reads the other in another order. A move doesn't make its two
-tiles interfere. Sets of tiles are integers with a bit per tile.
+They also interfere if an operation that writes one may read an element of the other after it has written the same
+index. A move doesn't make its source and destination interfere. Sets of tiles are integers with a bit per tile.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Touches = Mapping[int, _Touched]
 
 @dataclass(slots=True)
 class Interference:
-    """The interference graph of tiles, by their indices.
+    """The interference graph of tiles.
 
-    apart: for each tile, the tiles that can't share its registers. unread: the moves whose result is never read.
+    apart: for each tile, the set of tiles that can't share its registers. unread: the moves whose result is never read.
     """
 
     apart: list[int]
@@ -56,7 +56,7 @@ def is_move(stmt: Stmt) -> bool:
 
 
 def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
-    """Return the accesses of statements to tiles. numbers: the index of each tile, by the name of its root."""
+    """Return the accesses of statements to tiles. numbers: name of a root buffer -> index of the tile."""
     touched: dict[int, _Touched] = {}
     for stmt in walk.statements(body):
         if type(stmt) in walk.ACCESSING:
@@ -108,7 +108,7 @@ class _Interfering(Backwards):
         return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
-        """Record a write: the tile can't share registers with tiles that are live after it or read in another order."""
+        """Record a write: the tile interferes with tiles that are live after it or aren't read `_in_step`."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)

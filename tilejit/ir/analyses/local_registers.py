@@ -1,7 +1,8 @@
 """Sets of a thread's registers that places of local buffers refer to.
 
-The registers of all local buffers are numbered consecutively. A tile's elements are in the same registers of all its
-threads, so one set describes any thread. Views refer to the registers of their root.
+Here, a register holds one element, whatever its width. The registers of all local buffers are numbered consecutively.
+A tile's elements are in the same registers of all its threads, so one set describes any thread. Views refer to the
+registers of their root.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from ..walk import Block, Place, indices, within, writes
 from .bitsets import flagged, members, set_of
 from .elements import offsets, slots_of
 
-#: maximum number of loop iterations, including nested ones, that are enumerated to determine their writes
+#: maximum number of iterations of a loop, including those of nested loops, that are enumerated to find its writes
 _MOST_ITERATIONS = 4096
 
 
 @lean(frozen=True, slots=True)
 class RegisterAccesses:
-    """The registers that a place refers to. surely: it certainly covers them. possibly: it may cover them."""
+    """The registers that a place refers to: those that it certainly covers, and those that it may cover."""
 
     surely: int
     possibly: int
@@ -40,7 +41,7 @@ _NOTHING = RegisterAccesses(0, 0)
 
 
 class LocalRegisters:
-    """The registers of the local buffers that a block allocates. first: each buffer's first register, by its name."""
+    """The registers of the local buffers that a block allocates. first: buffer's name -> its first register."""
 
     def __init__(self, body: Block) -> None:
         self.first: dict[str, int] = {}
@@ -55,20 +56,20 @@ class LocalRegisters:
 
     @property
     def all(self) -> int:
-        """All registers that hold an element."""
+        """All registers that hold an element, not padding."""
         held = 0
         for name in self.buffers:
             held |= self.whole(name)
         return held
 
     def whole(self, name: str) -> int:
-        """Return the registers that hold a buffer's elements."""
+        """Return the registers that hold a buffer's elements, not padding."""
         if name not in self._whole:
             self._whole[name] = _whole(self.buffers[name]) << self.first[name]
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield the buffers with any of these registers, in program order, each with the number that hold elements."""
+        """Yield, in program order, each buffer with any of these registers, and how many of those hold elements."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -143,7 +144,7 @@ def span(buffer: ir.Buffer) -> int:
 
 @remembered
 def _whole(buffer: ir.Buffer) -> int:
-    """Return the registers that hold a buffer's elements, without registers of padding."""
+    """Return the registers that hold a buffer's elements, not padding, numbered from its first one."""
     dense = None if buffer.slots else _dense(buffer.tile_layout)
     return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), buffer.fixed_shape)
 
@@ -154,7 +155,7 @@ def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> 
 
 
 def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> tuple[list[Iter], int] | None:
-    """Return `Iter`s over the registers of a box's elements, and its first register; None if it isn't strided."""
+    """Return the registers of a box's elements as `Iter`s and a first register; None if that isn't possible."""
     slots = slots_of(buffer)
     layout = buffer.tile_layout.adapted(slots)
     if layout.swizzle is not None:
@@ -169,7 +170,6 @@ def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> t
 
 
 def _reached(steps: Iterable[Iter], first: int) -> int:
-    """Return the registers that `Iter`s reach from register `first`."""
     reached = 1
     for it in steps:
         registers = reached
@@ -182,7 +182,7 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """Return the registers of a layout that uses each of registers 0 to n - 1 once; None if it may not."""
+    """Return registers 0 to n - 1 if a layout provably uses each of them once, and no others; else None."""
     held = layout.storage()
     if held.replica or held.offset or held.swizzle is not None:
         return None
@@ -195,7 +195,7 @@ def _dense(layout: TileLayout) -> int | None:
 
 
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
-    """Return the registers of a root that a view's registers cover fully, and those covered at least partly."""
+    """Return the registers of a root that a view's registers `bits` cover fully, and those covered at least in part."""
     if view.bits == root.bits:
         return bits, bits
     held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)
@@ -215,7 +215,7 @@ def _writes_of(
     """Yield places that a loop's iterations certainly write, each with the values of the loop variables.
 
     Places at constant starts are yielded once per execution of their loop, with no values.
-    left: a list of one number, of iterations that may still be enumerated; it is updated.
+    left: a list of one item, the number of iterations that may still be enumerated; it is updated.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends

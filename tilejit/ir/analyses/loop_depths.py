@@ -1,4 +1,4 @@
-"""Loop depths of expressions: invariants can be computed before the loops in which they don't change."""
+"""Loop depths of expressions: an expression can be computed before the loops in which it doesn't change."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LEAVES = frozenset({Var, Const, Special})
 
 
 class LoopDepths:
-    """The depth of the innermost loop in which each value changes: 0 if invariant, 1 for the outermost loop.
+    """The depth of the innermost loop in which each value changes: 1 for an outermost loop, 0 if there is none.
 
-    variables: the depth of each variable that is defined in a loop or may be assigned. sums: the variables to expand at
-    their uses, by name.
+    variables: the depth of each variable that is defined in a loop or may be assigned.
+    sums: name of a variable -> the sum to substitute for it at its uses.
     """
 
     def __init__(self) -> None:

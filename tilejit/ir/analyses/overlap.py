@@ -20,18 +20,18 @@ from ..nodes import FALSE, TRUE, Buffer, Const, Element, Expr, Region, Strided
 from ..walk import indices
 from .elements import offsets
 
-#: limit of the number of elements that are compared at compile time, over all possible starts
+#: maximum number of elements that are compared at compile time, over all combinations of starts
 _MOST_COMPARED = 1 << 22
 
-#: limit of the combinations of starts that a condition enumerates
+#: maximum number of combinations of starts that a condition lists
 _MOST_NAMED = 64
 
 
 def same_or_apart(written: Region, other: Region) -> Expr | None:
     """Return the condition under which an operation may write one region while it reads the other.
 
-    It is TRUE or FALSE if known at compile time, and None if it can't be determined, or has too many terms. Distinct
-    buffers are assumed not to overlap.
+    It is TRUE or FALSE if known at compile time, and None if it can't be determined, or has too many terms. Buffers
+    with distinct roots are assumed not to overlap.
     """
     if written.buffer.root.name != other.buffer.root.name:
         return TRUE
@@ -50,7 +50,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return for each dimension of `a` the equivalent dimension of `b`; None if any has no equivalent."""
+    """Return, for each dimension of `a`, the equivalent one of `b` (equal extent and strides); None without one."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -68,7 +68,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return properties of the whole layout, then each dimension's extent and strides; None if inseparable."""
+    """Return the layout's common properties, then each dimension's extent and strides; None if inseparable."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]

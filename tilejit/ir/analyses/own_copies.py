@@ -23,7 +23,7 @@ _UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
-    """True if a tile has a layout, one element, and a copy in each thread of a scope. threads: threads per CTA."""
+    """True if a tile's layout has one element, copied in each thread of a scope. threads: threads per CTA."""
     layout = tile.layout
     if not isinstance(layout, TileLayout) or layout.size() != 1:
         return False
@@ -39,11 +39,11 @@ def is_of_copies(op: ir.TileOp, threads: int) -> bool:
 
 
 def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
-    """True if threads may execute an operation on copies without the other threads of its scope.
+    """True if an operation that `is_of_copies` may be executed by only some threads of its scope.
 
-    Its results must be accessed only in its block and nested ones, after an operation of that block has written them:
-    then a thread that reads a copy has computed it.
-    body: the kernel's body at tile level.
+    Each tile that it writes must be accessed only in the block that contains the operation, or nested in it, and first
+    by an operation of that block that overwrites it. Then each thread has computed the copy that it reads.
+    body: the kernel's body.
     """
     uses = _uses(body)
     block = uses.blocks[id(op)]
@@ -61,7 +61,7 @@ def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
 
 
 def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
-    """Return the scalar operands of an operation that aren't constant and thus may differ between threads."""
+    """Return the scalar operands of an operation that aren't constant, and thus may differ between threads."""
     return [given for given in op.operands if not isinstance(given, _UNIFORM)]
 
 
@@ -106,8 +106,8 @@ def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
 class _Uses(NamedTuple):
     """The positions of a kernel's statements.
 
-    blocks: the block of each statement, by its id. numbers: its index in program order, by its id.
-    naming: the indices of the statements that access a buffer, by the name of its root, in order.
+    blocks: statement's id -> the block that contains it. numbers: statement's id -> its index in program order.
+    naming: name of a root buffer -> the indices of the statements that access it, in order.
     """
 
     blocks: dict[int, walk.Block]

@@ -14,14 +14,14 @@ from ...dataclass import replace
 from .. import walk
 from ..nodes import Assign, Buffer, Expr, For, If, Instruction, Kernel, Let, Load, Loop, Move, Stmt, Var
 
-#: memory space -> memory order of a load that determines when a loop ends
+#: memory space -> memory order of a scalar load that determines when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: the order of a vector load. PTX treats volatile accesses as relaxed; LLVM has relaxed loads of single values only
+#: the same for a vector load. PTX treats volatile as relaxed; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
 
 
 class _Step(NamedTuple):
-    """A statement of a loop, the names that it changes, and the names that the new values depend on."""
+    """A statement, the names of the variables and buffers that it changes, and those that the new values depend on."""
 
     stmt: Stmt
     changed: frozenset[str]
@@ -64,7 +64,7 @@ def _polls(body: walk.Block) -> Iterator[int]:
     steps = [_Step(stmt, frozenset(_changed(stmt)), frozenset(_sources(stmt, conds))) for stmt, conds in under]
     settled = False
     while not settled:
-        # everything that a deciding variable or buffer depends on is deciding, too, including conditions of assignments
+        # everything that a deciding name depends on is deciding, too, such as the condition of an assignment
         more = {name for step in steps if not deciding.isdisjoint(step.changed) for name in step.sources}
         settled = more <= deciding
         deciding |= more
@@ -80,7 +80,7 @@ def _is_plain(stmt: Stmt) -> bool:
 
 
 def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[Stmt, tuple[Expr, ...]]]:
-    """Return all statements, each with the conditions of branches and the bounds of inner loops around it."""
+    """Return all statements, each with the conditions of the branches and the bounds of the loops around it."""
     under: list[tuple[Stmt, tuple[Expr, ...]]] = []
     for stmt in body:
         under.append((stmt, conds))

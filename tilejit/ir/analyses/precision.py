@@ -1,4 +1,4 @@
-"""Changes of precision: float32 parameters that are widened to float64, and float64 arithmetic."""
+"""Detection of float32 scalars that are widened to float64, and of float64 arithmetic."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 
 
 def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
-    """Return the names of the float32 arguments that are converted to float64, alone or combined with other scalars.
+    """Return the names of the float32 scalar arguments that are converted to float64, alone or combined with others.
 
-    A value computed from loaded floats doesn't count.
+    Values computed from loaded floats don't count.
     """
     # a scalar's variable has the name of its argument
     scalars = [var for p in kernel.params if isinstance(var := p.defines, ir.Var) and var.dtype.is_float]
@@ -36,7 +36,7 @@ def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
     return tuple([var.name for var in scalars if var.name in names and var.dtype is float32])
 
 
-#: by variable, the names of the scalar arguments that it is computed from; None if other floats contribute
+#: name of a float variable -> the scalar arguments that it is computed from; None if other floats contribute
 Origins = dict[str, frozenset[str] | None]
 
 

@@ -32,7 +32,7 @@ from ..walk import Block, Place
 from .backwards import Backwards
 from .local_registers import LocalRegisters, span
 
-#: bits of a register; narrower elements share a register
+#: bits of a hardware register; narrower elements share one
 _WORD = 32
 
 
@@ -40,8 +40,8 @@ _WORD = 32
 class Pressure:
     """The tiles that are live at the point of greatest pressure.
 
-    tiles: each with its number of 32-bit registers, in descending order. stmt: the statement before or after which the
-    tiles are live; None without tiles.
+    tiles: each with its number of 32-bit registers, in descending order of that number.
+    stmt: the statement before or after which the tiles are live; None without tiles.
     """
 
     tiles: tuple[tuple[Buffer, int], ...] = ()
@@ -59,7 +59,7 @@ def words(buffer: Buffer) -> int:
 
 
 def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
-    """Return the greatest pressure of statements at tile level. without: names of buffers that aren't in registers."""
+    """Return the greatest pressure of statements at tile level. without: names of local buffers to ignore."""
     made = [s for s in walk.each(body, Alloc) if s.buffer.space == "local"]
     generated = _generated(body)
     passing = _passing(body)
@@ -87,8 +87,8 @@ def _generated(body: Block) -> set[str]:
 class _Readers:
     """The accesses to a buffer.
 
-    maker: the only operation that writes it, if that is elementwise, or None. stretch: the number of the only stretch
-    (see `_number`) that accesses it, or None.
+    maker: the only operation that writes it, if there is one and it is elementwise, else None.
+    stretch: the number of the only stretch (see `_number`) that accesses it, or None.
     """
 
     maker: TileOp | None
@@ -97,7 +97,7 @@ class _Readers:
 
 
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
-    """Return, by name, tiles that are computed element by element, with the places that their readers read instead."""
+    """Map the names of tiles that are computed element by element to the places that their readers read instead."""
     touched: dict[str, _Readers] = {}
     numbered: list[tuple[int, Stmt]] = []
     _number(body, 0, numbered)
@@ -125,9 +125,9 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 
 
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
-    """Append the statements of a block with the numbers of their stretches; return the stretch in which it ends.
+    """Append each statement of a block with the number of its stretch; return the number of the last stretch.
 
-    A stretch is a run of statements that can be computed one element at a time. number: the stretch at the start.
+    A stretch is a run of statements that can be executed one element at a time. number: that of the first stretch.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
@@ -165,7 +165,7 @@ def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ..
 
 
 class _Begun:
-    """Registers that may have been written before a statement, in program order or by an earlier iteration."""
+    """The registers that may have been written before a statement, in program order or by an earlier iteration."""
 
     def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
         self._numbers: dict[int, int] = {}
@@ -196,7 +196,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """Registers that a statement surely writes, may write (`begins`), may read. passes: its result needs none."""
+    """Registers that a statement certainly writes, may write (`begins`) and may read. passes: its result needs none."""
 
     written: int = 0
     begins: int = 0
@@ -208,8 +208,8 @@ class _Touching(NamedTuple):
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
-    most: the greatest number of 32-bit registers so far. held, stmt: what was live at that point, and the statement.
-    touched: the registers that statements access, by id, as statements in loops are visited repeatedly.
+    most: the greatest number of 32-bit registers so far. held, stmt: the live set and the statement at that point.
+    touched: statement's id -> its accesses, memoized, as statements in loops are visited repeatedly.
     """
 
     kinds = frozenset({Alloc, *walk.ACCESSING})

@@ -1,8 +1,8 @@
 """Checks that a CTA has as many registers as its warpgroups request.
 
 All threads of a CTA start with the same number of registers. A warpgroup can take registers that another has released.
-A warpgroup that requests more than remain waits for others to release enough, perhaps forever. Measured: with 3 x 168
-registers, 32 + 240 + 240 hangs.
+A warpgroup that requests more than remain waits for others to release enough, perhaps forever. Measured: a kernel whose
+3 warpgroups start with 168 registers per thread and request 32, 240 and 240 hangs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _count(stmt: Stmt) -> int:
 
 
 def settings_of(kernel: Kernel) -> Iterator[Instruction]:
-    """Return the statements that set the number of registers."""
+    """Yield the statements that set the number of registers."""
     return (s for s in walk.each(kernel.body, Instruction) if s.name in SETTINGS)
 
 
@@ -64,7 +64,8 @@ def check_pool(kernel: Kernel, settings: Sequence[Visit]) -> None:
     if absent:
         hint = "release registers in a branch on tj.warpgroup_id() alone, and branch on run-time values inside it"
     raise ResourceError(
-        f"{' + '.join(map(str, counts))} registers are {sum(counts)}{where}; a CTA of {kernel.threads} threads starts "
+        f"warpgroups need {' + '.join(map(str, counts))} = {sum(counts)} registers per thread{where}; "
+        f"a CTA of {kernel.threads} threads starts "
         f"with {groups} \N{MULTIPLICATION SIGN} {entry} = {entry * groups}",
         span=greatest.stmt.span,
         hint=hint,
@@ -94,13 +95,13 @@ def _asked(kernel: Kernel, settings: Sequence[Visit], conditions: _Conditions) -
     return asked
 
 
-#: (condition, value), or (id of the branch or loop, value) for a loop or a condition that may change; (gate, None) for
-#: a gate whose `truth` is None
+#: pairs (condition, its value). A loop, or a branch whose condition may change, is represented by its id instead of a
+#: condition; a gate without a `truth` by (gate, None)
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
 class _Conditions:
-    """The conditions of branches. Equal conditions on variables that are never assigned have equal values."""
+    """The conditions of branches. Equal conditions that depend only on unassigned variables have equal values."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.changing = walk.assigned(kernel.body)
@@ -110,7 +111,7 @@ class _Conditions:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
     def exclude(self, one: Visit, other: Visit) -> bool:
-        """True if at most one of two settings is executed: outside loops, they need opposite values of a condition."""
+        """True if two settings outside `For`s require opposite values of a condition: at most one is executed."""
         if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
             return False
         facts = dict(self.facts(one.gates))

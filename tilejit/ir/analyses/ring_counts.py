@@ -1,8 +1,8 @@
 """Checks that the numbers of commits and releases per step of a ring match its allocation.
 
-The numbers are known if branches depend only on thread ids and uniform values. A statement arrives too often if more
-instances of its scope reach it than complete a phase, all with the same step numbers. Arrivals are missing if fewer
-instances reach the statements in total, and each reaches a statement once per step.
+The numbers are known if branches depend only on thread ids and uniform values. A step has too many arrivals if more
+instances of a scope reach one statement, all with the same step number, than complete a phase. It has too few if fewer
+instances reach all arriving statements together, each once per step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .. import walk
 from .thread_states import Visit
 from .thread_values import instances
 
-#: a method that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for its number of calls per step
+#: method that arrives at a ring's barriers -> parameter of `tj.alloc_ring` that gives the number of calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
@@ -66,15 +66,16 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
     actors, parameter = counted(count, stmt.scope), _PARAMETERS[ring.call]
     does = ring.call if count != 1 else f"{ring.call}s"
     return KernelTypeError(
-        f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
-        f"{reason}",
+        f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated with "
+        f"{parameter}={ring.arrivals}: {reason}",
         span=stmt.span,
-        hint=f"write {parameter}={count} in tj.alloc_ring, or make exactly {ring.arrivals} {ring.call} each step",
+        hint=f"write {parameter}={count} in tj.alloc_ring, "
+        f"or let exactly {counted(ring.arrivals, stmt.scope)} {ring.call} each step",
     )
 
 
 class _Steps:
-    """The dependences of step numbers. They are computed on demand, because in most kernels all counts match."""
+    """The values that step numbers depend on, computed on demand, because in most kernels all counts match."""
 
     def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
         self.kernel, self.visits = kernel, visits
@@ -115,7 +116,7 @@ class _Steps:
         return True
 
     def _gives_all(self, visit: Visit, threads: int, names: set[str]) -> bool:
-        """True if a statement defines a variable with one value for all these threads, or for none of them."""
+        """True if all these threads define a variable with one value at a statement, or none of them reach it."""
         reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True

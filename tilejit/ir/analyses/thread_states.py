@@ -17,8 +17,8 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Gate(NamedTuple):
     """A run-time condition for threads to reach a statement.
 
-    branch: the id of an `if`, or of a loop, whose condition is that it has iterations. truth: the condition's value;
-    None after an `if` or a loop inside which some threads may have ended.
+    branch: the id of an `if`, or of a `For`, whose condition is that it has iterations. truth: the condition's value;
+    None after an `if` or a loop that some threads may have left by a jump.
     """
 
     branch: int
@@ -33,7 +33,7 @@ Gates = frozenset[Gate]
 class Active:
     """The level of the set of active threads, and the branch or loop that lowered it.
 
-    threads: those whose activity depends on run-time values, thread i as bit i; that of all others depends only on ids.
+    threads: those that run-time values may make active or inactive, thread i as bit i; for others, only ids matter.
     """
 
     level: int = CTA
@@ -64,7 +64,7 @@ class ThreadState:
     returned: Active = ALL_ACTIVE
     broken: Active = ALL_ACTIVE
     continued: Active = ALL_ACTIVE
-    #: by name, the levels of variables, and of tiles replicated in all threads, that are below `CTA`
+    #: name of a variable or replicated tile -> its level, if that is below `CTA`
     levels: Mapping[str, int] = field(default_factory=dict)
     #: the scopes whose last instance is incomplete and may be active here
     partial: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ class ThreadState:
     has_parted: bool = False
     #: the threads that may be active here by their ids, thread i as bit i
     possible: int = -1
-    #: the level of this set
+    #: the level of the set `possible`
     by_ids: Active = ALL_ACTIVE
 
     @property
@@ -102,7 +102,7 @@ class ThreadState:
 
     @property
     def is_certain(self) -> bool:
-        """True if run-time values neither select among the threads that may be active here nor have ended some."""
+        """True if run-time values don't select among the possible threads and can't have ended only some threads."""
         return self.is_exact and not self.has_parted
 
     def level(self, name: str) -> int:

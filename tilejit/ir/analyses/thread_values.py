@@ -30,7 +30,7 @@ class ThreadValues:
         self.ids = np.arange(threads, dtype=np.int32)
         #: all threads, thread i as bit i
         self.everybody = (1 << threads) - 1
-        #: the values per thread of each variable that depends on thread ids and constants only, by name
+        #: name of a variable that depends only on thread ids and constants -> its value per thread
         self.numbers: dict[str, np.ndarray] = {}
         self._evaluated: dict[int, tuple[ir.Expr, np.ndarray | None]] = {}
         self._truths: dict[int, tuple[ir.Expr, tuple[int, int]]] = {}

@@ -57,7 +57,7 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
 
 
 class _Sources(NamedTuple):
-    """The dependences of an expression's level: variables, and the level of all other parts."""
+    """An expression's level is the least of `level` and of the levels of the variables and tiles in `names`."""
 
     level: int
     names: tuple[str, ...]
@@ -151,7 +151,7 @@ class Uniformity(Analysis[ThreadState]):
             case ir.WaitPhase(var=ir.Var() as var):
                 return state.with_level(var.name, THREAD)
             case ir.Atomic(var=ir.Var() as var):
-                # threads that update the same element one after another get different values
+                # the result is the old value, which differs if several threads update the same element
                 return state.with_level(var.name, THREAD)
             case ir.TileOp():
                 return self.with_copies(stmt, state)
@@ -166,7 +166,7 @@ class Uniformity(Analysis[ThreadState]):
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
-        """Return the state after an operation: copies have the lowest level of their operands and of the active set."""
+        """Return the state after an operation: copies get the lowest level of its operands and the active set."""
         level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
         for region in op.read:
             level = min(level, state.level(region.buffer.root.name))
@@ -258,7 +258,7 @@ class Uniformity(Analysis[ThreadState]):
         return active if level == CTA else active.combine(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
-        # definitions of the iteration aren't visible at the head
+        # variables that the iteration defines aren't visible at the head
         assigned = {name: ends.level(name) for name in self.changed_in(loop.body)}
         return replace(
             ends, entered=head.entered, continued=ALL_ACTIVE, levels=with_levels(head.levels, assigned),
@@ -305,7 +305,7 @@ class Uniformity(Analysis[ThreadState]):
         return level
 
     def sources_of(self, expr: ir.Expr) -> _Sources:
-        """Return the dependences of an expression's level, once all its variables are defined."""
+        """Return the `_Sources` of an expression whose variables have all been defined."""
         variables: list[ir.Var] = []
         for part in walk.inputs(expr):
             if isinstance(part, ir.Var) and part.name not in self.values.numbers:
@@ -315,7 +315,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(CTA, set(), variables)
 
     def sources_from(self, level: int, names: set[str], variables: list[ir.Var]) -> _Sources:
-        """Return dependences on a level, names and variables; variables in `derived` are replaced by their sources."""
+        """Return the `_Sources` of a level, names and variables; those in `derived` are replaced by their sources."""
         for variable in variables:
             derived = self.derived.get(variable.name)
             if derived is None:

@@ -53,11 +53,11 @@ class Affine:
         return low, high
 
     def gap(self, other: Affine) -> Bounds:
-        """Return bounds of the mathematical difference `self` minus `other`, in which common terms cancel."""
+        """Return bounds of the difference `self` - `other`, before wrapping around; equal terms cancel."""
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most pairs have one term each, and the terms differ; a dictionary would hash both, which may be slow
+            # the usual case, two distinct terms: a dictionary would hash both, which is slow for large terms
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
@@ -66,7 +66,7 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the sum provably doesn't wrap around, or is assumed not to: an int64 sum without data."""
+        """True if the sum provably doesn't wrap around, or is assumed not to: an int64 sum whose terms aren't data."""
         if self.dtype is int64 and not is_large(self.constant):
             for term, coefficient in self.terms:
                 if is_large(coefficient) or is_data(term):
@@ -85,9 +85,9 @@ class Affine:
         return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
 
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
-        """Split the terms into provable multiples of `divisor` and others.
+        """Return (multiples, rest): self = multiples + rest, where `multiples` is provably a multiple of `divisor`.
 
-        The constant is split, too; the second sum's constant is at least 0 and less than `divisor`.
+        The constant of `rest` is at least 0 and less than `divisor`.
         """
         multiples: list[tuple[Expr, int]] = []
         others: list[tuple[Expr, int]] = []

@@ -1,10 +1,10 @@
 """Constructors of expressions, which fold constants and produce a canonical form.
 
 All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
-Comparisons, minima and maxima that facts decide are replaced by the result. A Python number becomes a constant of the
-other operand's type (of int32, if an int is combined with bool_); integers of two types are converted by `promote`.
-Constants wrap around as their type does. Simplifications that are valid only without overflow are applied if overflow
-is disproved or assumed absent (see `facts`).
+Comparisons, minima and maxima are replaced by their result if facts determine it. A Python number becomes a constant of
+the other operand's type (of int32, if an int is combined with bool_); integers of two types are converted by `promote`.
+Integer constants wrap around like values of their type. Simplifications that are valid only without overflow are
+applied if overflow is disproved or assumed absent (see `facts`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or a device's bits may differ."""
+    """Return the constant result of an operation; None if an argument isn't constant, or a GPU's result may differ."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -382,7 +382,7 @@ def right_shift(x: Expr, y: Expr) -> Expr:
 
 
 def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Return the constructor of a comparison, which folds it if facts decide it."""
+    """Return the constructor of a comparison, which folds it if facts determine the result."""
 
     def compared(x: Expr, y: Expr) -> Expr:
         answer = decided(name, x, y)

@@ -1,4 +1,4 @@
-"""Comparisons of integers that facts about the operands decide."""
+"""Results of integer comparisons that follow from facts about the operands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .facts import Bounds, bounds
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
-    """Return the result of an integer comparison if facts about its operands decide it, else None."""
+    """Return the result of an integer comparison if it follows from facts about the operands, else None."""
     if not x.dtype.is_integer:
         return None
     gap = _gap_of_bounds(x, y)
@@ -38,7 +38,7 @@ def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
 
 
 def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
-    """Return bounds of x - y, in which common terms cancel. gap: the result of `_gap_of_bounds`."""
+    """Return the bounds of x - y, after common terms cancel. gap: the result of `_gap_of_bounds`."""
     if isinstance(x, LEAVES) and isinstance(y, LEAVES):
         return (0, 0) if x == y else gap
     first, second = affine(x), affine(y)

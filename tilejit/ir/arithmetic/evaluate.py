@@ -15,10 +15,10 @@ Array = np.ndarray
 
 
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
-    """Return the value of an expression. Variables and special registers without a value are 0.
+    """Return the value of an expression. Variables and special registers without a value in `values` are taken as 0.
 
-    If a variable can't be 0, its possible value closest to 0 is used. Given values must respect the variables' bounds,
-    because the expression may have been simplified using them. raises: TypeError for a load.
+    If its bounds exclude 0, a variable is taken as its possible value nearest to 0. Values must respect the variables'
+    facts, with which the expression may have been simplified. raises: TypeError for a load.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)

@@ -22,7 +22,7 @@ UNKNOWN: Bounds = (None, None)
 
 
 def dtype_range(dtype: DType) -> Bounds:
-    """Return the bounds of a type; None for int64's lower bound, the upper bounds of 64-bit types, and floats."""
+    """Return the bounds of a type: None for the lower bound of int64, the upper one of 64-bit types, and floats."""
     if dtype.is_float:
         return UNKNOWN
     low, high = full_range(dtype)
@@ -75,12 +75,12 @@ def is_data(expr: Expr) -> bool:
 
 
 def is_large(number: int) -> bool:
-    """True if a number is too large in magnitude for a plausible extent, stride or distance between elements."""
+    """True if a number is implausibly large in magnitude for an extent, a stride or a distance between elements."""
     return not -_LARGE < number < _LARGE
 
 
 def flagged(value: Expr, bounds: tuple[int, int] | None) -> bool:
-    """Return `Var.data` for a variable with these bounds that holds `value`."""
+    """Return the value of `Var.data` for a variable with these bounds that is set to `value`."""
     return (value.dtype is int64 or not _is_wide(bounds, value.dtype)) and is_data(value)
 
 
@@ -105,7 +105,7 @@ def keeps_value(cast: Cast) -> bool:
 
 @remembered
 def bounds(expr: Expr) -> Bounds:
-    """Return inclusive bounds of `expr`, each None if unknown; for bool_, within 0 and 1."""
+    """Return inclusive bounds of `expr`, each None if unknown; those of bool_ are within 0..1."""
     dtype = expr.dtype
     if dtype.is_float:
         return UNKNOWN

@@ -41,7 +41,7 @@ def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
 
 
 def with_args(op: Op, args: tuple[Expr, ...]) -> Op:
-    """Return an operation with other arguments, or the same object if they are the same objects."""
+    """Return an operation with other arguments, or `op` itself if these are the same objects as before."""
     if all(map(is_, args, op.args)):
         return op
     return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)

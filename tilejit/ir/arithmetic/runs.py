@@ -1,4 +1,4 @@
-"""Conditions that must hold for every value of a variable in a range, tested only at its ends if possible.
+"""Conditions that must hold for every value of a variable in a range, tested only at the range's ends if possible.
 
     0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
     (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...

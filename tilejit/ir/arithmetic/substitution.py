@@ -1,6 +1,6 @@
 """Repeated substitution of variables in expressions, with folding as in `build`.
 
-An expression is analyzed once and then instantiated for each iteration. Most instances differ only in a constant:
+An expression is analyzed once, then instantiated per iteration of a loop. Most instances differ only in a constant:
 
     offset + i * 512, i = 3         offset + 1536: instances share the sum without `i`
     i // 2 * 16 + 8, i = 3          24: evaluated with Python integers
@@ -26,10 +26,10 @@ Fold = Callable[[], int]
 
 
 class Substitution:
-    """A mapping from variables to expressions, and the instances of expressions under it.
+    """The current values of variables, and the instances of expressions for these values.
 
     Variables are registered by `index` and `changing` before expressions with them are used; others are invariant.
-    numbers: current values of the indices, by name.
+    numbers: name of a variable registered by `index` -> its current value.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Substitution:
         self._folds: dict[int, tuple[Expr, Fold | None]] = {}
 
     def index(self, name: str) -> None:
-        """Register an integer variable, set through `numbers`."""
+        """Register an integer variable, whose value is always a constant, set in `numbers`."""
         self.numbers[name] = 0
 
     def changing(self, var: Var) -> None:
-        """Register a variable that `value` sets."""
+        """Register a variable whose value is an expression, set by `value`."""
         self._values[var.name] = var
 
     def value(self, name: str, value: Expr) -> None:

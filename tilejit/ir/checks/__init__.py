@@ -1,4 +1,4 @@
-"""Checked builds: tile IR with assertions for facts that PTX no longer contains.
+"""Checked builds: tile IR with assertions for properties that can no longer be checked in PTX.
 
 The extents of dimensions, the regions of operands and the initialization of registers are lost in PTX, so accesses are
 checked against them in tile IR, unless they are provably valid. `tj.uniform` and division of integer scalars by zero,
@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Checked:
 
 
 class Insertion:
-    """Inserts the assertions of one kernel. unasked: names of local buffers whose flags aren't needed."""
+    """Inserts the assertions of one kernel. unasked: names of local buffers that need no flags (see `flags`)."""
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
         self.conditions = Conditions(walk.assigned(kernel.body))

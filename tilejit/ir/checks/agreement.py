@@ -1,6 +1,6 @@
 """Checks that threads agree on values that `tj.uniform` declares uniform.
 
-A barrier would order accesses that the plain build leaves unordered, and so hide races. Instead, each value has a
+A barrier would hide races, because it orders accesses that the plain build leaves unordered. Instead, each value has a
 cell of shared memory per instance of its scope. On its n-th visit a thread puts (n, value) into the cell by an atomic
 maximum, and compares its value with the old contents if they are from the n-th visit, too. If another thread has
 already begun its next visit, the thread compares nothing.
@@ -19,7 +19,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic import build
 
-#: bits of a cell for the value
+#: number of bits of a cell that hold the folded value
 _VALUE_BITS = 32
 
 

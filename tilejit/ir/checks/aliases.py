@@ -141,7 +141,7 @@ class _Box:
 
     @property
     def counts(self) -> list[ir.Expr]:
-        """The number of indices inside the array in each dimension, 1 if dropped; zero or negative if none are."""
+        """The number of indices inside the array in each dimension: 1 if dropped, at most 0 if there is none."""
         counts: list[ir.Expr] = []
         for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]

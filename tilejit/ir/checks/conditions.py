@@ -16,7 +16,7 @@ from ..walk import Place, subexpressions
 class Conditions:
     """The conditions known to hold at the current statement.
 
-    changing: the variables that statements assign; conditions on them are ignored.
+    changing: names of the variables that statements assign; conditions on them are ignored.
     """
 
     def __init__(self, changing: frozenset[str]) -> None:
@@ -36,7 +36,7 @@ class Conditions:
         self._filled.pop()
 
     def add(self, cond: Expr) -> None:
-        """Record that a condition holds until the end of the block, except parts whose variables may change."""
+        """Record that a condition's conjuncts hold until the block ends, except those whose variables may change."""
         if isinstance(cond, Op) and cond.name == "logical_and":
             for part in cond.args:
                 self.add(part)
@@ -44,7 +44,7 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record a variable's value, for loops that stop at the variable, unless it may change or contains a load."""
+        """Record a variable's value, for loops whose stop is the variable, unless it may change or contains a load."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 
@@ -102,14 +102,14 @@ class Conditions:
         return False
 
     def _moves_with(self, index: Expr, limit: Expr, var: Var) -> bool:
-        """True if the index is a loop's variable plus a constant, and below the limit in the last iteration."""
+        """True if `index` is the loop variable `var` plus a constant, and below `limit` if `var` is below its stop."""
         ahead = build.difference(index, build.cast(var, index.dtype))
         beyond = build.difference(build.cast(self._limits[var.name], limit.dtype), limit)
         return ahead is not None and beyond is not None and ahead + beyond <= 0
 
 
 class _Filled(NamedTuple):
-    """Elements of a buffer that a loop has written: from start to stop, exclusive."""
+    """The elements of a buffer that a loop has written: from start to stop, exclusive."""
 
     name: str
     start: int

@@ -19,7 +19,7 @@ from ..watched import WatchedRegion
 from .conditions import Conditions
 from .in_place import shown
 
-#: limit of event numbers: the operand of `pmevent.mask` has 16 bits, and is used as a number instead of a bit mask
+#: maximum event number: the operand of `pmevent.mask` has 16 bits, and is used as a number instead of a bit mask
 _MOST_EVENTS = (1 << 16) - 1
 
 
@@ -27,7 +27,7 @@ class WatchedRegions:
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads
         self._watched: list[WatchedRegion] = []
-        # tensors with a region that isn't watched
+        # names of the tensors with a region that isn't watched
         self._others: set[str] = set()
 
     @property

@@ -1,4 +1,4 @@
-"""Flags of registers that a path may leave unwritten: writes set them, and uncertain reads assert them.
+"""Flags of registers that may be read unwritten: writes set the flags, and reads that may be too early assert them.
 
 Each register of a local buffer in doubt has a flag. The flags of a buffer are the bits of a variable if there are at
 most 64, else the elements of another local buffer. Reads of elements that a loop has certainly written aren't checked.
@@ -28,7 +28,7 @@ from ..params import AssertionsParam
 #: returns the statements for one register, given its index
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: element size of a buffer in bits -> type of its flags if these are in a buffer, too; int32 for other sizes. Narrow
+#: element size of a buffer in bits -> type of its flags if they are elements of a buffer; int32 for other sizes. Narrow
 #: flags of wide elements would be slow: the simulator tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 

@@ -18,11 +18,7 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index, and for each dimension of a region, not proved to be inside its buffer.
-
-    Regions of global tensors are exempt, except those that an atomic operation without a mask updates, and the
-    destinations of asynchronous stores, which may extend only past the end.
-    """
+    """Yield an assertion for each index, and each dimension of a region, that may violate the module's rules."""
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
@@ -95,7 +91,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Return the unproved part of 0 <= index < limit, or None if all is proved. may_be_negative: `limit` may be."""
+    """Return the unproved part of 0 <= index < limit, or None without one. may_be_negative: `limit` may be negative."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:
@@ -118,5 +114,5 @@ def _number(expr: Expr) -> Expr:
 
 
 def title(buffer: Buffer) -> str:
-    """Return the name of a buffer in messages."""
+    """Return a buffer's name for messages; views, which the user doesn't name, are described by their root."""
     return buffer.name if buffer.base is None else f"a view of {buffer.root.name}"

@@ -67,7 +67,7 @@ def region(line: Line, names: Names) -> ir.Region:
 
 
 def ends_after_place(line: Line) -> bool:
-    """True if the next operand, up to a separator or the end of the line, consists of a place only."""
+    """True if the next operand, which ends at a separator or at the end of the line, is only a place."""
     ahead = line.tokens[line.at :]
     if len(ahead) < 2 or ahead[0].kind not in ("name", "quoted") or ahead[1].text != "[":
         return False

@@ -20,7 +20,7 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
       atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update; VAR is the old value
       break    continue    return    pass                        SCOPE.sync
       SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; SCOPE.expect PLACE bytes EXPR
-      wait PLACE phase EXPR [as VAR]                             VAR: whether the phase is complete, without waiting
+      wait PLACE phase EXPR [as VAR]                             with `as`, doesn't wait: VAR is True if complete
       assert EXPR, "message" [RULE][, EXPR, …]                   {0}, {1}, … in the message
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an omitted operand is None
@@ -329,7 +329,7 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
 
 
 def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
-    """Return the text of an expression. wanted: the type of an untyped literal in its context."""
+    """Return the text of an expression. wanted: the type that an untyped literal would have in this context."""
     return _expr(expr, wanted)[0]
 
 

@@ -91,12 +91,12 @@ class Line:
         return token
 
     def sees(self, *texts: str) -> bool:
-        """True if the next tokens are these signs or words."""
+        """True if the next tokens have these texts, and each is a sign or an unquoted name."""
         ahead = self.tokens[self.at : self.at + len(texts)]
         return [t.text for t in ahead] == list(texts) and all(t.kind in ("sign", "name") for t in ahead)
 
     def accept(self, text: str) -> bool:
-        """Return True and take the next token if it is this sign or word, else return False."""
+        """Take the next token if it is this sign or unquoted name; return True if so."""
         if self.sees(text):
             self.at += 1
             return True
@@ -107,7 +107,7 @@ class Line:
             self.fail(f"expected {text!r}; got {self.peek.text or 'the end of the line'!r}")
 
     def kind(self, kind: str, what: str) -> str:
-        """Take a token of this kind and return its text; fail with `what` in the message for any other."""
+        """Take a token of this kind and return its text; fail on any other. what: the kind's name in the message."""
         if self.peek.kind != kind:
             self.fail(f"expected {what}; got {self.peek.text or 'the end of the line'!r}")
         return self.take().text

@@ -47,7 +47,7 @@ def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
 
 
 def _positions(registers: Sequence[Operand], items: Sequence[Item]) -> Iterator[int]:
-    """Yield the index of the first register of each item. registers: the operand that each register belongs to."""
+    """Yield the index of each item's first register. registers: for each register, the operand that it is part of."""
     position = 0
     for item in items:
         yield position
@@ -77,7 +77,7 @@ def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
 
 
 def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str) -> Iterator[str]:
-    """Yield the faults of the results or of the arguments. registers: the operand that each register belongs to.
+    """Yield the faults of the results or arguments. registers: for each register, the operand that it is part of.
 
     One vector may cover several registers, even of several operands.
     """

@@ -219,7 +219,7 @@ class _Statements:
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
             self.fault(f"{buffer.name} along cluster axis {stmt.along}: only rings have an axis, from 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, but no views", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and not as a view", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
@@ -264,7 +264,7 @@ class _Statements:
         if operation is None:
             self.fault(f"unknown atomic operation {stmt.op!r}", stmt.span)
         elif len(stmt.operands) != len(operation.operands):
-            self.fault(f"{stmt.op} takes {', '.join(operation.operands)}; got {len(stmt.operands)}", stmt.span)
+            self.fault(f"{stmt.op} takes ({', '.join(operation.operands)}); got {len(stmt.operands)}", stmt.span)
         elif not has_type(stmt.op, buffer.dtype):
             self.fault(f"no atomic {stmt.op} exists for {buffer.dtype}", stmt.span)
         self.values.order("atomic", stmt.order, buffer, stmt.span)
@@ -366,7 +366,7 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """Report a vector of an instruction that uses registers asynchronously if it is addressed, and so in memory."""
+        """Report an operand of an instruction that uses registers asynchronously if its buffer is in local memory."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)
@@ -405,7 +405,6 @@ def _vector(vector: ir.Vector) -> str:
 
 
 def _map_faults(param: ir_params.TensorMapParam) -> list[str]:
-    """Return the faults of a tensor map's boxes."""
     spec = param.map
     ranks, unit, box = spec.RANKS, spec.UNIT_BYTES, spec.box
     if len(box) not in ranks or spec.swizzle not in SWIZZLE_BITS:

@@ -124,7 +124,7 @@ def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Ite
 
 
 def is_whole(region: ir.Region) -> bool:
-    """True if a region is its whole, non-empty buffer, with constant starts, and so has no faults."""
+    """True if a region covers its whole, non-empty buffer, with constant starts, and thus has no faults."""
     extents = region.extents
     if extents != region.buffer.shape or len(region.starts) != len(extents) or min(region.counts, default=1) < 1:
         return False

@@ -1,4 +1,4 @@
-"""Invariants of definitions and uses of variables, buffers, expressions and places, at each level; their violations."""
+"""Invariants of definitions and uses of variables, buffers, expressions and places, at each level."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ class Values:
         #: names of all variables, visible or not
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
-        #: names of the local buffers in memory
+        #: names of the buffers in local memory (`Alloc.addressed`)
         self.addressed: set[str] = set()
-        #: variables of the enclosing unrolled loops, which may index registers
+        #: names of the variables of the enclosing unrolled loops, which may index registers
         self.unrolled: set[str] = set()
         #: the current statement is in a branch, and so may never execute
         self.in_branch = False
-        #: the current statement never executes; its offsets may be out of bounds
+        #: the current statement can't execute, so its offsets may be out of bounds
         self.is_dead = False
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
