@@ -155,7 +155,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the address of a view at an offset: a pointer, or in shared memory the used ones of pointer and integer."""
+    """Emit the address of a view at an offset: a pointer; if shared, the forms used (integer, pointer or both)."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return

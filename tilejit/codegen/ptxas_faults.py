@@ -226,7 +226,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX in which no mov unpacks, for integer arithmetic, a register of several definitions or its copy."""
+    """Return PTX in which no mov unpacks, for integer arithmetic, a register with several definitions, or a copy."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))

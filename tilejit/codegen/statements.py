@@ -56,7 +56,7 @@ def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> No
             break
         emission.is_last = number == last
         if stmt.span is not span:
-            # comparing identities is fast, and enough: the statements of unrolled iterations share `Span` objects
+            # comparing identities is fast and sufficient: the statements of unrolled iterations share `Span` objects
             span = stmt.span
             if span is None:
                 w.restore(before)
@@ -258,7 +258,7 @@ def _otherwise(emission: Emission, value: Expr, words: memory.WordFormat) -> str
 
 
 def _branched(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
-    """Emit a predicated move as a branch; if there is a value for a false predicate, write that first."""
+    """Emit a predicated move as a branch; a value for a false predicate is first written to the destination."""
     w = emission.writer
     if stmt.otherwise is not None:
         otherwise = [_otherwise(emission, stmt.otherwise, words)] * words.number

@@ -18,8 +18,8 @@ _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
 #: Options that disable back-end passes which cost more than they gain: our passes on lane IR hoist addresses out of
 #: loops, and `Writer` reuses equal values. The disabled passes took half of the 52 ms of emission of the matmul kernel.
-#: Without them the SASS of 316 kernels is 1.4 % longer in all, but their loops are 7 % shorter; rolled loops of copies
-#: have 22 instructions instead of 18. LLVM silently ignores unknown options.
+#: Without them the SASS of 316 kernels is 1.4 % longer in total, but their loops are 7 % shorter; rolled loops of
+#: copies have 22 instructions instead of 18. LLVM silently ignores unknown options.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
     # Instructions that this pass moves lose their source lines. ptxas schedules anyway: without the pass, seven kernels

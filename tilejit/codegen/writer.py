@@ -47,7 +47,7 @@ class Table(dict[K, V]):
 
 
 class Available(NamedTuple):
-    """The values available at a point that others reach: the sizes of the writer's tables and of its log of writes."""
+    """The sizes of the writer's tables and of its log of writes at a point: the values that are available there."""
 
     values: int
     results: int

@@ -245,7 +245,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
         ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
-            # one vector per thread and axis would already exceed the tile's size, rounded up to a power of two
+            # a single block of vectors per thread would exceed the tile's size, rounded up to a power of two
             if block > 1 and block * threads > most:
                 continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):

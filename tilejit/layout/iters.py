@@ -218,7 +218,7 @@ def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
     if len(outer) > 1:
         raise LayoutError(
             f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "
-            f"{multiple} doesn't move along one of them",
+            f"{multiple} doesn't move the window along only one of them",
             hint=f"make the start a multiple of {extent // run[0].extent}",
         )
     return outer[0] if outer else Iter(1, 0, run[0].axis)

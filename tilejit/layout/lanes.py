@@ -84,7 +84,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return source lanes and words by [lane, k], and the k-th word of the destination; or why there are none."""
+    """Return source lanes and words by [lane, k], and the k-th destination word; or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]

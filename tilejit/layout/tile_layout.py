@@ -282,7 +282,7 @@ class TileLayout:
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
             raise LayoutError(
-                f"a region of {counted(len(region), 'dimension')} doesn't slice shape {tuple(shape)}",
+                f"a region of {counted(len(region), 'dimension')} can't slice shape {tuple(shape)}",
                 hint="give (start, extent) for each dimension",
             )
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
@@ -315,7 +315,7 @@ class TileLayout:
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")
         if not len(shape) == len(wide) == len(multiples):
-            ranks = f"{len(wide)} extents and {len(multiples)} multiples"
+            ranks = f"{counted(len(wide), 'extent')} and {counted(len(multiples), 'multiple')}"
             raise LayoutError(f"a window of {ranks} doesn't fit shape {shape}", hint="give one for each dimension")
         zero = self.slice(shape, [(0, n) for n in wide])
         groups = refined(self._fitted(shape).canonical().shard, shape)

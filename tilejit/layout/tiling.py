@@ -18,7 +18,7 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return the layout inner(i) + outer(o): outer's digits are slower, its strides multiplied by inner's spans."""
+    """Return the layout inner(i) + outer(o), with outer's digits slower and its strides multiplied by inner's spans."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 

@@ -86,7 +86,7 @@ def _product(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
-    """Label dimensions alike if their extents and row-major strides are equal; the destination's others get None."""
+    """Give equal labels to dimensions of equal extent and row-major stride, and None to the destination's others."""
     pairs = {name: list(zip(shape, weights(shape), strict=True)) for name, shape in tiles.items()}
     label = {pair: d for d, pair in enumerate(pairs["src"]) if pair[0] != 1}
     return {name: tuple(map(label.get, pairs[name])) for name in ("dst", "src")}

@@ -40,7 +40,7 @@ def _copy_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
     if dst == src or without_units(dst) == without_units(src):
         return None
-    hint = "slice the larger one; dimensions of 1 don't count"
+    hint = "slice the larger one; dimensions of extent 1 don't count"
     if dst is not None and src is not None and math.prod(dst) == math.prod(src):
         hint = f"reshape the tile: x.reshape({dst})"
     elif dst is not None and src is not None and broadcasts(src, dst):
@@ -168,7 +168,7 @@ RESHAPE = TileOperation(
 def _index_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst = dtypes["dst"]
     return None if dst.is_integer else Fault(
-        f"indices are integers; the destination is {dst}", "convert indices of an integer type: x.astype(...)"
+        f"indices are integers; the destination is {dst}", "make integer indices and convert them: x.astype(...)"
     )
 
 

@@ -54,7 +54,7 @@ class RealConstant:
 
 @dataclass(frozen=True, slots=True)
 class RealRatio:
-    """A real number as a quotient of two float32 numbers, more precise than one; the dividend has few significant bits.
+    """A quotient of two float32 numbers, closer to a real number than a single one; the dividend has few significant bits.
 
     value: an mpmath expression.
     dividend, divisor: hexadecimal floats.

@@ -124,7 +124,7 @@ class Attribute:
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
-        """Return why the attribute can't be `value`, or None. None as `value`: it is omitted."""
+        """Return why the attribute can't be `value` (None if omitted), or None."""
         if value is None:
             return None
         # bool is a subclass of int
@@ -243,7 +243,7 @@ class TileOperation:
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return what is wrong with `operands` (None where omitted), if anything: their number, or which one is None."""
+        """Return why `operands` (None if omitted) are invalid, or None: their number, or an omitted one, is wrong."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)

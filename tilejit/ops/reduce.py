@@ -181,7 +181,7 @@ def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
         return None
     return Fault(
         f"shapes differ: {src} without axes {axes} is {kept}; the destination has {dst}",
-        "give the destination that shape; dimensions of 1 don't count",
+        "give the destination that shape; dimensions of extent 1 don't count",
     )
 
 
