@@ -310,7 +310,7 @@ class TileLayout:
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
             moves: starting at i * multiple adds i * stride to the coordinate on that iterator's axis.
-        raises: LayoutError if the window at zero isn't a layout, or a start doesn't move it along one iterator.
+        raises: LayoutError if the window at zero isn't a layout, or starts move it along several iterators.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")

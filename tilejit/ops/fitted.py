@@ -54,7 +54,7 @@ class RealConstant:
 
 @dataclass(frozen=True, slots=True)
 class RealRatio:
-    """A quotient of two float32 numbers, closer to a real number than a single one; the dividend has few significant bits.
+    """A quotient of float32 numbers, closer to a real number than any float32; the dividend has a short significand.
 
     value: an mpmath expression.
     dividend, divisor: hexadecimal floats.
