@@ -58,7 +58,7 @@ def _first_barrier(emission: Emission, scope: Scope) -> int:
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:
-    """Emit a loop that waits for the end of a phase or, if the statement has a variable, one test that gives its value.
+    """Emit a loop that waits for the end of a phase or, if the statement has a variable, one test that sets it.
 
     A negative phase counts as complete. If assertions are compiled in, a thread whose assertion fails never arrives, so
     the waiting threads must end as well. After reading the failure flag they test the phase once more: if it has

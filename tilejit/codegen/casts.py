@@ -21,9 +21,9 @@ from .writer import Writer
 def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) -> LLVMValue:
     """Return `x` converted to `dtype`.
 
-    To a float: rounded to nearest even, once, except from an integer to bfloat16, which is rounded to float32 first.
+    To a float: rounded to nearest even, once; but an integer becomes bfloat16 by way of float32, in two roundings.
     From a float to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
-    saturate: to fp8, infinities and overflowing values become the greatest finite value with their sign.
+    saturate: in conversions to fp8, infinities and overflowing values become the greatest finite value with their sign.
     """
     source = x.dtype
     if source == dtype:
@@ -199,7 +199,7 @@ def _to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
     form = _FP8_FORMATS[dtype.name]
     w, row = emission.writer, convert.TO_FP8.row(dtype)
     if saturate and emission.has(row):
-        # The first source becomes the upper half.
+        # The first operand becomes the upper half.
         (pair,) = emission.machine(row, "0.0", x)
         return w.value(f"trunc i16 {pair} to i8")
     bits = _to_bits(w, x)
@@ -218,7 +218,7 @@ def _to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _rounded(w: Writer, form: _FP8Format, size: str) -> str:
-    """Return the float32 magnitude `size` (bits) rounded to fp8 (an i32), as if the exponent had no upper bound."""
+    """Round the positive float32 with the bits `size` to fp8 bits (i32), as if the exponent had no upper bound."""
     # Normal numbers: round to nearest even at the last bit kept, then adjust the exponent bias.
     kept = _rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")

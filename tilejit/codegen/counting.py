@@ -19,7 +19,7 @@ class Counting:
     #: the condition under which a first iteration runs, "" if one provably does
     has_one: str
     step: str
-    #: the index to compare with, if the step's sign is known; else |step|, to compare with the distance left
+    #: the bound to compare the index with, if the step's sign is known; else |step|, compared with the distance left
     limit: str
     #: the `icmp` predicate of the comparison, "" if the step's sign is unknown
     before: str = ""
@@ -57,7 +57,7 @@ def _stays_inside(stmt: For, dtype: DType) -> bool:
 
 
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
-    """Emit the values that control a `for` in a CTA of `threads` threads, and return them.
+    """Emit the values that control a `for` loop in a CTA of `threads` threads, and return them.
 
     If the step's sign is unknown, the distance left, which fits an unsigned integer of the same width, is compared with
     |step|. Otherwise, if the next index can't overflow, it is compared with `stop`, which LLVM and ptxas optimize best;

@@ -6,7 +6,7 @@ import os
 
 from ..source import Span
 
-#: the greatest column that LLVM represents; a location past it gets column 0, which refers to no span
+#: the greatest column number that LLVM represents; a span with a greater index gets column 0, which refers to no span
 MAX_COLUMN = 65535
 
 
@@ -21,8 +21,7 @@ class LineTable:
         self.spans: list[Span] = []
         self._lines: list[str] = []
         self._locations: dict[Span, str] = {}
-        # keyed by identity, with the span kept alive: most instructions have their statement's span, and hashing a span
-        # takes 1 µs
+        # id(span) -> the span, kept alive so that its id stays unique, and its attachment; hashing a span takes 1 µs
         self._attachments: dict[int, tuple[Span, str]] = {}
         self._scopes: dict[str, str] = {}
         self.enabled = span is not None
@@ -42,11 +41,11 @@ class LineTable:
 
     @property
     def function_attachment(self) -> str:
-        """The suffix of the function's attributes: ` !dbg !n`, or "" if the kernel has no span."""
+        """The debug attachment of the function: ` !dbg !n`, or "" if the kernel has no span."""
         return f" !dbg {self._subprogram}" if self.enabled else ""
 
     def attachment(self, span: Span | None) -> str:
-        """Return the suffix of an instruction at `span`: `, !dbg !n`, or "" without a span or debug information."""
+        """Return the debug attachment of an instruction at `span`: `, !dbg !n`; "" if it or the kernel has no span."""
         if span is None or not self.enabled:
             return ""
         attachment = self._attachments.get(id(span))
@@ -85,7 +84,7 @@ class LineTable:
 
 
 def quoted(text: str) -> str:
-    """Escape a string for LLVM IR: in UTF-8, `"`, `\\` and bytes that aren't printable ASCII become `\\XX`."""
+    """Escape a string for LLVM IR: `"`, `\\` and all UTF-8 bytes that aren't printable ASCII become `\\XX`."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""The state of emitting one kernel, and the emission of machine instructions."""
+"""`Emission`: the state of code generation for one kernel, with the method that emits machine instructions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OffsetParts(NamedTuple):
 
 @dataclass(slots=True)
 class Emission:
-    """The state of emitting one kernel."""
+    """The state of code generation for one kernel."""
 
     kernel: Kernel
     target: Target
@@ -125,7 +125,7 @@ TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "
 
 
 class _AsmCall(NamedTuple):
-    """A call of a row's inline assembly: the text before and after the operands.
+    """A call of a row's inline assembly. before, after: the text before and after the operands.
 
     kinds: the operands' types. results: the number of result registers. result: the LLVM type of all results together.
     definition: the definition of that type, "" if it has no name.

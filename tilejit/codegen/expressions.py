@@ -90,7 +90,7 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
             return compared
     texts: list[str] = []
     for arg in op.args:
-        # a comprehension would cost another call before Python 3.12; `value` is also used below
+        # a comprehension would cost another call before Python 3.12; the last `value` is also used below
         value = evaluate(emission, arg)
         texts.append(value.text)
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
@@ -202,7 +202,7 @@ def _read_special(emission: Emission, name: str) -> LLVMValue:
 
 
 def special(emission: Emission, name: str) -> LLVMValue:
-    """Return the value of a special: a special register, or an id computed from the thread index."""
+    """Return the value of the `Special` of this name: a special register, or an id computed from the thread index."""
     known = SPECIALS[name]
     if known.register:
         number = _special_register(emission, known.register, known.least, known.greatest + 1)

@@ -1,6 +1,6 @@
 """Checks of a kernel's use of shared, local and tensor memory and of registers against their limits.
 
-`estimate` predicts the use of registers, for use until a driver has compiled the PTX.
+`estimate` predicts the use of registers; its result is used until a driver has compiled the PTX.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .storage import allocations, local_memory, most_at_once
 #: bytes of local memory that this compiler allows per thread
 _LOCAL_LIMIT = 16 * 1024
 
-#: the hardware's limit of local memory per thread in bytes, including spilled registers
+#: the hardware's limit on local memory per thread in bytes, including spilled registers
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 _THREAD_LIMIT = 512 * 1024
 
@@ -28,8 +28,8 @@ _THREAD_LIMIT = 512 * 1024
 #: nearly all tiles.
 _TOLERATED = 8
 
-#: registers for addresses, indices and temporaries; an elementwise kernel takes 8 to 16 if each thread has one element,
-#: and 16 to 32 if it has tiles
+#: registers for addresses, indices and temporaries; elementwise kernels take 8 to 16 with one element per thread, and
+#: 16 to 32 with tiles
 _OTHER_REGISTERS = 16
 
 #: the maximum number of buffers that an error names; an error about tensor memory names all
@@ -39,7 +39,7 @@ _NAMED = 5
 def check_shared_memory(
     kernel: Kernel, target: Target, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]
 ) -> None:
-    """Raise ResourceError if the buffers need more shared memory than a CTA can have. memory: their placements."""
+    """Raise ResourceError if the buffers need more shared memory than a CTA can have. memory: the placements."""
     wanted, limit = total(memory, *SHARED), target.shared_bytes
     if wanted <= limit:
         return
@@ -54,7 +54,7 @@ def check_shared_memory(
 
 
 def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> None:
-    """Raise ResourceError if the buffers need more tensor memory columns than a CTA has. memory: their placements."""
+    """Raise ResourceError if the buffers need more tensor memory columns than a CTA has. memory: the placements."""
     columns = total(memory, TMEM)
     if columns <= TMEM_COLUMNS:
         return
@@ -76,10 +76,10 @@ def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
-    """Raise ResourceError if the local buffers need more local memory, or memory and registers, than a thread may have.
+    """Raise ResourceError if a thread's buffers in local memory, or all its live local buffers, exceed the limits.
 
-    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as well, because ptxas
-    would spill them.
+    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as being there, because
+    ptxas would spill them.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
     spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
@@ -114,7 +114,7 @@ def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | No
     """Raise ResourceError if the tiles that are live at once need too many registers.
 
     kernel: at tile level. addressed: names of the buffers in local memory.
-    returns: the point of maximum pressure, or None if all tiles fit together with `_OTHER_REGISTERS`.
+    returns: the point of maximum pressure; None if all tiles fit at once, with `_OTHER_REGISTERS` to spare.
     """
     limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
@@ -157,9 +157,9 @@ def _more(kernel: Kernel, pressure: Pressure) -> str:
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     """Return an estimate of the register usage. pressure: the result of `check_registers`.
 
-    Registers: `_OTHER_REGISTERS` and the tiles in registers that are live at once at lane level, each from its first to
-    its last use, up to the limit. The kernel may need fewer, but ptxas uses about as many if available, to keep loads
-    in flight. Spills: the excess over the limit at the point of maximum pressure.
+    Registers: the most that tiles occupy at once at lane level, if each is live from its first to its last use, plus
+    `_OTHER_REGISTERS`, but at most the limit. The kernel may need fewer, but ptxas uses about as many if available, to
+    keep loads in flight. Spills: the excess over the limit at the point of maximum pressure.
     """
     limit = most_of_a_thread(kernel)
     tiles = most_at_once(kernel.body)

@@ -22,7 +22,7 @@ _WITHIN_CTA = 0x3FFFF
 
 
 def instruction(emission: Emission, stmt: Instruction) -> None:
-    """Emit an instruction, store its results to the statement's outputs, and bind the statement's variable, if any."""
+    """Emit an instruction. Its first results go to the outputs; the rest form the value of the variable, if any."""
     row = ROWS[stmt.name]
     operands: list[str] = []
     past: dict[int, int] = {}
@@ -118,7 +118,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
         held = [w.read(word, run.kind) for word in run.words]
         return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
-        # the unit of the offset is a 32-bit column; 65536 is the next lane
+        # offsets count 32-bit columns; adding 65536 leads to the next lane
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
     offset = offset_of(emission, vector.offset)
@@ -155,7 +155,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the start address of a view with an offset: if it is shared, as an integer, a pointer or both, as used."""
+    """Emit the address of a view at an offset: a pointer; if shared, the forms used (integer, pointer or both)."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return
@@ -211,7 +211,7 @@ def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
 
 
 def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
-    """Return the value of type `dtype` that registers hold: the inverse of `_words`, or a predicate unchanged."""
+    """Return the value of type `dtype` that `words` hold: the inverse of `_words`, or a predicate unchanged."""
     w, (kind, width) = emission.writer, _type_and_bits(operand.register)
     if operand.kind is Kind.PREDICATE:
         return words[0]

@@ -25,7 +25,7 @@ from .emission import Emission, LLVMValue, OffsetParts
 from .registers import Registers, Word, WordRun
 from .types import bits_of, memory_type, pointer_type, register_type
 
-#: size of the widest access to local memory, and alignment of the buffers in it
+#: size in bytes of the widest access to local memory, and alignment of the buffers there
 WIDEST_BYTES = WIDEST_BITS // 8
 
 
@@ -43,7 +43,7 @@ class WordFormat(NamedTuple):
 
 @cache
 def words_of(dtype: DType, width: int) -> WordFormat:
-    """Return the words that a vector of `width` elements is moved as. raises: ValueError if it doesn't fill them."""
+    """Return the words that a vector of `width` elements is moved as. raises: ValueError if it ends inside a word."""
     total = width * dtype.bits
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
@@ -59,8 +59,8 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
     pointer, (place, past) = pointer_type(buffer.space), _place(emission, buffer, offset)
     if not past:
         return pointer, place
-    # `fresh` reuses no earlier sum: LLVM folds the constant only into an access of the same block; for one of another
-    # block it would remain an addition
+    # `fresh` doesn't reuse an earlier sum: LLVM folds the constant only into accesses in the same block as the sum; for
+    # other accesses the sum would remain an addition
     emit = emission.writer.fresh if buffer.space == "local" else emission.writer.value
     return pointer, emit(f"getelementptr i8, {pointer} {place}, i64 {past}")
 
@@ -92,7 +92,7 @@ _SCOPES = {
 
 
 def _ordered(order: str) -> tuple[str, str]:
-    """Return what a memory order adds to a `load` or `store`: after the opcode, and after the pointer."""
+    """Return the strings that a memory order adds to a `load` or `store`: after the opcode, and after the pointer."""
     if order in ("", "volatile"):
         return (" volatile" if order else ""), ""
     kind, scope = order.split(".")
@@ -200,7 +200,7 @@ def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
 def _parts(
     buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> tuple[int, WordFormat]:
-    """Return the index, in the buffer, of the first of the register parts that make up a vector, and their format."""
+    """Divide a vector into parts of registers: return the first part's index in the buffer, and the parts' format."""
     begin = offset.past * buffer.dtype.bits
     bits = gcd(begin, words.bits, registers.bits)
     kind = words.word if bits == words.bits else f"i{bits}"
@@ -208,10 +208,10 @@ def _parts(
 
 
 def _read_part(emission: Emission, registers: Registers, number: int, part: WordFormat) -> str:
-    """Return part `number` of a buffer: a register, or a component of one viewed as a vector, which takes one `mov`.
+    """Return part `number` of a buffer: a register, or an element of a register viewed as a vector (one `mov`).
 
-        32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
-                                                  31           16             0
+        32-bit register, float16 as <2 x half>:   | element 1 | element 0 |
+                                                  31         16          0
     """
     count = registers.bits // part.bits
     if count == 1:

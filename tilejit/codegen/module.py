@@ -148,7 +148,7 @@ def _body(emission: Emission) -> list[str]:
 def _attributes(kernel: Kernel) -> str:
     parts = ["nounwind", f'"nvvm.maxntid"="{kernel.threads}"']
     if sets_registers(kernel):
-        # otherwise ptxas doesn't know how many registers a thread starts with, and drops setmaxnreg (C7508)
+        # lets ptxas determine the register count at entry; otherwise it ignores setmaxnreg (warning C7508)
         parts.append('"nvvm.minctasm"="1"')
     if kernel.max_registers is not None:
         parts.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
@@ -199,7 +199,8 @@ def _parameters(emission: Emission) -> str:
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     """Return the attributes of a pointer: its alignment, and `noalias` if `constant`.
 
-    constant: the array overlaps no other argument, the kernel doesn't write it, and no load of it has an order.
+    constant: the array overlaps no other argument, the kernel doesn't write it, and no load of it is volatile or has a
+    memory order.
 
     On a written array `noalias` would be wrong even without overlap: LLVM assumes that no other thread writes it, and
     reuses values that were loaded before a barrier. `readonly` is omitted because LLVM would emit `ld.global.nc`, and
@@ -223,8 +224,8 @@ def _registers(buffer: Buffer) -> Registers:
 def _name_sums(emission: Emission) -> None:
     """Give PTX names to the registers of the buffers that instructions accumulate into.
 
-    A buffer stays unnamed if some word of it isn't a whole register, or if an asynchronous instruction also fills it
-    without accumulating: a move before the wait would read a stale register.
+    A buffer's registers stay unnamed if an accumulated vector doesn't consist of whole registers, or if an asynchronous
+    instruction also fills the buffer without accumulating: a move before the wait would read a stale register.
     """
     rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(emission.kernel.body, Instruction)]
     sums = [vector for stmt, row in rows if row.accumulates for vector in stmt.outputs]

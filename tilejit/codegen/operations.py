@@ -1,4 +1,4 @@
-"""Emission of elementwise operations, which `Elementwise` records define, inline or as LLVM functions.
+"""Emission of the operations that `Elementwise` records define, inline or as LLVM functions.
 
 An operation without code for float16 and bfloat16 is computed in float32, and its result is rounded once. Functions use
 only IEEE operations, so their results are the same on all targets.
@@ -65,7 +65,7 @@ def _computed(
 
 
 class OneInstruction(NamedTuple):
-    """The instruction of an operation that is a single instruction for all arguments."""
+    """The single instruction that computes an operation, whatever its arguments."""
 
     #: the instruction, with `{0}`, `{1}`, … for the arguments
     form: str
@@ -111,7 +111,7 @@ def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType
 
 
 def function_code(op: str, dtype: DType) -> tuple[Code | None, DType]:
-    """Return the code of `op` for `dtype`, and the type in which it computes. A function is emitted if it is called."""
+    """Return the code of `op` for `dtype`, and the type in which it computes."""
     record = ELEMENTWISE[op]
     if dtype.is_half and record.halves is not None:
         return record.halves, float32

@@ -17,7 +17,7 @@ from ..dataclass import dataclass
 class PtxasFault:
     """A fault of ptxas.
 
-    provoked_by: the PTX that triggers it. versions: the versions tested, wrong and right ones. evidence: machine code
+    provoked_by: the PTX that triggers it. versions: the tested versions with and without it. evidence: machine code
     that proves it. avoided_by: the code that is generated instead, and where. cost: in machine instructions.
     """
 
@@ -78,7 +78,7 @@ FAULTS = (
     ),
 )
 
-#: parts of instructions that the faults need; most kernels have none, and finding a plain string is fast
+#: substrings of PTX without which a fault can't occur; most kernels contain none, and searching for a string is fast
 _EXTREMA = ("max.s32", "max.s16", "min.s32", "min.s16")
 _NEGATIONS = ("neg.s16", "abs.s16")
 _SHORT_ARITHMETIC = (".s16", ".u16", "shl.b16", "and.b16", "or.b16", "not.b16", "eq.b16", "ne.b16")
@@ -226,7 +226,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX in which no mov unpacks, for integer arithmetic, a register of several definitions or its copy."""
+    """Return PTX in which no mov unpacks, for integer arithmetic, a register with several definitions, or a copy."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from ..dataclass import dataclass, field
 
-#: the contents of a word: an LLVM type, a value of it, and the source location of the write
+#: the contents of a word: an LLVM type, a value of that type, and the source location of the write
 Held = tuple[str, str, str]
 
 #: the contents of a word that was never written
 UNWRITTEN: Held = "", "", ""
 
-#: a newline and a tab in inline assembly, between instructions
+#: the separator of instructions in inline assembly: an escaped newline and tab
 NEXT_LINE = r"\0A\09"
 
 
@@ -71,7 +71,7 @@ class Word:
 class Registers:
     """The registers of a local buffer in a thread: `number` words of `bits` bits and LLVM type `kind`.
 
-    zeroed: all words start as zero. prefix: that of the PTX registers' names, "" if the words are LLVM values.
+    zeroed: all words start as zero. prefix: the prefix of the PTX registers' names, "" if the words are LLVM values.
     """
 
     number: int

@@ -13,7 +13,7 @@ from .debug import quoted
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
 
-#: field of an assertion record -> the special that it holds
+#: field of an assertion record -> name of the `Special` whose value it holds
 _RECORDED = {"thread": "thread_id", "cta_x": "cta_id.0", "cta_y": "cta_id.1", "cta_z": "cta_id.2"}
 
 
@@ -77,7 +77,7 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Return an i1: true if an assertion has failed in this launch, or in one whose failure isn't reported yet."""
+    """Return an i1: true if an assertion failed in this launch, or in another whose failure isn't reported yet."""
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")

@@ -56,7 +56,7 @@ def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> No
             break
         emission.is_last = number == last
         if stmt.span is not span:
-            # tested by identity, because the statements of unrolled iterations share spans
+            # comparing identities is fast and sufficient: the statements of unrolled iterations share `Span` objects
             span = stmt.span
             if span is None:
                 w.restore(before)
@@ -258,12 +258,12 @@ def _otherwise(emission: Emission, value: Expr, words: memory.WordFormat) -> str
 
 
 def _branched(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
-    """Emit a predicated move as a branch. A value for a false predicate is written to the destination first."""
+    """Emit a predicated move as a branch; a value for a false predicate is first written to the destination."""
     w = emission.writer
     if stmt.otherwise is not None:
         otherwise = [_otherwise(emission, stmt.otherwise, words)] * words.number
         memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, otherwise)
-    # before the branch, so that other moves share the addresses
+    # addresses are computed before the branch, so that other moves can share them
     src = offset_of(emission, stmt.src.offset)
     memory.locate(emission, stmt.src.buffer, src)
     dst = offset_of(emission, stmt.dst.offset)

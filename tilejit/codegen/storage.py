@@ -33,7 +33,7 @@ BLOCK = "@dynamic_shared"
 
 
 def allocations(body: Block) -> list[Buffer]:
-    """Return all buffers that the statements allocate, in order, including nested ones."""
+    """Return all buffers that `body` allocates, in order, also in nested statements."""
     return [stmt.buffer for stmt in walk.each(body, Alloc)]
 
 
@@ -49,14 +49,14 @@ def moved_on(body: Block) -> set[str]:
 
 
 class ViewUses(NamedTuple):
-    """Names of the shared buffers whose addresses instructions take as integers, and of those accessed by pointers."""
+    """Names of shared buffers: those whose addresses instructions take as integers, and those accessed by pointer."""
 
     taken: frozenset[str]
     accessed: frozenset[str]
 
 
 def uses_of_views(body: Block) -> ViewUses:
-    """Return the uses of shared buffers, counting a view's also for its bases; none if no shared view has an offset."""
+    """Return the uses of shared buffers, those of a view also for its bases. Empty if no shared view has an offset."""
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses(frozenset(), frozenset())
@@ -108,7 +108,7 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
 
 
 def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[MemoryPlacement, str, int]]:
-    """Yield each placement in shared memory with the symbol of its variable and its byte offset there."""
+    """Yield each placement in shared memory, the symbol of the variable that contains it, and its byte offset."""
     for number, placement in enumerate(within(memory, *SHARED)):
         if placement.where == DYNAMIC:
             yield placement, BLOCK, placement.first

@@ -18,8 +18,8 @@ _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
 #: Options that disable back-end passes which cost more than they gain: our passes on lane IR hoist addresses out of
 #: loops, and `Writer` reuses equal values. The disabled passes took half of the 52 ms of emission of the matmul kernel.
-#: Without them the SASS of 316 kernels is 1.4 % longer in all, but their loops are 7 % shorter; rolled loops of copies
-#: have 22 instructions instead of 18. LLVM silently ignores unknown options.
+#: Without them the SASS of 316 kernels is 1.4 % longer in total, but their loops are 7 % shorter; rolled loops of
+#: copies have 22 instructions instead of 18. LLVM silently ignores unknown options.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
     # Instructions that this pass moves lose their source lines. ptxas schedules anyway: without the pass, seven kernels
@@ -77,9 +77,9 @@ def llvm_problem() -> str | None:
 def _c(name: str, *args: Any) -> Any:
     """Call a function of llvmlite's C interface. The caller must hold the lock that `_prepare` returns.
 
-    llvmlite's Python objects aren't safe against interrupts: one that arrives while their lock is acquired or released
-    leaves it locked, and one that arrives while a string is freed causes a double free. Here each resource is freed in
-    exactly one place; an interrupt may leak it, but never frees it twice.
+    llvmlite's Python objects aren't safe against a KeyboardInterrupt: one that arrives while their lock is acquired or
+    released leaves it locked, and one that arrives while a string is freed causes a double free. Here each resource is
+    freed in exactly one place; an interrupt may leak it, but never frees it twice.
     """
     from llvmlite.binding import ffi
 
@@ -94,9 +94,10 @@ def _taken(text: c_char_p) -> str:
 
 @cache
 def _prepare() -> Any:
-    """Initialize LLVM and return llvmlite's lock, for which forks wait. raises: DeviceError if LLVM can't be used.
+    """Initialize LLVM and return llvmlite's lock; forks wait until it is free.
 
-    The lock is the `RLock` in llvmlite's wrapper: no interrupt can leave its methods halfway, since they are C code.
+    The lock is the `RLock` in llvmlite's wrapper: its methods are C code, so a KeyboardInterrupt can't abort them
+    halfway. raises: DeviceError if LLVM can't be used.
     """
     with importing:
         problem = llvm_problem()
@@ -125,7 +126,7 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
 
 
 class FrontPasses(NamedTuple):
-    """The passes to run before the back end. inlines: the inliner. folds: branch folding and loop rotation."""
+    """The passes to run before the back end. inlines: the always-inliner. folds: SimplifyCFG and loop rotation."""
 
     inlines: bool
     folds: bool

@@ -61,7 +61,7 @@ def reserve(emission: Emission) -> str:
 
 
 def release(emission: Emission, address: str) -> None:
-    """Emit the exit block, unless no thread reaches it: the first warp frees the columns once all threads arrive."""
+    """Emit the exit block, if any thread reaches it: the first warp frees the columns once all threads have arrived."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)

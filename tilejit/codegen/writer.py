@@ -37,7 +37,7 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """A scoped table: `cut` removes the newest entries. Copying it for each block would take quadratic time."""
+    """A scoped table: `cut` removes all but the oldest entries. A copy for each block would take quadratic time."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Table(dict[K, V]):
 
 
 class Available(NamedTuple):
-    """The values that code at one point can reuse: sizes of the writer's tables, and the number of word writes."""
+    """The sizes of the writer's tables and of its log of writes at a point: the values that are available there."""
 
     values: int
     results: int
@@ -58,7 +58,7 @@ class Path(NamedTuple):
     """An edge into a block: the label of the predecessor, and the index of the line that ends it.
 
     held: contents of the words written since the target was created, {} if no word is read in or after the target.
-    computes: the predecessor ends in a jump and only computes words.
+    computes: the predecessor ends in an unconditional jump, and does nothing but compute words.
     """
 
     block: str
@@ -86,7 +86,7 @@ class Join:
 
 
 class Writer:
-    """A writer of an LLVM function's instructions. A terminator ends the current block; `start` opens the next one."""
+    """Writes an LLVM function block by block: `jump`, `branch` or `leave` ends a block, and `start` opens the next."""
 
     def __init__(self, lines: LineTable) -> None:
         self.line_table = lines
@@ -96,19 +96,19 @@ class Writer:
         self.block = "entry"
         self.open = True
         #: LLVM could fold a branch on a constant or on another branch's condition, or a block that only computes words
-        #: which are read later. Valid after `lines`.
+        #: which are read later. Final after `lines`.
         self.foldable = False
-        #: each instruction of the current block is one of `_PURE`, or was emitted as pure
+        #: all instructions of the current block so far are pure
         self._computes = True
         #: the block to which a thread branches at its end, or None for a plain return
         self.exit: Join | None = None
-        #: values of pure expressions, by identity
+        #: id of a pure expression -> its value
         self.results: Table[int, LLVMValue] = Table()
         self._names = 0
         self._location = ""
         #: instruction text -> name of its result
         self._values: Table[str, str] = Table()
-        #: the contents of words, and the log of writes with the previous contents
+        #: the contents of words; the log of writes, each a word and its previous contents
         self._held: dict[Word, Held] = {}
         self._writes: list[tuple[Word, Held | None]] = []
         #: the index of the block's first line, and the number of writes before the block
@@ -182,7 +182,7 @@ class Writer:
         return name
 
     def fresh(self, text: str) -> str:
-        """Emit an instruction and return its result.
+        """Emit an instruction, even if an equal one is available, and return its result.
 
         Results are numbered instead of named: with names, LLVM takes a quarter longer to parse the IR.
         """
@@ -332,10 +332,10 @@ class Writer:
         target.paths.append(Path(self.block, len(self.body), held, computes))
 
     def start(self, join: Join, changing: Sequence[Word] = ()) -> None:
-        """Open a block whose incoming edges are known, unless it has none; the previous block must have ended.
+        """Open a block, unless it has no incoming edges; the previous block must have ended.
 
-        changing: the words that are written before later jumps back to this block. Apart from these jumps, such a block
-        has one incoming edge.
+        All incoming edges except back edges must be known. changing: for a loop's first block, the words that the loop
+        writes; apart from its back edges, such a block has one incoming edge.
         """
         if not join.paths:
             return

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def integer(value: object, what: str, hint: str, *, least: int | None = None) -> int:
-    """Return `value` as an int; raise LayoutError if it isn't an integer or is below `least`. what: its description."""
+    """Return `value` as an int; raise LayoutError if it isn't an integer or is below `least`. what: its name."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:

@@ -134,7 +134,7 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
     if used != len(outer):
         names = ", ".join(sorted(a.name for a in outer.values()))
         raise LayoutError(
-            f"axes {names} leave a gap: from a {first} they reach a {level}, and no axis counts a {level}",
+            f"axes {names} leave a gap: from a {first} they reach a {level}, and no axis counts {level}s",
             hint="add the missing axis, such as warpid between laneid and a CTA",
         )
     return first, level

@@ -55,7 +55,7 @@ def _iters(spec: object) -> tuple[Iter, ...]:
     extents = _extents(spec.start)
     strides = _strides(spec.stop, extents, single=not isinstance(spec.start, Sequence))
     if len(strides) != len(extents):
-        found = f"{counted(len(extents), 'extent')} {extents} with {counted(len(strides), 'stride')}"
+        found = f"a layout has {counted(len(extents), 'extent')} {extents} but {counted(len(strides), 'stride')}"
         raise LayoutError(found, hint="give each extent a stride")
     return tuple(Iter(n, t.value, t.axis) for n, t in zip(extents, strides, strict=True))
 

@@ -188,8 +188,8 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
     """Return `shape` if given, else two dimensions.
 
-    Several extents are split into rows and columns as nearly square as possible; a single one is one row or, if a
-    swizzle's rows divide it, several of these.
+    Several extents are split into rows and columns as nearly square as possible; a single one is one row or, if it is a
+    multiple of a swizzle's row, several such rows.
     """
     if shape is not None:
         return extents(shape) or (1,)

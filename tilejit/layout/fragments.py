@@ -41,7 +41,7 @@ _K = {
 def layout_a(
     shape: Sequence[int], dtype: DType, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """Return the layout of A for `s.gemm`, of shape (M, K).
+    """Return the layout of `gemm`'s operand A, of shape (M, K).
 
     dtype: the type of A's elements; float32 is used as tf32.
     warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
@@ -69,7 +69,7 @@ def _a(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
 def layout_b(
     shape: Sequence[int], dtype: DType, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """Return the layout of B for `s.gemm`, of shape (K, N).
+    """Return the layout of `gemm`'s operand B, of shape (K, N).
 
     Like `layout_a`, except that warp wn*y + x holds block x of wn blocks of columns. dtype: the type of B's elements.
 
@@ -92,7 +92,7 @@ def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
 def layout_c(
     shape: Sequence[int], dtype: DType = float32, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """Return the layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x holds block (y, x) of (wm, wn).
+    """Return the layout of `gemm`'s accumulator, of shape (M, N): warp wn*y + x holds block (y, x) of wm x wn blocks.
 
     dtype: float32, float16 or int32. raises: LayoutError like `layout_a`.
 
@@ -174,7 +174,7 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
 
 
 def need_multiple(name: str, extent: int, tile: int, warps: int = 1, by: str = "a fragment") -> None:
-    """Raise LayoutError unless `extent` is a positive multiple of `tile` for each of the warps."""
+    """Raise LayoutError unless `extent` is a positive multiple of tile * warps. name, by: what messages call them."""
     if extent < 1 or extent % (tile * warps):
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(

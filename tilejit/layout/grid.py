@@ -6,8 +6,8 @@ An axis is split into digits, over registers (blocks r and vectors v) and over t
     thread = sum of l * (running product of lanes) + lanes per warp * sum of w * (running product of warps)
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
-all other thread digits. So equal indices in tiles of one grid have the same owners. Any shape works with any number of
-threads: an axis has as many blocks as needed, and indices past its extent are padding.
+all other thread digits. So elements with equal indices in tiles of one grid have the same owners. Any shape works with
+any number of threads: an axis has as many blocks as needed, and indices past its extent are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -28,12 +28,12 @@ from .axes import Axis, m
 from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
-#: maximum bytes of a thread's vector, and bytes of a cache line
+#: the maximum size of a thread's vector and the size of a cache line, in bytes
 WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
 class Spread(NamedTuple):
-    """The split of one axis: the numbers of lanes and warps along it, and of consecutive elements of a thread."""
+    """The split of one axis: the numbers of lanes and warps along it, and the length of a thread's vectors."""
 
     lanes: int
     warps: int
@@ -41,7 +41,7 @@ class Spread(NamedTuple):
 
     @property
     def period(self) -> int:
-        """The number of elements of a block."""
+        """The number of elements in a block."""
         return self.lanes * self.warps * self.vector
 
     def blocks(self, extent: int) -> int:
@@ -53,7 +53,10 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The layout of a tile. slots: its padded extents, one per dimension or one for all; () without padding."""
+    """The layout of a tile.
+
+    slots: its padded extents, one per dimension or one for all elements in row-major order; () without padding.
+    """
 
     layout: TileLayout
     slots: tuple[int, ...] = ()
@@ -74,7 +77,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
-    """An axis of a grid that a search chooses.
+    """An axis for which a search chooses a `Spread`.
 
     column: axes of the same column share thread digits, so no tile may have two of them.
     vectors: the vector widths to try, largest first; the last is 1.
@@ -90,24 +93,24 @@ class Grid:
     """A distribution of a scope's threads over axes."""
 
     scope: str
-    #: the numbers of threads per warp and of warps; see `units`
+    #: the number of threads per warp, and the number of warps; see `units`
     lanes: int
     warps: int
     spreads: tuple[Spread, ...]
-    #: the column of each axis, which selects its thread digits
+    #: the column of each axis; axes of one column share thread digits
     columns: tuple[int, ...]
-    #: the axis along which adjacent threads lie
+    #: the index of the axis along which the lanes are consecutive threads
     fast: int
 
     @property
     def by_column(self) -> dict[int, Spread]:
-        """Column -> the spread of its first axis: the column of the fast axis, then the others in descending order."""
+        """Column -> the spread of its first axis, in order: the fast axis's column, then the others, descending."""
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(set(self.columns), key=lambda column: (column != first, -column))
         return {column: self.spreads[self.columns.index(column)] for column in order}
 
     def strides(self) -> dict[int, tuple[int, int]]:
-        """Return column -> thread strides of its lanes and of its warps."""
+        """Return column -> the thread strides of its lane and warp digits."""
         steps: dict[int, tuple[int, int]] = {}
         lane, warp = 1, self.lanes
         for column, spread in self.by_column.items():
@@ -226,14 +229,14 @@ def _divisors(number: int) -> list[int]:
 
 
 def units(threads: int) -> tuple[int, int]:
-    """Return (lanes, warps): warps of 32 lanes, one warp of a power of two below 32, or else warps of one lane."""
+    """Return (lanes, warps): warps of 32 if possible, one warp for a power of two below 32, else warps of one lane."""
     if threads % WARP == 0:
         return WARP, threads // WARP
     return (threads, 1) if threads < WARP and threads & (threads - 1) == 0 else (1, threads)
 
 
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
-    """Yield the initial grids of a search, all warps along one column. fasts: the values of `fast` to try."""
+    """Yield the initial grids of a search, with all warps along one column. fasts: the values of `fast` to try."""
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
     extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
@@ -242,7 +245,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
         ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
-            # one block per thread would already cover more than the tile, rounded up to a power of two
+            # a single block of vectors per thread would exceed the tile's size, rounded up to a power of two
             if block > 1 and block * threads > most:
                 continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
@@ -268,7 +271,7 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield column -> lanes: the fast column and, of three, the next get any divisor; the last gets the rest."""
+    """Yield column -> lanes, with each divisor for the fast column and, of three, the next; the last gets the rest."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)

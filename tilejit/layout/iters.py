@@ -65,7 +65,7 @@ def steps(iters: Iterable[Iter], coord: Iterable[int]) -> dict[Axis, int]:
 
 
 def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
-    """Return the same function with as few iterators as possible; none if all extents are 1."""
+    """Return iterators of the same function, as few as possible; () if all extents are 1."""
     run: list[Iter] = []
     for it in iters:
         if it.extent == 1:
@@ -80,7 +80,7 @@ def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ..
     """Split `iters` into consecutive groups whose extents multiply to the extents of `shape`.
 
     returns: one nonempty group of iterators per dimension.
-    raises: LayoutError that names the iterator and the extent of which neither divides the other.
+    raises: LayoutError if neither an iterator's extent nor what remains of a dimension's extent divides the other.
     """
     stack = list(reversed(iters))
     groups: list[list[Iter]] = []
@@ -116,8 +116,8 @@ def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
             need = 1
         else:
             raise LayoutError(
-                f"iterator {it!r} doesn't fit {what}: {need} of its {extent} remain, "
-                f"and of {it.extent} and {need} neither divides the other",
+                f"iterator {it!r} doesn't fit {what}: a factor of {need} of extent {extent} remains, "
+                f"and neither {it.extent} nor {need} divides the other",
                 hint="choose a shape whose extents split the layout's iterators evenly",
             )
     return group
@@ -126,13 +126,13 @@ def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
 def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, ...], dict[Axis, int]]:
     """Return the iterators over [start, start + extent) of one dimension, and the offset of its first element.
 
-    accepts: windows inside one digit, windows of whole inner digits, and windows whose middle is the end of a digit,
-        if their second half is displaced along one axis. For digits (2, 8), for instance:
+    accepts: windows inside one digit, windows of whole inner digits, and windows centered on the end of a digit, if
+        their second half is displaced from the first along a single axis. For digits (2, 8), for instance:
 
             0 1 2 3 4 5 6 7 | 8 9 ...
                 2 3 4 5                   inside a digit
             0 1 2 3 4 5 6 7               a whole inner digit
-                        6 7 | 8 9         the middle is the end of the inner digit
+                        6 7 | 8 9         centered on the end of the inner digit
     raises: LayoutError for every other window.
     """
     run = merged(group)
@@ -218,7 +218,7 @@ def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
     if len(outer) > 1:
         raise LayoutError(
             f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "
-            f"{multiple} doesn't move along one of them",
+            f"{multiple} doesn't move the window along only one of them",
             hint=f"make the start a multiple of {extent // run[0].extent}",
         )
     return outer[0] if outer else Iter(1, 0, run[0].axis)

@@ -4,7 +4,7 @@
 
 A word has a lane and a register in the source, and in the destination. If k bits of the lane index are exchanged with k
 bits of the register index, 2**k steps move a group of 2**k words per lane: in step j, lane s sends register a ^ j,
-where a is the value of its k bits, and lane l receives the word for register j ^ b, where b is the value of its k bits.
+where a is the value of these bits of s, and lane l receives the word for register j ^ b, where b is their value in l.
 
     step 0    lane 0 keeps 0, lane 1 keeps 3
     step 1    lane 0 sends 1 and receives 2, lane 1 sends 2 and receives 1
@@ -27,8 +27,8 @@ _LANE_BITS = WARP.bit_length() - 1
 class Group:
     """The registers of a lane whose words are exchanged with each other.
 
-    sources: registers of the source, by the exchanged bits of the receiving lane. results: registers of the
-    destination, by the exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step 0.
+    sources: registers of the source, indexed by the exchanged bits of the receiving lane. results: registers of the
+    destination, indexed by the exchanged bits of the sending lane. offset: the lane that sends to lane 0 in step 0.
     """
 
     sources: tuple[int, ...]
@@ -84,7 +84,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return source lanes and words by [lane, word], and the destination's words; or why there is no exchange."""
+    """Return source lanes and words by [lane, k], and the k-th destination word; or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
@@ -148,7 +148,7 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
 
 
 def _paired(receiving: Sequence[int], bits: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `bits` in the order of their partners in `receiving`, equal ones if possible; None if counts differ."""
+    """Return `bits`, each in the place of its partner in `receiving`, itself if possible; None if the counts differ."""
     if len(receiving) != len(bits):
         return None
     others = iter([bit for bit in bits if bit not in receiving])

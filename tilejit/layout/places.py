@@ -110,7 +110,7 @@ def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int]
 
 
 def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
-    """Return a key of the place of each replica and element, and the number of places in their bounding box."""
+    """Return, for each replica and element, a number that identifies its place, and the size of the bounding box."""
     table = layout.canonical().map_all()
     key = np.zeros((1, layout.size()), np.int64)
     box = 1

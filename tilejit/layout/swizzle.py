@@ -38,7 +38,7 @@ class Swizzle:
 
     A swizzle is its own inverse, and repeats every `period` elements.
 
-    bits, base, shift: in CuTe's order; shift >= bits.
+    bits, base, shift: like the parameters of CuTe's Swizzle, in the same order; shift >= bits.
 
     Example:
         rows = S[(8, 64) : (64, 1)].swizzled(tj.Swizzle(3, 3, 3))

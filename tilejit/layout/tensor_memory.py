@@ -118,7 +118,7 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
     if element.bits not in (8, 16, 32):
         raise LayoutError(
             f"tensor memory holds elements of 8, 16 and 32 bits; {element} has {element.bits}",
-            hint="view the elements as a type of these widths",
+            hint="view the elements as a type of one of these widths",
         )
     words = _words(form, num, rows)
     packed = 32 // element.bits

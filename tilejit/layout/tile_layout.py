@@ -100,7 +100,7 @@ class TileLayout:
         offset: Mapping[str, int] | None = None,
         swizzle: Swizzle | None = None,
     ) -> TileLayout:
-        """Return the layout of (extent, stride, axis name) triples and {axis name: offset}."""
+        """Return the layout made of (extent, stride, axis name) triples and an {axis name: offset} mapping."""
         if not isinstance(offset, (Mapping, NoneType)):
             raise LayoutError(f"an offset is a mapping; got {shown(offset)}", hint='write {"laneid": 3}')
         return cls(
@@ -136,7 +136,7 @@ class TileLayout:
         return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
 
     def size(self, axis: Axis | str | None = None) -> int:
-        """Return the number of logical elements; with an axis, the product of its extents in the shard."""
+        """Return the number of logical elements; with an axis, the product of the shard's extents on it."""
         wanted = _axis(axis)
         return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
@@ -212,7 +212,7 @@ class TileLayout:
         return places.map_all(self._fitted(shape))
 
     def canonical(self, fuse: bool = True) -> TileLayout:
-        """Return the same function with the fewest iterators in the shard, in their order; replicas are sorted.
+        """Return an equivalent layout with the fewest iterators in the shard, in the same order; replicas are sorted.
 
         fuse: also fuse thread axes, such as laneid and warpid into tx.
         raises: LayoutError if thread axes to fuse don't nest.
@@ -258,13 +258,13 @@ class TileLayout:
 
         Iterators before the first separator, or from the last one on, are dropped.
         """
-        separators = arguments.integers(separators, "separators", "pass what group(shape) gave")
+        separators = arguments.integers(separators, "separators", "pass the separators that group(shape) returned")
         perm = arguments.integers(perm, "an order", "name each group once")
         count = len(separators) - 1
         if [0, *separators, len(self.shard)] != sorted((0, *separators, len(self.shard))):
             raise LayoutError(
                 f"separators {shown(separators)} don't split the {len(self.shard)} iterators of {self!r}",
-                hint="pass what group(shape) gave",
+                hint="pass the separators that group(shape) returned",
             )
         if sorted(perm) != list(range(count)):
             got = f"{shown(perm)} is not a permutation of {counted(count, 'group')}"
@@ -282,7 +282,7 @@ class TileLayout:
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
             raise LayoutError(
-                f"a region of {counted(len(region), 'dimension')} doesn't slice shape {tuple(shape)}",
+                f"a region of {counted(len(region), 'dimension')} can't slice shape {tuple(shape)}",
                 hint="give (start, extent) for each dimension",
             )
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
@@ -309,13 +309,13 @@ class TileLayout:
         """Return the layout of a window whose starts are run-time multiples of `multiples`.
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
-            moves: starting at i * multiple adds i * stride to that iterator's axis.
-        raises: LayoutError if the window at zero isn't a layout, or a start doesn't move it along one iterator.
+            moves: starting at i * multiple adds i * stride to the coordinate on that iterator's axis.
+        raises: LayoutError if the window at zero isn't a layout, or starts move it along several iterators.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")
         if not len(shape) == len(wide) == len(multiples):
-            ranks = f"{len(wide)} extents and {len(multiples)} multiples"
+            ranks = f"{counted(len(wide), 'extent')} and {counted(len(multiples), 'multiple')}"
             raise LayoutError(f"a window of {ranks} doesn't fit shape {shape}", hint="give one for each dimension")
         zero = self.slice(shape, [(0, n) for n in wide])
         groups = refined(self._fitted(shape).canonical().shard, shape)
@@ -345,7 +345,7 @@ class TileLayout:
         return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
 
     def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
-        """Return the sum of both layouts, `left` slower in each dimension: `tile` without scaling."""
+        """Return the sum of both layouts, with `left` slower in each dimension: `tile` without scaling."""
         return tiling.direct_sum(self, _layout(left), left_shape, right_shape)
 
     def is_tile_inner(

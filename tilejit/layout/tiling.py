@@ -18,7 +18,7 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return the layout inner(i) + outer(o): outer's digits are slower, its strides are multiplied by inner's spans."""
+    """Return the layout inner(i) + outer(o), with outer's digits slower and its strides multiplied by inner's spans."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
@@ -168,7 +168,7 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
     """Split the thread axis of `tiled` at the level where `part`'s ends, or begins if not `tiled_is_outside`.
 
-    returns: None if the axes don't nest, or an iterator can't be split there.
+    returns: the split layout; None if the axes don't nest, or an iterator can't be split there.
     """
     own, other = tiled.scope, part.scope
     if own is None or other is None:

@@ -31,7 +31,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """Return the holding of `box`, a (start, extent) pair per dimension. steps: thread axis -> its stride."""
+        """Return where the elements of `box` are. box: (start, extent) pairs. steps: axis -> its stride in threads."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)
@@ -74,7 +74,7 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
 
 
 def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
-    # destination register -> source register, that of the last thread if threads differ
+    # destination register -> source register; if threads differ, that of the last one
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source
     if np.any(becomes[to] != source):

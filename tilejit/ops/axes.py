@@ -40,7 +40,7 @@ class Relation:
 
 @lru_cache(LIMIT)
 def _broadcast(shape: tuple[int, ...], rank: int) -> Labels:
-    """Label dimensions, aligned from the right to a destination of `rank` dimensions; None for an extent of 1."""
+    """Label dimensions by those of a destination of rank `rank`, aligned on the right; None for an extent of 1."""
     return tuple(None if n == 1 else rank - len(shape) + d for d, n in enumerate(shape))
 
 
@@ -57,7 +57,7 @@ def _copy(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _placed(tiles: Tiles, place: str) -> dict[str, Labels]:
-    """Label an index with the leading dimensions of the tile `place`; other operands broadcast to it."""
+    """Label an index like the leading dimensions of the tile `place`; other operands broadcast to that tile."""
     labels = {name: _broadcast(shape, len(tiles[place])) for name, shape in tiles.items()}
     if "index" in tiles:
         labels["index"] = labels[place][: len(tiles["index"])]
@@ -86,7 +86,7 @@ def _product(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
-    """Give dimensions of equal extent and row-major stride the same label, and others of the destination None."""
+    """Give equal labels to dimensions of equal extent and row-major stride, and None to the destination's others."""
     pairs = {name: list(zip(shape, weights(shape), strict=True)) for name, shape in tiles.items()}
     label = {pair: d for d, pair in enumerate(pairs["src"]) if pair[0] != 1}
     return {name: tuple(map(label.get, pairs[name])) for name in ("dst", "src")}
@@ -98,7 +98,7 @@ def _generated(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 #: dimensions correspond from the right; those of extent 1 belong to no axis
 ELEMENTWISE = Relation(_elementwise)
-#: shapes are equal without dimensions of 1; an index has the leading dimensions, other operands broadcast to dst
+#: shapes are equal without dimensions of extent 1; an index has dst's leading dimensions, others broadcast to dst
 COPY = Relation(_copy)
 #: an index has the leading dimensions of the updated place, and other operands broadcast to the place
 UPDATE = Relation(lambda tiles, attrs: _placed(tiles, "place"))

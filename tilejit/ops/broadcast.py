@@ -1,4 +1,4 @@
-"""Comparison of shapes: broadcasting, as in NumPy, and dimensions of 1."""
+"""Comparison of shapes: broadcasting, as in NumPy, and equality apart from dimensions of extent 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .record import Attributes, Fault, Shape, Shapes
 
 
 def without_units(shape: Shape) -> tuple[int, ...]:
-    """Return the extents other than 1; none of a scalar."""
+    """Return the extents other than 1; () for a scalar."""
     return tuple([n for n in shape or () if n != 1])
 
 

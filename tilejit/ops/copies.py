@@ -30,7 +30,7 @@ CACHE = Attribute(
     "cache", str, "the cache eviction policy of the data", choices=("evict_first", "evict_last", "streaming")
 )
 MULTICAST = Attribute(
-    "multicast", int, "the axis of the cluster along which all CTAs receive the region, of which each copies a share",
+    "multicast", int, "the axis of the cluster along which all CTAs receive the region; each copies a part of it",
     choices=(0, 1, 2),
 )
 _SATURATE = Attribute("saturate", bool, "for fp8: saturate like the hardware rather than overflow like ml_dtypes", True)
@@ -40,11 +40,11 @@ def _copy_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
     if dst == src or without_units(dst) == without_units(src):
         return None
-    hint = "slice the larger one; dimensions of 1 don't count"
+    hint = "slice the larger one; dimensions of extent 1 don't count"
     if dst is not None and src is not None and math.prod(dst) == math.prod(src):
         hint = f"reshape the tile: x.reshape({dst})"
     elif dst is not None and src is not None and broadcasts(src, dst):
-        hint = f"a copy doesn't broadcast: store the sum x + tj.cta.zeros({dst}, x.dtype), x being the source's tile"
+        hint = f"a copy doesn't broadcast: store x + tj.cta.zeros({dst}, x.dtype), where x is the source tile"
     return Fault(f"shapes differ: the destination has {dst}, the source {src}", hint)
 
 
@@ -168,7 +168,7 @@ RESHAPE = TileOperation(
 def _index_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst = dtypes["dst"]
     return None if dst.is_integer else Fault(
-        f"indices are integers; the destination is {dst}", "convert indices of an integer type: x.astype(...)"
+        f"indices are integers; the destination is {dst}", "make integer indices and convert them: x.astype(...)"
     )
 
 

@@ -14,7 +14,7 @@ from .reduce import AXIS, axes_fault, axes_of, flattened
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
-#: the names of the destination and the source of each value that the function combines
+#: the operand names of (destination, source) pairs, one pair for each value that the function combines
 PAIRS = (("dst", "src"), ("dst2", "src2"), ("dst3", "src3"), ("dst4", "src4"))
 
 _OTHERS = tuple(

@@ -1,4 +1,4 @@
-"""The matrix product and the asynchronous one."""
+"""Matrix products, synchronous and asynchronous."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, w
 def _type_fault(sums: Callable[[DType, DType], Sequence[DType]], dtypes: DTypes, attrs: Attributes) -> Fault | None:
     """Return why tensor cores can't compute `acc += a @ b` with these types and precision, or None.
 
-    sums: returns the accumulator types for the types of A and B, none if these can't be multiplied.
+    sums: returns the accumulator types for the types of A and B, empty if these can't be multiplied.
     """
     acc, a, b = (dtypes[name] for name in _OPERANDS)
     reason = _reason(acc, a, b, attrs.get("precision"), sums(a, b))
@@ -49,7 +49,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
 
 
 def multiplied(a: DType, b: DType) -> list[DType]:
-    """Return the accumulator types for A and B of these types; none if no `mma` instruction multiplies them."""
+    """Return the accumulator types for A and B of these types; [] if no `mma` instruction multiplies them."""
     return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 

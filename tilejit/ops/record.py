@@ -88,7 +88,7 @@ class TileOperand:
     name: str
     #: name in messages, if it differs from `name`
     called: str = ""
-    #: at most one kind of region, and at most one kind of expression
+    #: the kinds that it accepts: at most one kind of region, and at most one kind of expression
     kinds: tuple[OperandKind, ...] = (TILE,)
     optional: bool = False
     #: True if the operation reads (`read`) or writes (`written`) the elements of a region operand
@@ -124,7 +124,7 @@ class Attribute:
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
-        """Return why the attribute can't be `value`, or None. A value of None means that it is omitted."""
+        """Return why the attribute can't be `value` (None if omitted), or None."""
         if value is None:
             return None
         # bool is a subclass of int
@@ -243,7 +243,7 @@ class TileOperation:
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return why `operands` (None if omitted) are too many or too few, lack a required one, or end with None."""
+        """Return why `operands` (None if omitted) are invalid, or None: their number, or an omitted one, is wrong."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)

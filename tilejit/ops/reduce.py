@@ -38,10 +38,10 @@ class Reduction:
     identity: Callable[[DType], Value]
     #: True if elements are tested for being nonzero, and the result is bool_
     tests: bool = False
-    #: True if the result is the row-major index, over the axes, of the value's first occurrence or of the first NaN
+    #: True if the result is a row-major index over the axes: that of the first NaN, else of the first extremum
     picks: bool = False
-    #: True if the destination may have any numeric type except fp8 (floating-point if the elements are), in whose
-    #: accumulation type elements are combined
+    #: True if the destination may have any numeric type except fp8, but only a floating-point type if the elements have
+    #: one; elements are combined in its accumulation type
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:
@@ -168,7 +168,7 @@ def axes_of(attrs: Attributes, rank: int) -> tuple[int, ...]:
 
 
 def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
-    """Return why the axes are invalid, or the shape of "dst" isn't that of "src" without them; None if both fit."""
+    """Return why the axes are invalid, or why "dst" doesn't have the shape of "src" without them; None if both fit."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):
@@ -181,7 +181,7 @@ def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
         return None
     return Fault(
         f"shapes differ: {src} without axes {axes} is {kept}; the destination has {dst}",
-        "give the destination that shape; dimensions of 1 don't count",
+        "give the destination that shape; dimensions of extent 1 don't count",
     )
 
 

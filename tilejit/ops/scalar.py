@@ -1,4 +1,4 @@
-"""The interface `ScalarBuilder`, by which formulas emit the computation of one element of an operation.
+"""The interface `ScalarBuilder`, through which formulas emit the computation of one element of an operation.
 
 Code generation implements the builders. The formulas rely on IEEE arithmetic and are independent of LLVM.
 """
@@ -26,7 +26,7 @@ Conversion = Literal["trunc", "zext", "sitofp", "uitofp", "bitcast"]
 
 @lean(frozen=True, slots=True)
 class Format:
-    """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: type of its bits."""
+    """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: type of the same width."""
 
     dtype: str
     type: str
@@ -173,8 +173,8 @@ class ScalarBuilder(ABC):
     """Emits the instructions of one operation.
 
     format: the floating-point format of the computation; integers have none.
-    proved: True if the operation is known not to overflow (`add`, `sub` and `mul`), or to have a dividend that is not
-    negative and a positive divisor (`floordiv` and `mod`).
+    proved: True if the operation is known not to overflow (`add`, `sub` and `mul`), or to have a nonnegative dividend
+    and a positive divisor (`floordiv` and `mod`).
     """
 
     proved = False
@@ -189,7 +189,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def literal(self, x: Operand) -> int | None:
-        """Return the value of a literal that is a nonnegative integer, else None."""
+        """Return the value of `x` if it is a nonnegative integer literal, else None."""
 
     @abstractmethod
     def binary(self, opcode: Opcode, left: Number, right: Operand) -> Number:

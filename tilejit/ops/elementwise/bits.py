@@ -49,7 +49,7 @@ LEFT_SHIFT = Elementwise(
 
 
 def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return floor(x/2^y), or 0 or -1 by x's sign if y is negative or not less than the width, as in NumPy."""
+    """Return floor(x/2^y); if y is negative or not less than the width, -1 for negative x, else 0, as in NumPy."""
     if not x.is_signed:
         return b.select(b.compare("u<", y, y.bits), x >> _masked(y), 0)
     return b.select(b.compare("u<", y, y.bits), x >> _masked(y), x >> (x.bits - 1))

@@ -1,7 +1,7 @@
 """exp, exp2 and functions derived from them.
 
 A power is represented as p·2^n or (1 + w)·2^n with an integer n, and p or 1 + w in about [0.7, 1.42]. Callers can
-compute with p before scaling it by 2^n, which rounds only a subnormal result, once.
+compute with p before scaling by 2^n; the scaling rounds only a subnormal result, and only once.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _exp(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
-    """Return the square of y = p·2^n for p = exp(x/2 - n·ln(2)): one multiplication rounds a subnormal result.
+    """Return the square of y = p·2^n for p = exp(x/2 - n·ln(2)): only one multiplication rounds a subnormal result.
 
     p is computed times 2^64, and n - 64 is added to its exponent. n is at most 64, and is 64 if x is NaN, so that p is
     unchanged even if it is infinite or NaN.

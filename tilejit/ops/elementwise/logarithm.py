@@ -126,7 +126,7 @@ ATANH_FIT = Polynomial(
 
 
 def _log2_in_two_parts(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return log2 of a positive finite x as a sum of two floats, with about 12 bits more than one float has.
+    """Return log2 of a positive finite x as a sum of two floats, precise to about 12 bits more than one float.
 
     log2(m) = u·(2 + 2u²/3 + ...)/ln(2) for u = (m - 1)/(m + 1). The rounding errors of the division, the constant, the
     cubic term and the product with u are all propagated.

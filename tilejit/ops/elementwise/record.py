@@ -133,7 +133,7 @@ class Elementwise:
 
     @property
     def issue(self) -> int:
-        """Quarter cycles of an SM per warp; a "function" is assumed to cost as much as an exponential."""
+        """Issue time per warp in quarter cycles of an SM; a "function" is assumed to cost as much as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
