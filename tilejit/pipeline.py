@@ -295,7 +295,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("polls", "LLVM assumes that other threads don't change a value that a plain load reads"),
             ("prune", "the parameters of the PTX are those that the launch passes"),
-            ("unroll", "registers are indexed by constants"),
+            ("unroll", "registers must be indexed by constants"),
             ("pending", "LLVM moves uses of registers above a wait that doesn't have them as operands"),
             ("storage", "LLVM needs addresses, and accepts more memory than a launch can have"),
         ),

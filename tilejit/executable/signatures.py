@@ -20,7 +20,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise LaunchError unless all names are distinct, assignable in Python and unchanged by its normalization."""
+    """Raise LaunchError unless all names are distinct, assignable in Python and in its normal form."""
     for name in names:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
@@ -75,7 +75,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return `value` with enum members, also those in tuples, replaced by `Opaque` of class, name and value."""
+    """Return `value` with enum members, also in tuples, replaced by an `Opaque` that states class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")

@@ -105,7 +105,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """Return memory larger than the L2 cache, or at least `_LEAST_BYTES` if memory is short, and its size in bytes."""
+    """Return memory of `_FLUSH_BYTES`, or less, down to `_LEAST_BYTES`, if memory is short; and its size in bytes."""
     size = _FLUSH_BYTES
     while True:
         try:

@@ -115,7 +115,7 @@ def reason() -> str:
 
 
 def gpus() -> list[str]:
-    """Return a line for each GPU, with the driver's version; empty if no GPU can be used."""
+    """Return a description of each GPU; empty if no GPU can be used."""
     if cuda_problem() is not None:
         return []
     from . import cuda, cuda_driver

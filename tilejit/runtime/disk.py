@@ -80,7 +80,7 @@ class KernelCache:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """The entry of one variant. files: source files of the kernel and its helpers, in order."""
+    """The entry of one variant. files: the source file of the kernel and of each helper."""
 
     store: DiskStore = field(compare=False)
     digest: str

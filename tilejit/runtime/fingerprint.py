@@ -63,7 +63,7 @@ def still_holds(store: DiskStore) -> bool:
 
 
 def _warn_of_change(store: DiskStore) -> None:
-    # adding or removing a hard link changes a file's time, too
+    # adding or removing a hard link also updates a file's change time
     store.warn(
         "tilejit's files were changed or touched after this process imported them: nothing is kept on disk",
         hint="restart Python, which then imports the installed version",

@@ -26,15 +26,15 @@ from .readers import is_array, readers, view_of
 
 _NO_ARGUMENT = object()
 
-# constants for comparisons at every launch
+# globals, which are faster to read at every launch than attributes
 _ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
     ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
 )
 
-#: codes of NumPy scalars that aren't real numbers but equal a Python value: bytes, str, complex64 and complex128
+#: dtype codes of NumPy scalars that aren't real numbers but have a Python equivalent: bytes, str and complex numbers
 _TEXT_AND_COMPLEX = "SUFD"
 
-#: the largest finite values; `struct` may raise an error above them
+#: dtype -> its largest finite value, above which `struct` may raise an error
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
 #: (Python type, dtype) -> range of the values that are passed unchanged
@@ -60,7 +60,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     if unknown is not None:
         hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
         raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
-    # in the order of the parameters, because a generated launcher doesn't know the order of the keywords
+    # report errors in the order of the parameters, because a generated launcher doesn't know the order of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs
         if is_named and values[i] is not _NO_ARGUMENT:

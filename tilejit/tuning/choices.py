@@ -17,7 +17,7 @@ from .table import Config
 
 _MODES = ("", "print", "off")
 
-#: a function of the configurations and the arguments by name that returns the configurations to try
+#: takes the configurations and a mapping of the arguments, and returns the configurations to try
 Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
 
 
@@ -38,7 +38,7 @@ class Choices:
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with the values `given` whose threads, if set, are `threads` (None: any number)."""
+        """Return the configurations with the values `given`, except those that set threads other than `threads`."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass (if `what` is "reset", possibly arrays)."""
+    """Raise LaunchError unless `names` lists parameters that launches pass; for the option "reset", possible arrays."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)
@@ -141,7 +141,7 @@ def check_names(name: str, parameters: Sequence[Parameter], config: Config, what
         if each in config.values:
             raise LaunchError(
                 f"{what} of {name} names {each!r}, which the configurations set",
-                hint="name parameters that launches pass",
+                hint="leave it out: launches don't pass it",
             )
         if each not in runtime:
             raise LaunchError(

@@ -34,7 +34,7 @@ _POINTER, _WORD_BYTES = Field("Q", 8), 8
 
 
 def bounds_of(views: Sequence[ArrayView]) -> Bounds:
-    """Return the offsets of each array's lowest byte and of its end from its address."""
+    """Return, for each array, the offsets from its address to its lowest byte and to its end."""
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
 
 
