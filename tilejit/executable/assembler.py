@@ -14,7 +14,7 @@ _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 
 def notes_in(output: str) -> tuple[str, ...]:
-    """Return the distinct lines of ptxas's output that contain an advisory on performance."""
+    """Return the distinct lines of the compiler's output that contain an advisory on performance."""
     return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
 
 

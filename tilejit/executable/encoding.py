@@ -1,4 +1,4 @@
-"""Convert an executable to a JSON record, which is stored with its PTX, and back. The record itself contains no PTX.
+"""Conversion of an executable to a JSON record and back. The record is stored with the PTX but doesn't contain it.
 
 Reading a record doesn't load the tile IR parser.
 """

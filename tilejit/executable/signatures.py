@@ -20,7 +20,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise LaunchError unless all names are distinct, assignable in Python and in its normal form."""
+    """Raise LaunchError unless all names are distinct, assignable in Python and in NFKC form."""
     for name in names:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"

@@ -33,7 +33,7 @@ MAX_ALIGN = 32
 
 
 def device_name(number: int | None) -> str:
-    """Return the name of a device number, such as `cuda:0`, `sim` or `host memory`."""
+    """Return the name of the device with this number: `cuda:0`, `sim`, `host memory`."""
     if number is None:
         return "host memory"
     return "sim" if number == SIMULATOR else f"cuda:{number}"
@@ -350,7 +350,7 @@ class DeviceArray(metaclass=_Listing):
         _ = self.memory
 
     def view(self) -> ArrayView:
-        # try the slot first: the property is too slow for each array of each launch
+        # read the slot first, because the property is too slow to call for each array of each launch
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)

@@ -1,4 +1,4 @@
-"""The CUDA device: its context, its memory and loading of kernels."""
+"""CUDA devices: their contexts, memory allocation and loading of kernels."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, 
 
 
 def stream_of_framework(owner: Any) -> Callable[[int], int]:
-    """Return a function from a device's ordinal to its current stream in the framework of array `owner`, or to 0."""
+    """Return a function that takes an ordinal and returns the current stream of array `owner`'s framework, else 0."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
         # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: types that tensor maps encode as such; others are encoded as unsigned integers, as copies don't interpret elements
+#: element types with a tensor map type; others use an unsigned integer type, because copies don't interpret elements
 _MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024

@@ -45,7 +45,7 @@ _ABANDONED, _SKEW = 3600, 24 * 3600
 #: seconds by which an entry's recorded time of use may lag, so that most reads don't update it
 _RECENT = 60
 
-#: at least one of this many writes, on average, examines all entries, which takes 30 us per entry
+#: on average, at least one in this many writes sweeps the store, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -84,7 +84,7 @@ class Entry(NamedTuple):
 
 
 class Unsound(NamedTuple):
-    """An entry that would never be used. is_removed: False if it is another user's or can't be removed."""
+    """An unusable entry. is_removed: False if it is another user's or can't be removed."""
 
     name: str
     problem: str
@@ -157,7 +157,7 @@ class DiskStore:
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # most processes write little, so some of them sweep at random
+        # most processes write too little to sweep for that reason, so a random choice makes some of them sweep
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 

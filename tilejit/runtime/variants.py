@@ -167,7 +167,7 @@ class VariantCache:
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Compile a signature for another target or another number of threads, without adding a variant."""
+        """Compile the kernel for a signature, a target and a number of threads, without adding a variant."""
         return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:

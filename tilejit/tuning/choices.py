@@ -38,7 +38,7 @@ class Choices:
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with the values `given`, except those that set threads other than `threads`."""
+        """Return the configurations with the values `given`, except those that set threads other than `threads`, if any."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -63,7 +63,7 @@ class Choices:
         if others:
             raise LaunchError(
                 f"prune of {kernel} returned {others[0]}, which is not one of its configurations",
-                hint="return a subset of its argument; list every configuration in configs=",
+                hint="return only configurations that it was given; add others to configs=",
             )
         return tuple(dict.fromkeys(kept))
 
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass; for the option "reset", possible arrays."""
+    """Raise LaunchError unless `names` are parameters that launches pass, and can be arrays if `what` is "reset"."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

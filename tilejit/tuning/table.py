@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for the launch's.
+    threads: None to use the launch's.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)

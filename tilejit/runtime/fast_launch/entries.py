@@ -1,7 +1,7 @@
 """Entries of generated launchers: a loaded kernel, and memory for its parameters.
 
 A launch takes a slot from its entry's pool, writes pointers, scalars and tensor maps to it and returns it. `list.pop`
-and `append` are atomic, so there is no lock, on which a finalizer that launches the same kernel would deadlock.
+and `append` are atomic, so no lock is needed; with one, a finalizer that launches the same kernel could deadlock.
 
 ```
 slot   pointers  scalars  maps │ extents  strides  record │ addresses of the parameters

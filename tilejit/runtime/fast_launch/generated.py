@@ -40,7 +40,7 @@ class ResolvedLaunch(NamedTuple):
 class Choosing(NamedTuple):
     """The inputs on which a tuned kernel's choice of a configuration depends, in addition to the argument types.
 
-    numbers: names of parameters; the values of those that are numbers are inputs. extra_key: a key of other inputs.
+    numbers: names of parameters whose values, if they are numbers, are inputs. extra_key: returns a key of the others.
     """
 
     numbers: frozenset[str]
@@ -101,7 +101,7 @@ class GeneratedLaunchers:
         return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
-        """Return launcher `number`, or another one for the same arguments if `captured` has other places, or None."""
+        """Return launcher `number` or, if `captured` has other places, the one for these; None if none can be made."""
         if self._fitting.get(number) is captured:
             return self._all[number][1]
         given, generated = self._all[number]
