@@ -274,14 +274,14 @@ def compile_ahead(
     file, _, wanted = place.partition("::")
     compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
     for remark in remarks[:1]:
-        # standard output lists only the files
+        # not to standard output, which lists only the files
         print(f"{compiled.name}: {remark}", file=sys.stderr)
     for output in outputs:
         yield from map(str, compiled.save(output))
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if it doesn't exist."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if there is none."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:

@@ -237,7 +237,7 @@ class DeadlockError(SimulationError):
 
 
 class DivergenceError(SimulationError):
-    """A barrier or an aligned instruction was not executed by all of its threads together."""
+    """A barrier or an aligned instruction was not executed together by all threads that it requires."""
 
 
 class AsyncHazardError(SimulationError):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def decisions(made: Derivation) -> Decisions:
-    """Return the compiler's decisions in the record of a compilation."""
+    """Extract the compiler's decisions from the record of a compilation."""
     local = [(b, made.addressed[b.name]) for b in local_memory(made.lane.body) if b.name in made.addressed]
     return Decisions(
         rows=tuple([row(verdict) for verdict in made.verdicts if not _is_renaming(verdict)]),

@@ -57,7 +57,7 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
     return decorate
 
 
-#: for imports, and for the simulator's translation of PTX
+#: decorator for imports, and for the simulator's translation of PTX
 gc_paused = gc_paused_until(None)
 
 

@@ -147,7 +147,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launch again after the driver rejected a generated launch, for example because another context is current."""
+        """Launch through the slow path after the driver rejected a generated launch; another context may be current."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
@@ -161,7 +161,7 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with a grid, `k[grid, threads, stream]`, which a call launches. threads: None for the kernel's own."""
+    """A kernel with a grid, `k[grid, threads, stream]`; a call launches it. threads: None for the kernel's own."""
 
     __slots__ = ()
 
@@ -393,7 +393,7 @@ class Launchable(ABC):
 
     def prefer(self, generated: GeneratedLauncher) -> None:
         """Install a generated function as the implementation of `k[grid](...)`."""
-        # an assignment invalidates the interpreter's inline caches
+        # assign only a new function, because an assignment invalidates the interpreter's inline caches
         if self._launcher_type.__call__ is not generated.launch:
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 

@@ -38,7 +38,7 @@ class Choices:
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with the values `given`, except those that set threads other than `threads`, if any."""
+        """Return the configurations with the values `given` that allow `threads` threads (None: any number)."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config

@@ -34,7 +34,7 @@ _KEYS = (int, str, bool)
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The lookup of the first array's stream. handle: its expression. unless: a condition that selects the slow path."""
+    """The lookup of the first array's stream. handle: an expression. unless: a condition that selects the slow path."""
 
     handle: str
     unless: str = ""
@@ -125,8 +125,8 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=StreamPart("@raw_stream(@device)", names={"raw_stream": stream_of_framework(value)}),
-            # takes 0.1 us; skipped if torch's guards pass, which check this, too. `get_device` is -1 for host memory, which no
-            # entry has; checking `is_cuda` too would take another 0.05 us
+            # takes 0.1 us; skipped if torch's guards pass, which check this, too. `get_device` is -1 for host memory,
+            # which no entry has; checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
             is_guarded=True,
         )
