@@ -98,7 +98,7 @@ def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
         raise ResourceError(
             f"{kernel.name} has {kernel.threads} threads per CTA; the limit is {MAX_THREADS}",
             span=kernel.span,
-            hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; for more work, launch more CTAs",
+            hint=f"use 1 to {MAX_THREADS} threads per CTA; for more work, launch more CTAs",
         )
     if kernel.cluster is not None and not results.target.has_clusters:
         raise ResourceError(

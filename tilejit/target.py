@@ -202,6 +202,6 @@ def for_capability(major: int, minor: int) -> Target:
     older = [t for t in TARGETS.values() if not t.is_arch_specific and t.number <= 10 * major + minor]
     if not older:
         raise DeviceError(
-            f"compute capability {major}.{minor} is too old", hint="tilejit needs sm_75 (Turing) or newer"
+            f"compute capability {major}.{minor} is too old", hint="use a GPU with sm_75 (Turing) or newer"
         )
     return older[-1]

@@ -25,7 +25,7 @@ def check_names(names: Sequence[str]) -> None:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
         if not is_plain or not _is_normal(name) or names.count(name) > 1:
-            raise LaunchError(f"{shown(name)} can't be used as a name", hint="names must be distinct identifiers")
+            raise LaunchError(f"{shown(name)} can't be used as a name", hint="use distinct identifiers")
 
 
 def _is_normal(name: str) -> bool:
