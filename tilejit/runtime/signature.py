@@ -31,7 +31,7 @@ _ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
     ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
 )
 
-#: dtype codes of NumPy scalars that aren't real numbers but have a Python equivalent: bytes, str and complex numbers
+#: dtype codes of NumPy scalars that equal a Python value but aren't real numbers: bytes, str, complex64, complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
 #: dtype -> its largest finite value, above which `struct` may raise an error

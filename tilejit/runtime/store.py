@@ -157,7 +157,7 @@ class DiskStore:
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # most processes write too little to sweep for that reason, so a random choice makes some of them sweep
+        # most processes write too little to exceed the first threshold, so a random choice makes some of them sweep
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 

@@ -85,8 +85,8 @@ def do_bench(
 ) -> float | list[float]:
     """Return the median time in ms of a function that launches kernels, measured on the GPU with a cold L2 cache.
 
-    For a list of functions, return a list of times. The functions are timed in rotation, the clearly slower ones less
-    often. They should launch on the current stream. On the simulator each function runs once, and the result is its
+    For a list of functions, return a list of times. The functions should launch on the current stream; they are timed
+    in rotation, the clearly slower ones less often. On the simulator each function runs once, and the result is its
     modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
     warmup, rep: milliseconds of warm-up, and of timing each function.
     raises: LaunchError for an empty list, and for items that can't be called.

@@ -116,7 +116,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
         for unknown in config.values.keys() - set(constexprs):
             raise LaunchError(
                 f"configuration {number} of {name} ({config}) sets {unknown!r}, which is not a constexpr parameter",
-                hint=f"set only its constexprs ({', '.join(constexprs) or 'none'}), or annotate `{unknown}: tj.constexpr`",
+                hint=f"set its constexprs ({', '.join(constexprs) or 'none'}), or annotate `{unknown}: tj.constexpr`",
             )
         if config.values.keys() != configs[0].values.keys():
             differing = ", ".join(sorted(config.values.keys() ^ configs[0].values.keys()))
