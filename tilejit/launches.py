@@ -55,7 +55,7 @@ class Options:
 class LaunchBase(ABC):
     """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions; None until a launch has checked it, if a function computes it, or if it is empty.
+    fixed: the grid in three dimensions; None until a launch has checked it, if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "grid", "threads", "stream", "fixed", "memory", "states")
