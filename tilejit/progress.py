@@ -143,7 +143,6 @@ def _line_of(work: Progress, stream: TextIO) -> Show:
 
 
 def _write(stream: TextIO, work: Progress | None) -> None:
-    """Show a line on a terminal."""
     # takes 4 ms to import
     import shutil
 
