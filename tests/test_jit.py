@@ -355,7 +355,7 @@ def test_a_refused_launch_writes_nothing():
     b = np.full(64, -1, np.float32)
     read_only = b.view()
     read_only.flags.writeable = False
-    with pytest.raises(tj.LaunchError, match="B is a read-only array and the kernel writes it"):
+    with pytest.raises(tj.LaunchError, match="B is a read-only array, but the kernel writes it"):
         add[2](a, read_only, 1)
     with pytest.raises(tj.KernelTypeError, match="None"):
         add[2](a, b, None)

@@ -69,7 +69,7 @@ _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
 # inside the package write "from .frontend import ...": "from . import frontend" would call this function first, which
-# imports the whole vocabulary
+# imports the whole kernel language
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is not None:

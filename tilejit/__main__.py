@@ -50,7 +50,7 @@ Remarked = tuple["Compiled", tuple[str, ...]]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
-        # kernel names and texts may contain characters that the terminal's encoding lacks
+        # the output may contain characters that the terminal's encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(argv)
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
         texts.add_argument(
-            option, dest="text", action="store_const", const=attribute, help="print this text instead"
+            option, dest="text", action="store_const", const=attribute, help="print this instead of the explanation"
         )
     compiled = commands.add_parser("compile", help="compile a kernel ahead of time, for tilejit.load_compiled or C")
     compiled.add_argument("place", metavar="FILE[::KERNEL]")
@@ -274,14 +274,14 @@ def compile_ahead(
     file, _, wanted = place.partition("::")
     compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
     for remark in remarks[:1]:
-        # standard output lists only the files
+        # not to standard output, which lists only the files
         print(f"{compiled.name}: {remark}", file=sys.stderr)
     for output in outputs:
         yield from map(str, compiled.save(output))
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if it doesn't exist."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if there is none."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -462,7 +462,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its defaults or, if a parameter has none, as the file compiled it."""
+    """Compile a kernel for its defaults or, if a parameter has none, for the signatures that the file compiled."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

@@ -96,7 +96,7 @@ class CompiledKernel(Launchable):
         return _NOTHING_CAPTURED
 
     def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
-        """Return the kernel; raise LaunchError if it was compiled for other threads or arguments."""
+        """Return the kernel and `CapturedValues.number`; raise LaunchError if the threads or arguments don't fit it."""
         _, threads, values, call, _ = request
         if threads != self.options.threads:
             raise LaunchError(

@@ -192,7 +192,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """The compiler's decisions, from the cache if it has them, else from the record and then cached."""
+        """The compiler's decisions, read from the cache, or else extracted from the record and cached."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:

@@ -237,7 +237,7 @@ class DeadlockError(SimulationError):
 
 
 class DivergenceError(SimulationError):
-    """A barrier or an aligned instruction was not executed by all of its threads together."""
+    """A barrier or an aligned instruction was not executed together by all threads that it requires."""
 
 
 class AsyncHazardError(SimulationError):
@@ -401,5 +401,5 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def for_users(error: E) -> E:
-    """Return `error` without its traceback, or with it if TILEJIT_FULL_TRACEBACK=1."""
+    """Return `error` with its traceback removed, unless TILEJIT_FULL_TRACEBACK=1."""
     return error if _shows_all() else error.with_traceback(None)

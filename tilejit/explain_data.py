@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def decisions(made: Derivation) -> Decisions:
-    """Return the compiler's decisions in the record of a compilation."""
+    """Extract the compiler's decisions from the record of a compilation."""
     local = [(b, made.addressed[b.name]) for b in local_memory(made.lane.body) if b.name in made.addressed]
     return Decisions(
         rows=tuple([row(verdict) for verdict in made.verdicts if not _is_renaming(verdict)]),
@@ -84,7 +84,7 @@ def _sectors(plan: Plan) -> str | None:
         elements = set((first + within * moves.steps[side]).tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
-        # one more for a run of elements that isn't aligned
+        # a run of elements that isn't aligned may touch one more
         if touched > filled + 1:
             root = plan.regions[side].buffer.root
             # strides that are known only at launch are assumed to be minimal

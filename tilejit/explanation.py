@@ -170,7 +170,7 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The layouts chosen, the tiles in local memory, the density, and remarks."""
+        """Notes on the chosen layouts, on tiles in local memory and on instruction counts, and the remarks."""
         whole = () if self.density is None else (str(self.density),)
         made = self.decisions
         return (*made.layouts, *map(str, made.local), *whole, *made.remarks, *self.remarks)

@@ -19,7 +19,7 @@ _inside: dict[object, tuple[bool, Callable[[], object] | None]] = {}
 
 
 def stop(token: object, last: Callable[[], object] | None) -> None:
-    """Disable the collector and record the call `token`. last: see `gc_paused_until`."""
+    """Disable the collector for a call identified by `token`. last: see `gc_paused_until`."""
     _inside[token] = gc.isenabled() or (True in [was_on for was_on, _ in list(_inside.values())]), last
     gc.disable()
 
@@ -57,12 +57,12 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
     return decorate
 
 
-#: for imports, and for the simulator's translation of PTX
+#: decorator for imports, and for the simulator's translation of PTX
 gc_paused = gc_paused_until(None)
 
 
 def _enable_in_child() -> None:
-    """In a forked process, enable the collector if calls in progress disabled it: their threads may not exist in it."""
+    """Enable the collector in a forked process if calls in progress disabled it: their threads may not exist there."""
     if any(was_on for was_on, _ in _inside.values()):
         gc.enable()
     _inside.clear()

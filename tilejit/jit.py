@@ -77,7 +77,7 @@ class Kernel(Launchable):
         # the parameters for which a launch may pass arguments: all, unless the kernel is tuned
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
-        # not a bound method: a reference cycle would keep dropped kernels and their variants until a garbage collection
+        # not a bound method: a reference cycle would keep deleted kernels and their variants until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
         self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
@@ -148,7 +148,7 @@ class Kernel(Launchable):
         workers: maximum number of processes; see `tj.compile_many`.
         returns: the compiled variants, in the order of `specs`.
         """
-        # multiprocessing takes 10 ms to import
+        # imported here, because `precompile` imports this module
         from .precompile import compile_many, jobs_of
 
         return compile_many(jobs_of(self, specs, target), workers)
@@ -170,7 +170,7 @@ class Kernel(Launchable):
         return self.compile(*args, target=target, threads=threads, **constexprs).explain()
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
-        """Compile for a signature, such as that of a variant for another target, without adding a variant."""
+        """Compile the kernel for a signature and a target without adding a variant."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
     def launched(

@@ -55,7 +55,7 @@ class Options:
 class LaunchBase(ABC):
     """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions, once a launch has checked it; None if a function computes it or it is empty.
+    fixed: the grid in three dimensions; None until a launch has checked it, if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "grid", "threads", "stream", "fixed", "memory", "states")
@@ -90,7 +90,7 @@ class LaunchBase(ABC):
 
     @abstractmethod
     def prefer(self, generated: GeneratedLauncher) -> None:
-        """Use a generated function first in later calls."""
+        """Make later calls try the generated function first."""
 
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
@@ -98,7 +98,7 @@ class LaunchBase(ABC):
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any], grid: tuple[int, int, int] | None = None) -> Launch:
-        """Return the grid, threads and stream of a launch with the arguments `values`. grid: None for its own."""
+        """Return the grid, threads and stream of a launch with the arguments `values`. grid: None for `self.grid`."""
         known = self.fixed if grid is None else grid
         if known is not None:
             return Launch(known, self.threads, self.stream)
@@ -147,7 +147,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launch again after the driver rejected a generated launch, for example because another context is current."""
+        """Launch through the slow path after the driver rejected a generated launch; another context may be current."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
@@ -161,7 +161,7 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with a grid, `k[grid, threads, stream]`, which a call launches. threads: None for the kernel's own."""
+    """A kernel with a grid, `k[grid, threads, stream]`; a call launches it. threads: None for the kernel's own."""
 
     __slots__ = ()
 
@@ -204,7 +204,7 @@ class Launcher(LaunchBase):
 
     @property
     def given_threads(self) -> int | None:
-        """The `threads` to pickle; a tuned kernel's launcher may return None."""
+        """The number of threads to pickle; None if the configurations of a tuned kernel set it."""
         return self.threads
 
     def __repr__(self) -> str:
@@ -350,7 +350,7 @@ class Launchable(ABC):
         self.generated = GeneratedLaunchers(name, parameters, choosing)
         self.memory = LaunchMemory(warned)
         self._launchers: dict[int | tuple[int, ...], Launcher] = {}
-        # the kernels by device; and by quick key, once the arguments have been checked
+        # loaded kernels: by device and compiled kernel; and by quick key, once the arguments have been checked
         self._loaded: Once[tuple[Device, Compiled], LoadedKernel] = Once()
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
@@ -393,7 +393,7 @@ class Launchable(ABC):
 
     def prefer(self, generated: GeneratedLauncher) -> None:
         """Install a generated function as the implementation of `k[grid](...)`."""
-        # an assignment invalidates the interpreter's inline caches
+        # assign only a new function, because an assignment invalidates the interpreter's inline caches
         if self._launcher_type.__call__ is not generated.launch:
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 

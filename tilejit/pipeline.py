@@ -98,7 +98,7 @@ def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
         raise ResourceError(
             f"{kernel.name} has {kernel.threads} threads per CTA; the limit is {MAX_THREADS}",
             span=kernel.span,
-            hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; for more work, launch more CTAs",
+            hint=f"use 1 to {MAX_THREADS} threads per CTA; for more work, launch more CTAs",
         )
     if kernel.cluster is not None and not results.target.has_clusters:
         raise ResourceError(
@@ -295,7 +295,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("polls", "LLVM assumes that other threads don't change a value that a plain load reads"),
             ("prune", "the parameters of the PTX are those that the launch passes"),
-            ("unroll", "registers are indexed by constants"),
+            ("unroll", "registers must be indexed by constants"),
             ("pending", "LLVM moves uses of registers above a wait that doesn't have them as operands"),
             ("storage", "LLVM needs addresses, and accepts more memory than a launch can have"),
         ),

@@ -133,7 +133,7 @@ Show = Callable[[Progress | None], object]
 
 
 def _line_of(work: Progress, stream: TextIO) -> Show:
-    """Return a line or, on a terminal, a bar if tqdm is installed and the task is known to have several steps."""
+    """Return a function that shows a line or, on a terminal, a bar if tqdm is installed and there are several steps."""
     if _is_notebook():
         return _cell()
     if work.total > 1:
@@ -143,7 +143,6 @@ def _line_of(work: Progress, stream: TextIO) -> Show:
 
 
 def _write(stream: TextIO, work: Progress | None) -> None:
-    """Show a line on a terminal."""
     # takes 4 ms to import
     import shutil
 
@@ -153,7 +152,7 @@ def _write(stream: TextIO, work: Progress | None) -> None:
 
 
 def _cell() -> Show:
-    """Return a line below a notebook cell."""
+    """Return a function that shows a line below a notebook cell."""
     from IPython.display import display
 
     shown: Any = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]

@@ -77,7 +77,7 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
 
 
 def by_identity(table: dict[int, tuple[A, R]], key: A, function: Callable[[A], R]) -> R:
-    """Return `function(key)`, which is called once per object. table: (key, result) by `id(key)`, for one walk."""
+    """Return `function(key)`, which is called once per object. table: `id(key)` -> (key, result)."""
     entry = table.get(id(key))
     if entry is None:
         entry = table[id(key)] = (key, function(key))

@@ -1,7 +1,7 @@
 """Scopes: groups of threads that execute an operation collectively.
 
-They nest: thread < warp < warpgroup < CTA < cluster < grid. A `Scope` has a size, thread axes,
-and ids of threads and instances.
+They nest: thread < warp < warpgroup < CTA < cluster < grid. A `Scope` has a size, thread axes, and ids of threads and
+instances.
 """
 
 from __future__ import annotations

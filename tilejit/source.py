@@ -27,7 +27,7 @@ class Span:
     caller: Span | None = None
 
     def render(self) -> str:
-        """Return `file:line:column`, the source line with carets below, if it is known, and the same for callers."""
+        """Return `file:line:column`, the source line, if known, with carets below, and the same for each caller."""
         shown = [f"  at {shown_file(self.file)}:{self.line}:{self.column + 1}"]
         if self.text:
             stripped = self.text.lstrip()

@@ -25,7 +25,7 @@ _GOLDEN_ANGLE, _SATURATION, _LIGHTNESS = 137.508, 0.65, (0.82, 0.74, 0.88)
 
 
 def colour_of(number: int) -> str:
-    """Return a light color for a number; those of 0 to 255 are distinct.
+    """Return a light color for a number; the colors of 0 to 255 are distinct.
 
         colour_of(0)     '#efb3b3'
     """
@@ -45,7 +45,7 @@ def box(x: float, y: float, width: float, height: float, fill: str, edge: str = 
 
 
 def text_line(x: float, y: float, text: str, fill: str = INK, anchor: str = "middle") -> str:
-    """Return a line of text. y: position of the baseline. anchor: the part of it at `x`: "start", "middle" or "end"."""
+    """Return a line of text. y: position of the baseline. anchor: its part at `x`: "start", "middle" or "end"."""
     return f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{_escaped(text)}</text>'
 
 
@@ -186,7 +186,7 @@ def _width(letters: int) -> float:
 
 
 def _places(numbers: Sequence[int], total: int, size: float) -> tuple[list[float], list[float], float]:
-    """Return the positions of rows or columns of size `size`, the ends of gaps for omitted ones, and the end.
+    """Return the positions of rows or columns of size `size`, the ends of gaps for omitted ones, and the total size.
 
     numbers: the indices shown, of `total`.
     """

@@ -39,11 +39,12 @@ TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
 
-#: granularity of registers per thread
+#: allocation granularity of a thread's registers
 THREAD_UNIT = 8
 
-#: number of schedulers of a multiprocessor, which share its warps and registers, and granularity of a warp's registers
+#: number of warp schedulers per multiprocessor, among which its warps and registers are divided
 _SCHEDULERS = 4
+#: allocation granularity of a warp's registers
 _REGISTER_UNIT = 256
 
 
@@ -189,7 +190,7 @@ def target(name: str | Target) -> Target:
     if isinstance(name, Target):
         return name
     if name not in TARGETS:
-        raise DeviceError(f"unknown target {name!r}", hint=f"one of {', '.join(TARGETS)}")
+        raise DeviceError(f"unknown target {name!r}", hint=f"write one of {', '.join(TARGETS)}")
     return TARGETS[name]
 
 
@@ -201,6 +202,6 @@ def for_capability(major: int, minor: int) -> Target:
     older = [t for t in TARGETS.values() if not t.is_arch_specific and t.number <= 10 * major + minor]
     if not older:
         raise DeviceError(
-            f"compute capability {major}.{minor} is too old", hint="tilejit needs sm_75 (Turing) or newer"
+            f"compute capability {major}.{minor} is too old", hint="use a GPU with sm_75 (Turing) or newer"
         )
     return older[-1]

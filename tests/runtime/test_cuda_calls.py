@@ -192,7 +192,7 @@ def test_a_read_only_array_is_an_input_only(fake, device):
     a = np.zeros(4, np.float32)
     a.flags.writeable = False
     device.load(compiled(pointer("A"))).launch(GRID, call(a))
-    with pytest.raises(LaunchError, match="A is a read-only array and the kernel writes it"):
+    with pytest.raises(LaunchError, match="A is a read-only array, but the kernel writes it"):
         device.load(compiled(pointer("A", written=True))).launch(GRID, call(a))
     assert len(launches(fake)) == 1
 
@@ -294,7 +294,7 @@ def test_each_device_launches_in_its_own_context(fake):
 
 
 def test_a_device_that_is_not_there_is_a_device_error(fake):
-    with pytest.raises(DeviceError, match=r"no device cuda:2(.|\n)*the driver has 2 devices"):
+    with pytest.raises(DeviceError, match=r"no device cuda:2(.|\n)*the driver reports 2 devices"):
         cuda.CudaDevice(2)
 
 

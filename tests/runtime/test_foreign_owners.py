@@ -137,7 +137,7 @@ def test_jaxs_arrays_are_read_and_never_written(jax: Any) -> None:
     np.testing.assert_array_equal(out, np.arange(64))
     launch = copy[1].bind(j, out)
     for write in (lambda: copy[1](out[::-1].copy(), j), copy[1].bind(out, j), lambda: launch(out, j)):
-        with pytest.raises(LaunchError, match=r"B is a read-only array and the kernel writes it\n.*JAX"):
+        with pytest.raises(LaunchError, match=r"B is a read-only array, but the kernel writes it\n.*JAX"):
             write()
     np.testing.assert_array_equal(np.asarray(alias), np.arange(64))
 

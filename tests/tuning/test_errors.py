@@ -71,7 +71,7 @@ ILLEGAL_ADDRESS = tj.LaunchError("CUDA_ERROR_ILLEGAL_ADDRESS from cuStreamSynchr
 OF_THE_LAUNCH = {
     "a grid function that misspells a name": (misspelt_grid, "the launch has no argument 'NN'"),
     "a grid function that raises": (failing_grid, "the grid function <lambda> raised ZeroDivisionError"),
-    "a read-only array": (read_only_array, "A is a read-only array and the kernel writes it"),
+    "a read-only array": (read_only_array, "A is a read-only array, but the kernel writes it"),
     "a limit of the environment's": (low_limit, "TILEJIT_SIM_LIMIT"),
     "memory that another program has": (at_load(OUT_OF_MEMORY), "CUDA_ERROR_OUT_OF_MEMORY"),
     "an error of an earlier launch": (at_load(ILLEGAL_ADDRESS), "CUDA_ERROR_ILLEGAL_ADDRESS"),

@@ -1,4 +1,4 @@
-"""Performance notes of the driver's compiler or, if it is installed, of ptxas, which nothing else needs."""
+"""Performance notes of the driver's compiler or, if it is installed, of ptxas, which is used for nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 
 def notes_in(output: str) -> tuple[str, ...]:
-    """Return the distinct lines of ptxas's output that contain an advisory on performance."""
+    """Return the distinct lines of the compiler's output that contain an advisory on performance."""
     return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
 
 
@@ -32,7 +32,7 @@ def find_ptxas() -> str | None:
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
     """Return ptxas's notes about lost performance; empty if ptxas is missing, fails to start or times out."""
-    # launches import this module
+    # imported here to keep launches fast
     import subprocess
     import tempfile
 

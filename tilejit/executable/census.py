@@ -50,7 +50,7 @@ class Census:
 
     @property
     def per_byte(self) -> float | None:
-        """Instructions per byte; None if no bytes are counted, or asynchronous copies move an unknown number."""
+        """Instructions per byte; None if no bytes are counted, or asynchronous copies move uncounted ones."""
         return self.instructions / self.bytes if self.bytes and not self.copies else None
 
     @property

@@ -49,7 +49,7 @@ def saved(executable: Executable) -> bytes:
 
 
 def read_executable(path: Path) -> Executable:
-    """Read a file that `saved` wrote; raise LaunchError if it is missing, foreign, modified or in another format."""
+    """Read a file that `saved` wrote; raise LaunchError if it is missing, modified, of another origin or format."""
     try:
         content = path.read_bytes()
     except OSError as error:

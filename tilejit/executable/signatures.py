@@ -20,12 +20,12 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise LaunchError unless all names are distinct, assignable in Python and unchanged by its normalization."""
+    """Raise LaunchError unless all names are distinct, assignable in Python and in NFKC form."""
     for name in names:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
         if not is_plain or not _is_normal(name) or names.count(name) > 1:
-            raise LaunchError(f"{shown(name)} can't be used as a name", hint="names must be distinct identifiers")
+            raise LaunchError(f"{shown(name)} can't be used as a name", hint="use distinct identifiers")
 
 
 def _is_normal(name: str) -> bool:
@@ -75,7 +75,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return `value` with enum members, also those in tuples, replaced by `Opaque` of class, name and value."""
+    """Return `value` with enum members, also in tuples, replaced by an `Opaque` that states class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")

@@ -1,8 +1,8 @@
 """Array arguments of a launch, regardless of the library that owns them, and arrays in device memory.
 
 An array is represented by a pointer and its `ArrayFacts`, which are cached by dtype, shape, strides and device. NumPy
-gets copies of device arrays in host memory. Accessing a common attribute of arrays of NumPy, CuPy or torch that a
-`DeviceArray` lacks raises an AttributeError that names the replacement.
+functions receive a copy of a `DeviceArray` in host memory. For common attributes of NumPy, CuPy and torch arrays that a
+`DeviceArray` lacks, the AttributeError names the replacement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..wording import with_article
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
 
-#: a notebook shows the values of arrays of up to `_SHOWN_BYTES`, but only the outermost of more than `_SHOWN_VALUES`
+#: a notebook shows the values of arrays of at most `_SHOWN_BYTES`; of more than `_SHOWN_VALUES`, only the outermost
 _SHOWN_BYTES = 1 << 20
 _SHOWN_VALUES = 64
 
@@ -33,7 +33,7 @@ MAX_ALIGN = 32
 
 
 def device_name(number: int | None) -> str:
-    """Return the name of a device number, such as `cuda:0`, `sim` or `host memory`."""
+    """Return the name of the device with this number: `cuda:0`, `sim`, `host memory`."""
     if number is None:
         return "host memory"
     return "sim" if number == SIMULATOR else f"cuda:{number}"
@@ -47,8 +47,8 @@ class ArrayFacts:
     shape: tuple[int, ...]
     #: in elements
     strides: tuple[int, ...]
-    #: strides passed to kernels, which may assume that all but unit_dim's are multiples of stride_align. So the stride
-    #: of any other dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN` bytes
+    #: strides passed to kernels, which may assume that all except that of unit_dim are multiples of stride_align. The
+    #: stride of any other dimension of extent 1 is never used, so it is rounded up to a multiple of `MAX_ALIGN` bytes
     passed_strides: tuple[int, ...]
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
@@ -66,7 +66,7 @@ class ArrayFacts:
 
     @property
     def is_dense(self) -> bool:
-        """True if no elements overlap and no bytes lie between them, in any order of the dimensions."""
+        """True if the elements fill a contiguous range without overlapping, in some order of the dimensions."""
         dense = 1
         for stride, extent in sorted((abs(s), n) for s, n in zip(self.strides, self.shape, strict=True) if n > 1):
             if stride != dense:
@@ -106,7 +106,7 @@ def is_host(argument: Argument) -> bool:
     return type(argument) is ArrayView and argument.facts.device is None
 
 
-#: maximum numbers of cached facts, and of types with a known reader
+#: maximum number of entries in the cache of facts, and in the cache of readers by type
 FACTS_LIMIT = 8192
 #: the facts of arrays by dtype, shape, strides and, except for NumPy arrays, device
 known_facts: dict[tuple[Any, ...], ArrayFacts] = {}
@@ -165,7 +165,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def unsupported(what: str) -> LaunchError:
-    """Return the error for an array of another element type. what: a phrase that names the type."""
+    """Return the error for an array of an unsupported element type. what: names the type."""
     return LaunchError(f"an array of {what} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}")
 
 
@@ -239,7 +239,7 @@ _MOVE = "tj.to_device(a, 'cuda:1'), a copy on another device"
 _CONVERT = "tj.to_device(a.numpy().astype(...))"
 _OVERWRITE = "a.copy_from(array)"
 
-#: name in another library -> its replacement
+#: attribute of another library's arrays -> its replacement
 _INSTEAD = {
     **{name: f"a.numpy().{name}" for name in dir(np.ndarray) if not name.startswith("_")},
     **dict.fromkeys(("bfloat16", "double", "float", "half", "int", "long", "type"), _CONVERT),
@@ -248,7 +248,7 @@ _INSTEAD = {
     **dict.fromkeys(("clone", "copy"), "tj.to_device(a), another array with the same values"),
     **dict.fromkeys(("set", "copy_", "copy_to_device"), _OVERWRITE),
     **dict.fromkeys(("fill", "fill_", "zero_"), "a.copy_from(np.full(a.shape, value, a.numpy().dtype))"),
-    **dict.fromkeys(("detach", "contiguous", "requires_grad_"), "a: it is row-major and has no gradients"),
+    **dict.fromkeys(("detach", "contiguous", "requires_grad_"), "a, which is row-major and has no gradients"),
     **dict.fromkeys(("data_ptr", "data", "ptr"), "k[grid](a): kernels take the array itself"),
     "stride": "a.strides, in elements",
     "numel": "a.size",
@@ -261,7 +261,7 @@ _INSTEAD = {
 
 
 class _Listing(type):
-    """Omits from `dir` and `help` the names whose access raises AttributeError."""
+    """A metaclass that omits from `dir` and `help` the names whose access raises AttributeError."""
 
     def __dir__(cls) -> Iterable[str]:
         return [name for name in super().__dir__() if hasattr(cls, name)]
@@ -350,7 +350,7 @@ class DeviceArray(metaclass=_Listing):
         _ = self.memory
 
     def view(self) -> ArrayView:
-        # try the slot first: the property is too slow for each array of each launch
+        # read the slot first, because the property is too slow to call for each array of each launch
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)

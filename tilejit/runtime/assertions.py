@@ -39,7 +39,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 
 _HINTS: dict[str, str] = {
     "bounds": "test the index before it is used; only regions of whole global tensors may extend past the edges",
-    "front": "store only the part inside, or use tj.cta.copy, which masks the rest; on a GPU the kernel fails there",
+    "front": "store only the elements inside, or use tj.cta.copy, which masks others; on a GPU the kernel fails there",
     "overlap": "copy the source to a local tile first, so that everything is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
     "division": "test the divisor first: q = m // n if n != 0 else 0; without checks the result is 0",

@@ -77,7 +77,7 @@ class CapturedValues(NamedTuple):
 
 
 class Captured:
-    """The captured values of a kernel, identified by a number that changes whenever a value changes."""
+    """Reads the captured values of a kernel, and assigns a number to each distinct set of values."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source

@@ -13,7 +13,7 @@ from .signature import Call
 if TYPE_CHECKING:
     from ..simulator import Report
 
-#: cycles of one H100 multiprocessor for each event. Four schedulers issue one instruction for 32 threads per cycle;
+#: cycles of one H100 multiprocessor per event. Four schedulers each issue one warp instruction per cycle;
 #: shared memory delivers one wavefront of 128 bytes per cycle; global memory one sector of 32 bytes in 2.2 cycles
 #: (3,350 GB/s for 132 multiprocessors at 1.755 GHz). Assumes no overlap, so kernels are ranked by their work and not by
 #: how well they hide latency.
@@ -23,7 +23,7 @@ SECTOR = 2.2
 
 
 def cost(report: Report) -> float:
-    """Return the cost in cycles of a launch that was profiled."""
+    """Return the cost in cycles of a profiled launch."""
     traffic = [line.traffic for line in report.lines.values()]
     return (
         THREAD_INSTRUCTION * report.thread_instructions
@@ -32,12 +32,12 @@ def cost(report: Report) -> float:
     )
 
 
-#: the costs of launches in this context, or None; if it is set, the simulator's checks are off, as on a GPU
+#: the list to which launches in this context append their costs, or None; with a list, the simulator's checks are off
 ledger: ContextVar[list[float] | None] = ContextVar("tilejit_ledger", default=None)
 
 
 class CountingBench:
-    """Counts the cost of work on the simulator; see `device.Bench`."""
+    """A `device.Bench` that counts the cost of work on the simulator."""
 
     unit = "cycles (counted)"
     is_exact = True

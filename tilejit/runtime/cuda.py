@@ -1,4 +1,4 @@
-"""The CUDA device: its context, its memory and loading of kernels."""
+"""CUDA devices: their contexts, memory allocation and loading of kernels."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CudaDevice:
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
             found = counted(device_count(), "device")
-            raise DeviceError(f"no device cuda:{ordinal}", hint=f"the driver has {found}, from cuda:0 on")
+            raise DeviceError(f"no device cuda:{ordinal}", hint=f"the driver reports {found}; the first is cuda:0")
         self.number = ordinal
         self.name = f"cuda:{ordinal}"
         self.checks = False
@@ -122,9 +122,10 @@ class CudaDevice:
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
-        """Return the handle of `stream` or, if it is None, of the current stream of the first device array's framework.
+        """Return the handle of `stream`; if it is None, of the current stream.
 
-        Without a device array, return 0, the legacy stream; without a call, use the framework in use.
+        The current stream is that of the framework of the call's first device array; 0, the legacy stream, if the call
+        has no device array. Without a call, see `cuda_driver.current_stream`.
         """
         if stream is not None:
             return stream_handle(stream)

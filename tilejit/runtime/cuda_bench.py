@@ -25,7 +25,7 @@ _LEAST_BYTES = 16 << 20
 
 
 class CudaBench:
-    """Times work on one stream; see `device.Bench`."""
+    """A `device.Bench` that times work on one stream."""
 
     unit = "ms"
     is_exact = False
@@ -105,7 +105,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """Return memory larger than the L2 cache, or at least `_LEAST_BYTES` if memory is short, and its size in bytes."""
+    """Return memory and its size: `_FLUSH_BYTES`, halved while the allocation fails, but at least `_LEAST_BYTES`."""
     size = _FLUSH_BYTES
     while True:
         try:

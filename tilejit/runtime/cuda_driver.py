@@ -21,7 +21,7 @@ from ..executable.assembler import notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
-#: the driver's error in a process that was forked after its parent initialized it
+#: the driver's error in a process that was forked after its parent initialized the driver
 NOT_INITIALIZED = driver.CUresult.CUDA_ERROR_NOT_INITIALIZED
 FORKED = "this process was forked from one that uses a GPU, and CUDA contexts do not survive a fork"
 SPAWN = 'start processes with multiprocessing.get_context("spawn"), or use the GPU in the forked processes only'
@@ -134,7 +134,7 @@ def link(executable: Executable, capability: int) -> MachineCode:
             error, place, size = driver.cuLinkComplete(state)
         if error != SUCCESS:
             raise refusal(error, log, executable.ptx)
-        # the image belongs to the driver until the state is destroyed
+        # copied, because destroying the state frees the image
         return MachineCode(ctypes.string_at(int(place), size), capability)
     finally:
         call(driver.cuLinkDestroy, state)
@@ -197,9 +197,9 @@ def uncaptured() -> Iterator[None]:
 
 
 class ByStream(dict[int, Any]):
-    """Objects of the bindings by stream handle, made on lookup. make: takes the stream's own object.
+    """Objects of cuda.bindings by stream handle, made on lookup. make: returns the object for a `CUstream`.
 
-    A launch with a stream's object is 0.2 us faster than with its handle.
+    Passing a `CUstream` to a launch is 0.2 us faster than passing its handle.
     """
 
     def __init__(self, make: Callable[[Any], Any] = lambda stream: stream) -> None:
@@ -214,7 +214,7 @@ class ByStream(dict[int, Any]):
 
 
 def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, stream: Any) -> Any:
-    """Return a launch configuration as an object of the bindings. stream: its stream, as such an object."""
+    """Return a `CUlaunchConfig`. stream: a `CUstream`."""
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
@@ -223,7 +223,7 @@ def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, 
 
 
 def stream_of_framework(owner: Any) -> Callable[[int], int]:
-    """Return the function that returns a device's current stream in `owner`'s framework, or 0, the legacy stream."""
+    """Return a function that takes an ordinal and returns the current stream of array `owner`'s framework, else 0."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
         # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5
@@ -236,7 +236,7 @@ def stream_of_framework(owner: Any) -> Callable[[int], int]:
 
 
 def current_stream(ordinal: int) -> int:
-    """Return the current stream of the framework in use; 0, the legacy stream, if none is."""
+    """Return the current stream of torch if it uses CUDA, else of CuPy if it is imported, else 0, the legacy stream."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return int(torch.cuda.current_stream(ordinal).cuda_stream)

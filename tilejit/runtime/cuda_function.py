@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: element types that tensor maps name; others are mapped by size, because copies don't interpret elements
+#: element types with a tensor map type; others use an unsigned integer type, because copies don't interpret elements
 _MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
 
-#: the number of words for grid barriers that the launches of one kernel use in turn, and their distance in bytes. A GPU
-#: runs fewer launches concurrently than there are words, and no two words share a sector
+#: the number of words for grid barriers, which successive launches of one kernel use in rotation, and their stride in
+#: bytes. A GPU runs fewer launches concurrently than there are words, and no two words share a sector
 _BARRIERS, _BARRIER_BYTES = 256, 32
 
 
@@ -112,7 +112,7 @@ class CudaFunction:
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         check_writable(self._written, call.arguments)
-        # references keep arrays alive unless they are freed or deleted explicitly
+        # the references keep arrays alive, so check only those that can be freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
         deletable = [a for a in owners if callable(getattr(a, "is_deleted", None))]
@@ -152,7 +152,7 @@ class CudaFunction:
         # the default value keeps the memory at `address` alive
         def quick(_: Packed = packed) -> bool:
             for array in owned:
-                # not the property, which is slower
+                # not the property `memory`, which is slower
                 if array._memory is None:
                     return False
             stream = stream_of(ordinal)
@@ -273,7 +273,7 @@ def _same_stream(stream: int) -> set[int]:
 
 
 def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """Return the handles of the stream that all producers share, on which no wait is needed; empty if they differ."""
+    """Return all handles of the producers' common stream, on which launches needn't wait; empty if producers differ."""
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()

@@ -70,7 +70,7 @@ class StagedRange:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copy host arrays to the current device; at the end, copy the written ones back, if any, and wait for the stream.
+    """Copy host arrays to the current device; at the end, copy the written ones back and wait for the copies.
 
     Overlapping host arrays share one copy. Nothing is copied back after a failed launch.
     written: positions of arrays that the kernel writes.

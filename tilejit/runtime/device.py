@@ -30,11 +30,11 @@ class Launch(NamedTuple):
 
 
 class DirectLaunch(NamedTuple):
-    """The functions and data that launch a loaded kernel that needs only packed parameters.
+    """The driver functions and arguments to launch a loaded kernel that needs nothing but packed parameters.
 
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
-    launch_in_context: the same in the device's context. is_current: returns True if that context is current.
+    launch_in_context: like `launch`, but in the device's context. is_current: returns True if that context is current.
     streams: stream objects by handle.
     """
 
@@ -48,7 +48,7 @@ class DirectLaunch(NamedTuple):
 
 
 class PreparedRun(NamedTuple):
-    """A resolved launch. quick: launches and returns True, or returns False without raising an error. run: launches."""
+    """A resolved launch. quick: launches and returns True, or returns False; then call `run`, which raises errors."""
 
     quick: Callable[[], bool]
     run: Callable[[], None]
@@ -138,7 +138,7 @@ def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) ->
         assert type(view) is ArrayView
         if not view.writable:
             raise LaunchError(
-                f"{name} is a read-only array and the kernel writes it",
+                f"{name} is a read-only array, but the kernel writes it",
                 hint="pass a copy, or a writable array; JAX arrays are never writable",
             )
 
@@ -147,7 +147,7 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """Return the value of `TILEJIT_SIM_CHECKS`, False while costs are counted; raise LaunchError if it is invalid."""
+    """Return the value of `TILEJIT_SIM_CHECKS`; False while costs are counted. raises: LaunchError if it is invalid."""
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"

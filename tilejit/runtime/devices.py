@@ -115,7 +115,7 @@ def reason() -> str:
 
 
 def gpus() -> list[str]:
-    """Return a line for each GPU, with the driver's version; empty if no GPU can be used."""
+    """Return a description of each GPU; empty if no GPU can be used."""
     if cuda_problem() is not None:
         return []
     from . import cuda, cuda_driver
@@ -263,7 +263,7 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
         raise LaunchError(f"{shown(dtype)} is not an element type", hint=f"give one of {', '.join(DTYPES)}")
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if any(not hasattr(n, "__index__") or n < 0 for n in given):
-        raise LaunchError(f"an array can't have shape {shown(shape)}", hint="write an integer or a tuple of integers")
+        raise LaunchError(f"an array can't have shape {shown(shape)}", hint="write an integer >= 0 or a tuple of them")
     extents = tuple(map(int, given))
     where = named(device) if device is not None else default()
     size = math.prod(extents) * kind.bytes

@@ -2,8 +2,8 @@
 
 ```
 program:     kernel source, captured values, signature, target, options, compiler ─▶ PTX and its record
-decisions:   the same, and the names of the source files ─▶ the decisions that `explain` shows
-written:     the same, with all overlaps marked ─▶ names of the arguments that the kernel writes
+decisions:   the same as for program, and the names of the source files ─▶ the decisions that `explain` shows
+written:     the same, with all overlapping arrays marked ─▶ names of the arguments that the kernel writes
 tuning:      the same, with all configurations, and the device ─▶ the time of each configuration
 source:      sizes and times of the compiler's files ─▶ the digest of their contents
 ```
@@ -80,7 +80,7 @@ class KernelCache:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """The entry of one variant. files: source files of the kernel and its helpers, in order."""
+    """The entry of one variant. files: the source file of the kernel and of each helper."""
 
     store: DiskStore = field(compare=False)
     digest: str

@@ -80,9 +80,9 @@ def _view(value: Any) -> ArrayView:
     if device_type not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise LaunchError(
             f"{type(value).__name__} is on DLPack device type {int(device_type)}",
-            hint="tilejit supports host memory and CUDA devices",
+            hint="move it to host memory or to a CUDA device",
         )
-    # it is never consumed, so its destructor releases the memory
+    # the capsule is never consumed, so its destructor releases the memory
     capsule = _export(value, _LEGACY_STREAM if device_type == _CUDA else None)
     if not _is_valid(capsule, b"dltensor_versioned"):
         tensor, writable = _DLTensor.from_address(_get_pointer(capsule, b"dltensor")), True

@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).parent.parent
 #: when this process began to import the package, in seconds since the epoch
 IMPORTED: float = vars(sys.modules[__name__.partition(".")[0]])["_IMPORTED"]
 
-#: seconds after which a rewrite of a file changes its time on any file system
+#: an upper bound on the resolution of file times, in seconds
 _TICK = 10
 
 #: the number of the package's modules that were imported when its files were last found unchanged
@@ -63,7 +63,7 @@ def still_holds(store: DiskStore) -> bool:
 
 
 def _warn_of_change(store: DiskStore) -> None:
-    # adding or removing a hard link changes a file's time, too
+    # adding or removing a hard link also updates a file's change time
     store.warn(
         "tilejit's files were changed or touched after this process imported them: nothing is kept on disk",
         hint="restart Python, which then imports the installed version",

@@ -179,7 +179,7 @@ def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[in
 
     Likely mistakes are `k[4, 256]`, as in Numba, and `k[4, 256, 0]`, with stream 0 as in CUDA. In an empty grid, only
     the axes without CTAs are reported.
-    axes: the axes whose indices the kernel reads. Without axis 0, all CTAs are meant to do the same, so don't warn.
+    axes: the axes whose indices the kernel reads. Don't warn if it doesn't read axis 0: all CTAs may do the same work.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
         return

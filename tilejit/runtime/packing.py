@@ -23,7 +23,7 @@ from ..ir.params import (
 )
 from .tensor_maps import ParameterMaps
 
-#: takes a parameter's value from a launch's arguments
+#: computes a parameter's value from a launch's arguments
 Getter = Callable[[Sequence[Any]], Any]
 
 _AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -67,7 +67,7 @@ class Workspace(NamedTuple):
 
 
 def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> Getter:
-    """Return a function that takes the parameter's value from a launch's arguments."""
+    """Return a function that computes the parameter's value from a launch's arguments."""
     match param:
         case PointerParam() | AddressParam():
             array = positions[param.of]

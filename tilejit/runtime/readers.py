@@ -173,7 +173,7 @@ def _ordinal(device: Any) -> int | None:
         return None
     if kind == "cuda":
         return int(index or 0)
-    raise LaunchError(f"a tensor is on {device}", hint="tilejit launches on CUDA devices and on the simulator")
+    raise LaunchError(f"a tensor is on {device}", hint="move it to host memory or to a CUDA device")
 
 
 def _interface_of(value: Any) -> Any:
@@ -213,7 +213,7 @@ def _entries(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tupl
     if not isinstance(interface, Mapping):
         raise LaunchError(
             f"{_INTERFACE} of {with_article(type(value).__name__)} is {interface!r}",
-            hint="it must be a dict with data, shape, typestr",
+            hint="set it to a dict with data, shape and typestr",
         )
     data: Any = interface.get("data")
     shape: Any = interface.get("shape")

@@ -26,15 +26,15 @@ from .readers import is_array, readers, view_of
 
 _NO_ARGUMENT = object()
 
-# constants for comparisons at every launch
+# globals, which are faster to read at every launch than attributes
 _ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
     ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
 )
 
-#: codes of NumPy scalars that aren't real numbers but equal a Python value: bytes, str, complex64 and complex128
+#: dtype codes of NumPy scalars that equal a Python value but aren't real numbers: bytes, str, complex64, complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
-#: the largest finite values; `struct` may raise an error above them
+#: dtype -> its largest finite value, above which `struct` may raise an error
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
 #: (Python type, dtype) -> range of the values that are passed unchanged
@@ -60,7 +60,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     if unknown is not None:
         hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
         raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
-    # in the order of the parameters, because a generated launcher doesn't know the order of the keywords
+    # report errors in the order of the parameters, because a generated launcher doesn't know the order of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs
         if is_named and values[i] is not _NO_ARGUMENT:
@@ -280,7 +280,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number, or what NumPy rounds it to if it is finite but exceeds the range of float16 or float32."""
+    """Return the number, converted by NumPy if it is finite but exceeds the range of a float16 or float32 `dtype`."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):

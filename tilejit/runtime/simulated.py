@@ -291,7 +291,7 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    # if copies split boxes in several ways, a box doesn't determine which split applies
+    # if copies split boxes differently, a box doesn't tell which split applies
     shares = [Share(share.coordinates, share.bytes) for share in param.shares]
     return TensorMap(
         memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from ..callers import stack_level
 from ..errors import CacheWarning
 
-#: the size limit without `TILEJIT_CACHE_MAXSIZE`, enough for some 10,000 kernels
+#: the size limit in bytes without `TILEJIT_CACHE_MAXSIZE`, enough for some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
 
 _MARK = b"tilejit entry 1\n"
@@ -42,10 +42,10 @@ _SURROGATES = "surrogatepass"
 #: seconds after which a temporary file is abandoned, and by which a file system's clock may differ from this machine's
 _ABANDONED, _SKEW = 3600, 24 * 3600
 
-#: seconds by which an entry's recorded time of use may be late, so that most reads don't update it
+#: seconds by which an entry's recorded time of use may lag, so that most reads don't update it
 _RECENT = 60
 
-#: at least one of this many writes, on average, examines all entries, which takes 30 us per entry
+#: on average, at least one in this many writes sweeps the store, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -84,7 +84,7 @@ class Entry(NamedTuple):
 
 
 class Unsound(NamedTuple):
-    """An entry that would never be used. is_removed: False if it is another user's or can't be removed."""
+    """An unusable entry. is_removed: False if it is another user's or can't be removed."""
 
     name: str
     problem: str
@@ -100,7 +100,10 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Payloads in a folder, by key (`kind:anything`). Sweeps evict the least recently used ones above `limit_bytes`."""
+    """Payloads in a folder, by key (`kind:anything`).
+
+    When their total size exceeds `limit_bytes`, a sweep evicts the least recently used ones.
+    """
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder
@@ -154,7 +157,7 @@ class DiskStore:
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # most processes write little, so some of them sweep at random
+        # most processes write too little to exceed the first threshold, so a random choice makes some of them sweep
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 

@@ -11,8 +11,8 @@ from ..errors import LaunchError, entry_point
 from . import devices
 from .device import Bench
 
-#: (timings, factor): work drops out after this many timings if its fastest time exceeds the best median times the
-#: factor. A single slow timing, for example at a low clock rate, drops no work.
+#: (timings, factor): after this many timings, work drops out if its fastest time exceeds factor times the best median.
+#: A single slow timing, for example at a low clock rate, drops no work.
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
 #: the minimum number of timings of work that doesn't drop out, unless `most` is less or the bench is exact
@@ -83,10 +83,10 @@ def do_bench(work: Sequence[Callable[[], object]], *, warmup: float = 25.0, rep:
 def do_bench(
     work: Callable[[], object] | Sequence[Callable[[], object]], *, warmup: float = 25.0, rep: float = 100.0
 ) -> float | list[float]:
-    """Return the median time of a function that launches kernels, in ms, as measured on the GPU with a cold L2 cache.
+    """Return the median time in ms of a function that launches kernels, measured on the GPU with a cold L2 cache.
 
-    For several functions, return a list; they are timed in rotation, and clearly slower functions are timed less often.
-    The functions should launch on the current stream. On the simulator each function runs once, and the result is its
+    For a list of functions, return a list of times. The functions should launch on the current stream; they are timed
+    in rotation, the clearly slower ones less often. On the simulator each function runs once, and the result is its
     modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
     warmup, rep: milliseconds of warm-up, and of timing each function.
     raises: LaunchError for an empty list, and for items that can't be called.

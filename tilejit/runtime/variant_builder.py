@@ -65,7 +65,7 @@ class VariantBuilder:
         self._cache = KernelCache(source, options)
 
     def make(self, request: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
-        """Build a variant. draft: its tile IR, if already known. compiler: replaces `pipeline.compile`."""
+        """Load or compile a variant. draft: its tile IR, if known. compiler: used instead of `pipeline.compile`."""
         captured = self._captured.current()
         entry = self._cache.entry(*request)
         compiled = None if entry is None else self._kept(entry, request)
@@ -81,7 +81,7 @@ class VariantBuilder:
         return compiled
 
     def written(self, request: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
-        """Return the arguments that the variant writes, and its tile IR if it had to be built."""
+        """Return the names of the arguments that the variant writes, and its tile IR if it had to be built."""
         captured = self._captured.current()
         entry = self._cache.entry(*request)
         names = None if entry is None else entry.written()

@@ -118,13 +118,13 @@ class VariantCache:
 
     @property
     def all(self) -> tuple[CompiledVariant, ...]:
-        """All compiled variants, oldest first. A checked build without any checks has two keys."""
+        """All compiled variants, oldest first, each once. A checked build that contains no checks has two keys."""
         return tuple({id(v): v for v in self._variants.values}.values())
 
     def variant(self, request: Request, compiler: Compiler | None = None) -> CompiledVariant:
         """Return the compiled variant for a request, compiled now if necessary.
 
-        compiler: replaces `pipeline.compile`.
+        compiler: used instead of `pipeline.compile`.
         raises: LaunchError if it would have to be compiled inside `without_compiling`.
         """
         while True:
@@ -167,7 +167,7 @@ class VariantCache:
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Compile a signature for another target or another number of threads, without adding a variant."""
+        """Compile the kernel for a signature, a target and a number of threads, without adding a variant."""
         return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:

@@ -4,7 +4,7 @@ Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one 
 two threads took as long as in one. A worker receives tile IR and returns the compiled kernel. It imports no user
 modules, so that kernels of notebooks and of programs without `if __name__ == "__main__"` can be compiled. If LLVM
 crashes, only one kernel is lost. Kernels that can't be sent, or that fail in a worker, are compiled in this process,
-which reports their errors. If no worker starts, as in a program that embeds Python, this process compiles all.
+which reports their errors. If no worker starts, as in a program that embeds Python, this process compiles all kernels.
 """
 
 from __future__ import annotations

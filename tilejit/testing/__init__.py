@@ -1,5 +1,4 @@
-"""Tools for tests of kernels and layouts: hypothesis strategies, `check`, which compares a kernel with NumPy,
-and `do_bench`, which times launches.
+"""Tools for testing kernels and layouts: hypothesis strategies, `check` against NumPy, and `do_bench` for timing.
 
 All but `do_bench` require hypothesis, which `pip install tilejit[test]` installs.
 """

@@ -36,7 +36,7 @@ def arrays(
 ) -> st.SearchStrategy[Array]:
     """Return a strategy for arrays of zeros, ones, consecutive or random numbers, with special values among them.
 
-    Special values include infinities, NaNs, 0, 1 and the ends of the type or range, as far as the arguments and the
+    Special values include infinities, NaNs, 0, 1 and the limits of the type or range, as far as the arguments and the
     type allow. A failing array shrinks to few elements, zeros and the special values that matter, and is shown as a
     call to `array_of`.
 
@@ -106,7 +106,7 @@ def array_of(
     strides: Sequence[int] | None = None,
     shift: int = 0,
 ) -> Array:
-    """Return the array that the arguments describe. Failing tests show arrays drawn from `arrays` as such calls.
+    """Return the array that the arguments describe. A failing test shows an array from `arrays` as such a call.
 
     values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" random numbers, or "any" finite ones; all of them in
     `range`, if given.
@@ -342,7 +342,7 @@ def _bits(array: Any) -> Array:
 
 
 def ulps(a: Any, b: Any) -> Array:
-    """Return elementwise how many floats apart `a` and `b` are: 0 for two NaNs, 2**63 - 1 for a NaN and a number."""
+    """Return the elementwise distance of `a` and `b` in ulps: 0 for two NaNs, 2**63 - 1 for a NaN and a number."""
     one, other = (_ordered(np.asarray(x)) for x in (a, b))
     apart = np.where(one > other, one - other, other - one)
     nans = np.isnan(np.asarray(a)).astype(int) + np.isnan(np.asarray(b))

@@ -92,7 +92,7 @@ def memory_layouts(
     return TileLayout(run), tuple(shape)
 
 
-#: scope -> chains of axes that number its threads, fastest first: (axis, extent); extent None: all remaining threads
+#: scope -> alternative lists of (axis, extent) that number its threads, fastest first; extent None: the remaining ones
 _CHAINS: dict[str, tuple[tuple[tuple[str, int | None], ...], ...]] = {
     "thread": ((),),
     "warp": ((("laneid", 32),),),

@@ -17,7 +17,7 @@ from .table import Config
 
 _MODES = ("", "print", "off")
 
-#: a function of the configurations and the arguments by name that returns the configurations to try
+#: takes the configurations and a mapping of the arguments, and returns the configurations to try
 Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
 
 
@@ -38,7 +38,7 @@ class Choices:
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with the values `given` whose threads, if set, are `threads` (None: any number)."""
+        """Return the configurations with the values `given` that allow `threads` threads (None: any number)."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -63,7 +63,7 @@ class Choices:
         if others:
             raise LaunchError(
                 f"prune of {kernel} returned {others[0]}, which is not one of its configurations",
-                hint="return a subset of its argument; list every configuration in configs=",
+                hint="return only configurations that it was given; add others to configs=",
             )
         return tuple(dict.fromkeys(kept))
 
@@ -116,7 +116,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
         for unknown in config.values.keys() - set(constexprs):
             raise LaunchError(
                 f"configuration {number} of {name} ({config}) sets {unknown!r}, which is not a constexpr parameter",
-                hint=f"its constexprs: {', '.join(constexprs) or 'none'}; annotate one as `{unknown}: tj.constexpr`",
+                hint=f"set its constexprs ({', '.join(constexprs) or 'none'}), or annotate `{unknown}: tj.constexpr`",
             )
         if config.values.keys() != configs[0].values.keys():
             differing = ", ".join(sorted(config.values.keys() ^ configs[0].values.keys()))
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass (if `what` is "reset", possibly arrays)."""
+    """Raise LaunchError unless `names` are parameters that launches pass, and can be arrays if `what` is "reset"."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)
@@ -141,7 +141,7 @@ def check_names(name: str, parameters: Sequence[Parameter], config: Config, what
         if each in config.values:
             raise LaunchError(
                 f"{what} of {name} names {each!r}, which the configurations set",
-                hint="name parameters that launches pass",
+                hint="leave it out: launches don't pass it",
             )
         if each not in runtime:
             raise LaunchError(

@@ -144,7 +144,7 @@ class TunedKernel(Kernel):
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Explain the fastest known configuration, else the first one; append the reason and the timings, if any."""
+        """Explain the fastest known configuration, else the first; append the reason for it and the timings, if any."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
         config, remarks = pick(self, args, constexprs, target, threads)
@@ -244,7 +244,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return a launch's question. placeholders: `values` with arguments in place of specs; `call` binds them."""
+        """Return the `Question` of a launch. placeholders: `values` with arguments in place of specs."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
@@ -306,9 +306,10 @@ def autotune(
 
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
     grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
-    key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
-    counts. Other signatures (types, alignment), devices and kernel sources are tuned separately, too.
-    prune: takes the configurations and the arguments by name, returns those to try; the result is cached per key.
+    key: names of parameters. The kernel is tuned once for each combination of their values (of an array,
+    its shape). Other signatures (types, alignment), devices and kernel sources are tuned separately, too.
+    prune: a function that takes the list of configurations and a mapping of the launch's arguments, and returns the
+    configurations to try; the result is cached per key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
     each timed run and at the end. Other arrays keep the results of the last run.
 
@@ -342,7 +343,8 @@ def autotune(
         if prune is not None and not callable(prune):
             raise LaunchError(
                 f"prune={prune!r} is not a function",
-                hint="it takes the configurations and the arguments by name, and returns configurations",
+                hint="pass a function that takes the list of configurations and a mapping of the launch's arguments, "
+                "and returns the configurations to try",
             )
         chosen = frozenset(configs[0].values)
         return TunedKernel(kernel, Choices(tuple(configs), chosen, tuple(key), prune, tuple(restored)))

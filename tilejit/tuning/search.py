@@ -111,7 +111,10 @@ class Search:
                 self.table.resume(stored)
 
     def run(self, launcher: TunedLauncher) -> None:
-        """Time the remaining candidates; store each step. raises: LaunchError if none can run or the call is wrong."""
+        """Time the remaining candidates, and store the table after each step.
+
+        raises: LaunchError if no candidate can run; errors of a launch that aren't due to its configuration.
+        """
         kernel, question, trials = self._kernel, self._question, self.table.trials
         if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
             raise EmptyGrid

@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for the launch's.
+    threads: None to use the launch's.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
@@ -97,7 +97,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The trial of the fastest configuration, or the first of an untimed table; LaunchError if none was timed."""
+        """The trial of the fastest configuration, or the first if untimed; raise LaunchError if no time is known."""
         if self.untimed:
             return self.trials[0]
         best = self.best_of([trial.config for trial in self.trials])
@@ -166,7 +166,7 @@ class Tuning:
         return json.dumps({"is_done": self.is_final, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
-        """Restore the times and reasons that an earlier run `stored` for the same configurations.
+        """Restore the times and reasons of an earlier run for the same configurations from `stored`.
 
         If that run timed none of them, ignore it, because the machine rather than the configurations may be at fault.
         """

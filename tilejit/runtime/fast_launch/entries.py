@@ -1,7 +1,7 @@
 """Entries of generated launchers: a loaded kernel, and memory for its parameters.
 
 A launch takes a slot from its entry's pool, writes pointers, scalars and tensor maps to it and returns it. `list.pop`
-and `append` are atomic, so there is no lock, on which a finalizer that launches the same kernel would deadlock.
+and `append` are atomic, so no lock is needed; with one, a finalizer that launches the same kernel could deadlock.
 
 ```
 slot   pointers  scalars  maps │ extents  strides  record │ addresses of the parameters
@@ -34,7 +34,7 @@ _POINTER, _WORD_BYTES = Field("Q", 8), 8
 
 
 def bounds_of(views: Sequence[ArrayView]) -> Bounds:
-    """Return the offsets of each array's lowest byte and of its end from its address."""
+    """Return, for each array, the offsets from its address to its lowest byte and to its end."""
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
 
 

@@ -38,10 +38,9 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """For kernels whose launchers choose the values of some parameters: the inputs of that choice.
+    """The inputs on which a tuned kernel's choice of a configuration depends, in addition to the argument types.
 
-    numbers: names of the parameters whose values matter if they are numbers.
-    extra_key: returns a key of the other inputs.
+    numbers: names of parameters whose values, if they are numbers, are inputs. extra_key: returns a key of the others.
     """
 
     numbers: frozenset[str]
@@ -72,7 +71,7 @@ class GeneratedLaunchers:
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
         self._launched: set[tuple[GivenTypes, LoadedKernel]] = set()
         self._without_parts: set[GivenTypes] = set()
-        # launcher's number -> captured values that are known to have its places
+        # launcher's number -> captured values that are known to come from its places
         self._fitting: dict[int, CapturedValues] = {}
         self._lock = renewed_at_fork(threading.RLock())
 
@@ -102,7 +101,7 @@ class GeneratedLaunchers:
         return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
-        """Return launcher `number`, or another one for the same arguments if `captured` has other places, or None."""
+        """Return launcher `number` or, if `captured` has other places, the one for these; None if none can be made."""
         if self._fitting.get(number) is captured:
             return self._all[number][1]
         given, generated = self._all[number]
@@ -135,7 +134,7 @@ class GeneratedLaunchers:
 
 
 def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
-    """True if launches like `resolved` need nothing but their parameters and the driver."""
+    """True if a generated launcher can do launches like `resolved`, which need only packed parameters and no wait."""
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .entries import SlotLayout
     from .text import LauncherText
 
-#: a table with fewer entries adds one when a key is first seen, and a larger table when a key is seen again, so that a
-#: program whose shapes never recur doesn't pay for entries
+#: a table with fewer entries adds an entry when it first sees a key; a larger table, only when it sees a key again, so
+#: that a program whose shapes never recur doesn't pay for entries
 _FIRST_KEYS = 32
 #: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per function and captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
@@ -174,10 +174,10 @@ def has_guards() -> bool:
 
 
 def guard_of(tensors: Sequence[Any]) -> Callable[..., bool]:
-    """Return a function that compares tensors with these by type, dtype, device, shape and strides, but holds none.
+    """Return a function that compares others with `tensors` by type, dtype, device, shape and strides.
 
-    It also returns False if one tensor is passed twice, or if tensors differ in a property that a launch ignores, such
-    as `requires_grad`. Without usable guards, it always returns False.
+    It keeps no reference to `tensors`. It also returns False if one tensor is passed twice, or if tensors differ in a
+    property that a launch ignores, such as `requires_grad`. Without usable guards, it always returns False.
     """
     try:
         check: Callable[..., bool] = _guard_class()(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check

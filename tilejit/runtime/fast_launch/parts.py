@@ -43,10 +43,10 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPart:
-    """The code for an array.
+    """The source code for an array.
 
-    statements: executed first. pointer: the array's address. key: the array's items in the lookup key.
-    matches: compares facts with these items. stream: the lookup of the framework's stream.
+    statements: executed first. pointer: an expression for the address. key: expressions for items of the lookup key.
+    matches: compares facts with the values of these items. stream: the lookup of the framework's stream.
     unless: a condition that selects the slow path. is_guarded: True if torch's guards can compare the array.
     """
 
@@ -61,9 +61,10 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ValuePart:
-    """The code for a number or a compile-time value.
+    """The source code for a number or a compile-time value.
 
-    packed: the number to pack, "" for a compile-time value. key: items of the lookup key. names: values of names used.
+    packed: an expression for the number to pack, "" for a compile-time value. key: expressions for items of the lookup
+    key. names: the values of names in these expressions.
     """
 
     packed: str = ""
@@ -124,8 +125,8 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=StreamPart("@raw_stream(@device)", names={"raw_stream": stream_of_framework(value)}),
-            # takes 0.1 us; skipped if torch's guards pass, which check it. `get_device` is -1 for host memory, which no
-            # entry has; checking `is_cuda` too would take another 0.05 us
+            # takes 0.1 us; skipped if torch's guards pass, which check this, too. `get_device` is -1 for host memory,
+            # which no entry has; checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
             is_guarded=True,
         )

@@ -30,7 +30,7 @@ _MOST_IN_PAIRS = 4
 #: in bytes; disjoint arrays with this alignment need no second lookup
 ALIGN = 32
 
-#: items of an entry after the bounds of pairs
+#: names of an entry's items after the bounds of pairs
 ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
 
 #: items before `ENTRY` if the launcher chooses: the chosen number of threads, and the chosen values of parameters
@@ -145,7 +145,7 @@ class LauncherText(NamedTuple):
             names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
             yield f"        @others = ({', '.join(others)})"
             yield f"        if not @check({names}) or @others != @before:"
-            # the slow path is called outside the `try`, because its errors must not start it twice
+            # the slow path is called outside the `try`, because its errors must not start it again
             yield from _where(is_foreign, "@key = @entry = None", 3)
             yield "            else:"
             yield from _indented(4, [*lookup, "if @entry is not None:"])
@@ -226,7 +226,7 @@ def _where(tests: Sequence[str], statement: str, levels: int = 1) -> Iterator[st
         yield from _indented(levels, ["if (", f"    {tests[0]}", *rest, "):", f"    {statement}"])
 
 
-#: offsets of each array's lowest byte and of its end from its address
+#: for each array, the offsets from its address to its lowest byte and to its end
 Bounds = tuple[tuple[int, int], ...]
 
 
