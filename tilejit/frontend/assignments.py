@@ -18,7 +18,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, i
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
-    """Translate `target = value`; always return True, because control continues."""
+    """Translate `target = value`; always return True, because control reaches the next statement."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
     with ctx.hinted(name):
         value = ctx.evaluate(node.value)
@@ -86,7 +86,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value` in the type that `target` has in the loop, if known and suitable; record a typed scalar's type."""
+    """Return `value`, converted to the type of `target` in the loop if suitable; record the type of a typed scalar."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value

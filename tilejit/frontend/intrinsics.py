@@ -73,7 +73,7 @@ def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(
-            argument, f"tj.{row.spelling}({groups}): n must be {among[0]} to {among[-1]}", "wait for more groups"
+            argument, f"tj.{row.spelling}({groups}): n must be {among[0]} to {among[-1]}", "use a smaller n"
         )
     return groups
 

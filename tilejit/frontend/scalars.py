@@ -1,8 +1,8 @@
 """Arithmetic on literals and run-time scalars: types, constant folding, truth values.
 
 Each thread has a copy of a rank-0 tile, such as the result of a reduction over all axes. Such a tile becomes a scalar
-where one is needed (`if tj.max(x) > 0`), and where it joins a number from another path (`total = 0.0` before
-`total += tj.sum(x)`).
+where one is needed (`if tj.max(x) > 0`), and where it joins a number from another path (`total = 0.0` before a loop
+with `total += tj.sum(x)`).
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed value unchanged; a literal as `common`, or as its default type if that has a higher `RANK`."""
+    """Return a typed scalar as it is; a literal as type `common`, or its default type if that has a higher `RANK`."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)
