@@ -203,7 +203,7 @@ class Region:
 
 
 class Tensor(Region):
-    """Annotation of an array parameter; a default of `tj.spec(...)` pins its type.
+    """Annotation of an array parameter; a default of `tj.spec(...)` fixes its shape, strides and dtype.
 
     Example:
         @tj.kernel(threads=32)

@@ -111,9 +111,9 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
-        hint = "use one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
+        hint = "assign it to one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
         if isinstance(value, Memory):
-            hint = "use one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) gives the index of its maximum"
+            hint = "assign it to one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) gives a maximum's index"
         raise ctx.type_error(target, f"only a tuple can be unpacked; this is {describe(value)}", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")

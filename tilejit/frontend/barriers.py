@@ -248,7 +248,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
             return _ROLES.format(step=step)
         if node.attr in members("RingStep"):
             return f"a step has it: {step}.{node.attr}{'()' * (node.attr in METHODS)}"
-    return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has attributes"
+    return f"it has {', '.join(names)}" if names else "index it first: a step ring[i] has attributes"
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
@@ -438,7 +438,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError if more than two CTAs release a step and no multicast copy precedes its commit in the block.
+    """Raise KernelTypeError if over two CTAs release a step and no multicast copy precedes its commit in the block.
 
     A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
     CTA's second release of a stage may reach another CTA before the first release by a third one.

@@ -1,10 +1,10 @@
 """Names that refer to different buffers or regions on different paths.
 
-Local tiles are copied into a slot (see `slots`) on each path. Regions of one buffer differ only in their starts, which
-are kept in variables. Regions of several buffers of one memory space and dtype are represented by a *buffer phi*, a
-placeholder buffer that can only be read. A variable with the name of the phi holds the index of the actual buffer in
-`Context.alternatives`; `selected` replaces a read by a branch per buffer. The buffers have one shape and layout, or are
-tensors whose extents and strides are kept in variables.
+Local tiles are copied into a slot (see `slots`) on each path. Regions of one buffer may differ only in their starts,
+which are kept in variables. Regions of several buffers of one memory space and dtype are represented by a *buffer
+phi*, a placeholder buffer that can only be read. A variable with the name of the phi holds the index of the actual
+buffer in `Context.alternatives`; `selected` replaces a read by a branch per buffer. The buffers have one shape and
+layout, or are tensors whose extents and strides are kept in variables.
 
 A copy or a phi behaves like a Python reference only until one of the buffers is written; a read after that is an error.
 """
@@ -197,7 +197,7 @@ class BufferChoice:
 
 
 #: (slot, buffer, None): the slot holds a copy of the buffer, or is a phi that may refer to the buffer.
-#: (slot, buffer, line): the line wrote the buffer after the slot was assigned
+#: (slot, buffer, line): the statement on this line writes the buffer after the slot was assigned
 _Held = tuple[str, str, int | None]
 
 
@@ -226,7 +226,7 @@ def check_copies(ctx: Context, kernel: Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Copies(Analysis[frozenset[_Held]]):
-    """The analysis of the buffers that slots hold; a state has the entries of all slots."""
+    """Data-flow analysis of the buffers that slots copy and phis refer to; a state is a set of `_Held` entries."""
 
     buffer_choices: Mapping[str, BufferChoice]
     allocated_in: Mapping[str, tuple[Span, ...]]
@@ -364,7 +364,7 @@ class _Selection:
             base = self._instead(old.base, phi, number)
             extents = _pairs(phi, alternative)
             shape = tuple(extents.get(e, e) for e in old.shape)
-            # layouts that are equal as functions may have different representations
+            # prefer the base's own representation of the layout, because equal layouts may have several
             layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
                 layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))

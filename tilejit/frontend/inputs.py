@@ -47,7 +47,7 @@ class Parameter:
     kind: ParameterKind
     #: the type of a scalar; None if the argument determines it, as for `int`, which is int32 or int64
     dtype: DType | None = None
-    #: the type that an array is pinned to
+    #: the type that an array must have; None for any
     spec: Spec | None = None
     default: Any = NO_DEFAULT
 

@@ -326,7 +326,7 @@ def _conflict(
     name: str, first: tuple[Binding, str], second: tuple[Binding, str],
     remedy: str = "convert one of them, for example with .astype(...)",
 ) -> Same:
-    """Return `Same(Conflict)` for a name whose bindings conflict. first, second: a binding and its description."""
+    """Return a `Same(Conflict)`. first, second: the conflicting bindings, with descriptions of their values."""
     (a, what_a), (b, what_b) = (first[0].span, first[1]), (second[0].span, second[1])
     differs = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
     problem = f"{differs}: paths that join must agree in dtype, shape and layout"
@@ -398,7 +398,7 @@ class Heads:
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: a name's kind on entry or, if that hasn't changed since `last`, its kind in `last`."""
+        """Return the first guess: a name's kind on entry or, if that is the same as in `last`, its kind in `last`."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)

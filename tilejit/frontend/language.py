@@ -135,7 +135,7 @@ else:
 
 
 def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None) -> PinnedTensor:
-    """Describe an array, to pin the type of a parameter or to compile without arrays.
+    """Describe an array, to fix the type of a parameter or to compile without arrays.
 
     shape: the extents, an integer or a tuple of integers.
     strides: in elements; C-contiguous if None.

@@ -148,7 +148,7 @@ def _format(_: Any, spec: Any = "") -> None:
 
 
 def _check_widths(spec: str) -> None:
-    """Check widths and precisions, which are the numbers in a format."""
+    """Check the numbers in a format, which are widths and precisions, against the size limit."""
     for digits in re.findall(r"\d+", spec):
         check_elements(int(digits) if len(digits) < 20 else 10 ** (min(len(digits), 4000) - 1), "str")
 
@@ -217,7 +217,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
     if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
         raise ctx.type_error(node, "integer division by zero", "test the divisor first")
     if isinstance(result, Op) and not isinstance(divisor, Const):
-        # the error for a zero divisor needs a location
+        # the run-time error for a zero divisor needs a location
         result = replace(result, span=ctx.span(node))
     return Scalar(result, weak)
 

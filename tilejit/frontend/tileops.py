@@ -80,7 +80,7 @@ def mask_region(ctx: Context, mask: Memory | Expr, scope: str, span: Span) -> Re
 def _attributes(
     ctx: Context, arguments: Arguments, record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return (name, value) pairs of a call's attributes, except those that are None and multicast to a single CTA."""
+    """Return (name, value) pairs of a call's attributes that aren't None; multicast to one CTA is left out."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         value = optional(ctx, arguments, attribute.name)

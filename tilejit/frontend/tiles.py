@@ -72,7 +72,7 @@ def _compared(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -
 
 
 def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value | None:
-    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other operands."""
+    """Shift by a count of a wider type with other signedness, clamped to [-1, width of x]; return None for the rest."""
     types = _mixed_types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
