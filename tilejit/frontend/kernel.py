@@ -67,8 +67,8 @@ def build(
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge, unless assumed in bounds, and only in "
-            "copies, loads and stores",
+            hint="only copies, loads and stores may access elements past the edge, only of global tensors, and only if "
+            "the region isn't assumed in bounds",
         )
     collectives.check(kernel)
     check_steps(kernel)

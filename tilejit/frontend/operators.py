@@ -150,8 +150,8 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
         )
     if not multiplied(a.dtype, b.dtype):
         raise ctx.type_error(
-            node, f"no tensor core multiplies {a.dtype} by {b.dtype} here",
-            "convert them with x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
+            node, f"@ can't multiply {a.dtype} by {b.dtype}",
+            "convert both with x.astype(...) to float16, bfloat16 or an 8-bit type",
         )
     return a, b
 

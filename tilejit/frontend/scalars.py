@@ -215,7 +215,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
         return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
     divisor = arguments[1]
     if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
-        raise ctx.type_error(node, "integer division by zero", "test the divisor first")
+        raise ctx.type_error(node, "integer division by zero", "give a divisor other than 0")
     if isinstance(result, Op) and not isinstance(divisor, Const):
         # the run-time error for a zero divisor needs a location
         result = replace(result, span=ctx.span(node))
