@@ -127,7 +127,6 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 
 def _place(ctx: Context, node: ast.Subscript, value: Value | ast.AugAssign) -> Memory:
-    """Return the element to which `value` is assigned."""
     memory = unloaded(ctx, node)
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")

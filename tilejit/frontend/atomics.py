@@ -162,7 +162,6 @@ def _shared_place(ctx: Context, node: ast.expr) -> Memory:
 
 
 def _need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
-    """Raise KernelTypeError unless the buffer is in global or shared memory."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
             node,

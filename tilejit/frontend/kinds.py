@@ -222,7 +222,7 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
 
 
 def _is_literal(value: Value) -> bool:
-    """True if the value is a number whose type isn't fixed yet."""
+    """True for a number whose type isn't fixed yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 

@@ -106,7 +106,6 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
 
 
 def _product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
-    """Translate `left @ right`; the result is a new tile."""
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
     dtype = accumulator_type(a.dtype)

@@ -34,7 +34,6 @@ def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Valu
 
 
 def _as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
-    """Return the value as memory; raise KernelTypeError for anything else."""
     if isinstance(value, Rows):
         raise ctx.type_error(
             node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic take it"
