@@ -183,7 +183,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a step that is kept": Mistake(
         "ring = tj.alloc_ring(2)\ni = 0\nt = ring[i]\nfor k in range(4):\n    tj.cta.commit(t)\n    i += 1",
-        KernelTypeError, "was taken before i was assigned", "tj.cta.commit(t)", "write ring[i] again",
+        KernelTypeError, "i has been reassigned since this step", "tj.cta.commit(t)", "write ring[i] again",
     ),
     "two consumers, one announced": Mistake(
         without(RING, "alloc_ring(2)", "alloc_ring(2, consumers=1)"), KernelTypeError,

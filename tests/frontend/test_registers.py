@@ -200,7 +200,7 @@ def test_a_limit_of_the_kernels_makes_the_pool_smaller() -> None:
 
 REFUSED = [
     (("tj.set_registers(«n»)",), "the number of registers must be known"),
-    (("tj.set_registers(«28»)",), "a thread can't have 28 registers; it has 24 to 256, in steps of 8"),
+    (("tj.set_registers(«28»)",), "a thread can't have 28 registers, only 24 to 256 in steps of 8"),
     (("tj.set_registers(«16»)",), "16 registers"),
     (("if tj.warpgroup_id() == 0:", "    A[0] = 1.0", "    «tj.set_registers(24)»"), "must be the first statement"),
     (("for i in range(n):", "    «tj.set_registers(24)»"), "outside loops"),

@@ -358,7 +358,7 @@ def test_a_place_is_one_element_that_others_see():
     def tile(X: tj.Tensor):
         tj.atomic.add(X[0, 0], tj.warp.load(X[0:4, 0:4], layout=tj.S[(4, 4) : (4 @ tj.laneid, 1 @ tj.laneid)]))
 
-    refused("other threads can't access r", local)
+    refused("r is a local buffer; atomics and ordered accesses need", local)
     refused("must be a buffer or a region", number)
     refused("one element takes a scalar", tile)
 

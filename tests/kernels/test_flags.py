@@ -148,4 +148,4 @@ def test_a_flag_is_one_element_that_others_see():
         tj.store_release(r[0], 1)
 
     refused(region, tj.KernelTypeError, "one element")
-    refused(local, tj.KernelTypeError, "other threads can't access r")
+    refused(local, tj.KernelTypeError, "r is a local buffer; atomics and ordered accesses need")

@@ -1,7 +1,7 @@
 """The types of values in kernels, for type checkers and to annotate the parameters of kernels and helpers.
 
-Kernels are translated and never executed, so these classes have no instances. They declare the kind of a value and its
-members, which the translator and its messages read here; shapes and element types are checked when the kernel is
+Kernels are translated, never executed, so these classes have no instances. Each declares the members of one kind of
+value, which the translator and its messages look up here. Shapes and element types are checked when a kernel is
 compiled.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     _Truth = TypeVar("_Truth")
 
     class _Operators(Generic[_Other, _Result, _Truth]):
-        """The operators of a value, whose other operand is a `_Other`."""
+        """The operators of a value: the other operand is an `_Other`, and comparisons return a `_Truth`."""
 
         def __hash__(self) -> int: ...
         def __neg__(self) -> _Result: ...
@@ -147,7 +147,7 @@ class Region:
 
     @property
     def strides(self) -> tuple[Scalar, ...]:
-        """The distance from one index to the next in each dimension, in elements."""
+        """The stride of each dimension, in elements."""
 
     @property
     def dtype(self) -> ElementType:
@@ -159,7 +159,7 @@ class Region:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; raises KernelTypeError unless this is a whole buffer whose strides are known at compile time."""
+        """The layout; raises KernelTypeError unless this is a whole buffer with compile-time shape and strides."""
 
     @property
     def T(self) -> Region:
@@ -203,7 +203,7 @@ class Region:
 
 
 class Tensor(Region):
-    """Annotation of an array parameter; a default of `tj.spec(...)` pins its type.
+    """Annotation of an array parameter; a default of `tj.spec(...)` fixes its shape, strides and dtype.
 
     Example:
         @tj.kernel(threads=32)
@@ -394,5 +394,5 @@ class Ring:
 
 @cache
 def members(*kinds: str) -> tuple[str, ...]:
-    """Return the members of kinds of values, which are named as the classes above, in alphabetical order."""
+    """Return the public members of the classes above that `kinds` names, in alphabetical order."""
     return tuple(sorted({name for kind in kinds for name in dir(globals()[kind]) if not name.startswith("_")}))

@@ -95,7 +95,7 @@ def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = Fals
 
 
 def with_one_shape(node: ast.Call) -> ast.Call:
-    """Return `x.reshape(8, 8)` as `x.reshape((8, 8))`; a call with * or without a second argument is unchanged."""
+    """Return `x.reshape(8, 8)` as `x.reshape((8, 8))`, and other calls, such as `x.reshape(shape)`, unchanged."""
     if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
         return node
     shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])

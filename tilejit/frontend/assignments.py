@@ -18,7 +18,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, i
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
-    """Translate `target = value`; always return True, because control continues."""
+    """Translate `target = value`; always return True, because control reaches the next statement."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
     with ctx.hinted(name):
         value = ctx.evaluate(node.value)
@@ -86,7 +86,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value` in the type that `target` has in the loop, if known and suitable; record a typed scalar's type."""
+    """Return `value`, converted to the type of `target` in the loop if suitable; record the type of a typed scalar."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
@@ -111,9 +111,9 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
-        hint = "use one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
+        hint = "assign it to one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
         if isinstance(value, Memory):
-            hint = "use one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) gives the index of its maximum"
+            hint = "assign it to one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) gives a maximum's index"
         raise ctx.type_error(target, f"only a tuple can be unpacked; this is {describe(value)}", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
@@ -127,7 +127,6 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 
 def _place(ctx: Context, node: ast.Subscript, value: Value | ast.AugAssign) -> Memory:
-    """Return the element to which `value` is assigned."""
     memory = unloaded(ctx, node)
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")

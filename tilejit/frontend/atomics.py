@@ -119,7 +119,7 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
 def _choice(
     ctx: Context, node: ast.Call, arguments: Arguments, name: str, default: str, choices: Collection[str]
 ) -> str:
-    """Return the memory order or scope that a call names, which is `default` if it names none."""
+    """Return the memory order or scope that a call names, or `default` if it names none."""
     value = optional(ctx, arguments, name)
     chosen = default if value is None else ctx.constant(value, node, f"the {name}")
     if chosen not in choices:
@@ -150,7 +150,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return the element that an argument names; raise KernelTypeError unless it is one of shared or global memory."""
+    """Return the element that an argument names; raise KernelTypeError unless it is in global or shared memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(
@@ -162,11 +162,11 @@ def _shared_place(ctx: Context, node: ast.expr) -> Memory:
 
 
 def _need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
-    """Raise KernelTypeError unless the buffer is in global or shared memory."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
-            node, f"other threads can't access {buffer.name}, which is in {buffer.space} memory",
-            "use an element of a tensor or of shared memory",
+            node,
+            f"{buffer.name} is a {buffer.space} buffer; atomics and ordered accesses need global or shared memory",
+            "use a tensor or a buffer from tj.alloc_shared",
         )
 
 

@@ -1,4 +1,4 @@
-"""Attributes: `A.shape`, `x.dtype`, `r.registers`, `tj.warp.copy`, and methods before they are called."""
+"""Attributes: `A.shape`, `x.dtype`, `r.registers`, `tj.warp.copy`, and bound methods."""
 
 from __future__ import annotations
 

@@ -200,12 +200,12 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a name in the expression of its number has been rebound since."""
+    """Return the step; raise KernelTypeError if a name in its number has been rebound since it was taken."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
             raise ctx.type_error(
-                node, f"this step of {step.ring.name} was taken before {counter.name} was assigned",
+                node, f"{counter.name} has been reassigned since this step of {step.ring.name} was taken",
                 f"a step keeps its number: write {step.ring.name}[{ast.unparse(step.number)}] again where you need it",
             )
     return step
@@ -227,7 +227,7 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
     return step.full if node.attr == "full" else step.empty
 
 
-#: the calls of producers and consumers, with a placeholder for the step
+#: the calls that producers and consumers make, with a placeholder for the step
 _ROLES = (
     "a producer calls {step}.acquire(), fills the stage and calls tj.warp.commit({step}); "
     "a consumer calls {step}.wait(), reads it and calls tj.warp.release({step})"
@@ -248,7 +248,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
             return _ROLES.format(step=step)
         if node.attr in members("RingStep"):
             return f"a step has it: {step}.{node.attr}{'()' * (node.attr in METHODS)}"
-    return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has attributes"
+    return f"it has {', '.join(names)}" if names else "index it first: a step ring[i] has attributes"
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
@@ -385,7 +385,7 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
             "not available in this version", f"arrive at a barrier with tj.{operation.scope}.arrive(b)",
         )
     raise ctx.type_error(
-        argument, f"{operation.name} takes a step of a ring; this is {describe(value)}", "write t = ring[i], or ring[i]"
+        argument, f"{operation.name} takes a step of a ring; this is {describe(value)}", "pass a step, such as ring[i]"
     )
 
 
@@ -438,7 +438,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError if no multicast copy precedes a commit in its block and over two CTAs release the step.
+    """Raise KernelTypeError if over two CTAs release a step and no multicast copy precedes its commit in the block.
 
     A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
     CTA's second release of a stage may reach another CTA before the first release by a third one.
@@ -454,7 +454,7 @@ def check_steps(kernel: Kernel) -> None:
 
 
 def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
-    """Check a block and its nested blocks for `check_steps`. rings: `full` barrier -> number of releasing CTAs."""
+    """Implement `check_steps` for a block and its nested blocks. rings: `full` barrier -> number of releasing CTAs."""
     copied: set[str] = set()
     for stmt in body:
         for block in walk.blocks(stmt):

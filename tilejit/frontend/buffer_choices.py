@@ -1,12 +1,12 @@
-"""Names that hold different buffers or regions on different paths.
+"""Names that refer to different buffers or regions on different paths.
 
-Local tiles are copied into a slot (see `slots`) on each path. Regions of one buffer differ only in their starts, which
-are kept in variables. Regions of several buffers of one memory space and dtype are represented by a *buffer phi*, a
-placeholder buffer that can only be read. A variable with the name of the phi holds the index of the actual buffer in
-`Context.alternatives`; `selected` replaces a read by a branch per buffer. The buffers have one shape and layout, or are
-tensors whose extents and strides are kept in variables.
+Local tiles are copied into a slot (see `slots`) on each path. Regions of one buffer may differ only in their starts,
+which are kept in variables. Regions of several buffers of one memory space and dtype are represented by a *buffer
+phi*, a placeholder buffer that can only be read. A variable with the name of the phi holds the index of the actual
+buffer in `Context.alternatives`; `selected` replaces a read by a branch per buffer. The buffers have one shape and
+layout, or are tensors whose extents and strides are kept in variables.
 
-A copy or a phi is equivalent to Python's reference until one of the buffers is written, so a later read is an error.
+A copy or a phi behaves like a Python reference only until one of the buffers is written; a read after that is an error.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 ONE_BUFFER = "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range"
 REMEDY = f"{ONE_BUFFER}, or another name"
 
-#: the memory spaces that buffers of phis may be in; local tiles are copied to slots instead
+#: the memory spaces of buffers to which a phi may refer; local tiles are copied into slots instead
 _SPACES = ("global", "shared")
 
 #: the name of a buffer, and the location of its allocation
@@ -71,7 +71,7 @@ class PlacePart(Enum):
     BUFFER = "buffer"
 
 
-#: a part, and the dimension that it belongs to, which is 0 for the buffer
+#: a part, and its dimension, which is 0 for the buffer
 Varying = tuple[PlacePart, int]
 
 
@@ -82,7 +82,7 @@ class PlaceKind:
     like: Memory
     varying: tuple[Varying, ...]
     in_bounds: bool
-    #: True if the start of any region may be data
+    #: True if the start of any region may be data (see `is_data`)
     data: bool
     sources: tuple[Source, ...] = field(compare=False, repr=False)
 
@@ -159,7 +159,7 @@ def part_of(place: Memory, part: PlacePart, dim: int) -> Expr:
 
 
 def with_parts(kind: PlaceKind, name: str, held: Sequence[Var], span: Span) -> Memory:
-    """Return the region whose varying parts are `held` in variables. name: the name of the phi, if any."""
+    """Return a region of this kind. name: that of the phi, if any. held: the variables of the parts `kind.varying`."""
     like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
     layout = like.buffer.layout
     strides = list(layout.strides) if isinstance(layout, Strided) else []
@@ -197,14 +197,14 @@ class BufferChoice:
 
 
 #: (slot, buffer, None): the slot holds a copy of the buffer, or is a phi that may refer to the buffer.
-#: (slot, buffer, line): the line wrote the buffer after the slot was assigned
+#: (slot, buffer, line): the statement on this line writes the buffer after the slot was assigned
 _Held = tuple[str, str, int | None]
 
 
 def check_copies(ctx: Context, kernel: Kernel) -> None:
     """Raise KernelTypeError for a read of a slot or phi that was assigned before one of its buffers was last written.
 
-    Copies into other slots aren't errors, but a read of the other slot is one.
+    A copy from such a slot into another slot is allowed, but a read of the other slot is an error too.
     """
     if not ctx.buffer_choices:
         return
@@ -226,7 +226,7 @@ def check_copies(ctx: Context, kernel: Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Copies(Analysis[frozenset[_Held]]):
-    """The analysis of the buffers that slots hold; a state has the entries of all slots."""
+    """Data-flow analysis of the buffers that slots copy and phis refer to; a state is a set of `_Held` entries."""
 
     buffer_choices: Mapping[str, BufferChoice]
     allocated_in: Mapping[str, tuple[Span, ...]]
@@ -261,7 +261,7 @@ class _Copies(Analysis[frozenset[_Held]]):
         return name in self.buffer_choices and self.buffer_choices[name].is_phi
 
     def repeat(self, loop: For | Loop, head: frozenset[_Held], ends: frozenset[_Held]) -> frozenset[_Held]:
-        # each iteration allocates a new buffer, whose writes leave copies of the old one valid; phis aren't copies
+        # each iteration allocates a new buffer, so writes to it leave copies of the old one valid; phis aren't copies
         return frozenset([
             (slot, buffer, line) for slot, buffer, line in ends
             if line is not None or slot not in self.buffer_choices or self.is_phi(slot)
@@ -285,7 +285,7 @@ def _copied(stmt: Stmt) -> tuple[Var, Expr | None] | None:
 
 
 def selected(ctx: Context, body: Block) -> Block:
-    """Return the statements of a kernel, with phis resolved. body: begins with the allocations and views."""
+    """Return a kernel's body with reads of phis replaced by branches. body: begins with the allocations and views."""
     phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
     if not phis:
         return body
@@ -296,7 +296,7 @@ def selected(ctx: Context, body: Block) -> Block:
 
 
 def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
-    """Return the indices in `alternatives` of the buffers that each phi can be, in ascending order."""
+    """Return, for each phi, the ascending indices in `alternatives` of the buffers to which it may refer."""
     possible: dict[str, set[int]] = {name: set() for name in phis}
     # variable -> the variables that are copied to it, which may hold the index of a buffer
     sources: dict[str, set[str]] = {}
@@ -364,7 +364,7 @@ class _Selection:
             base = self._instead(old.base, phi, number)
             extents = _pairs(phi, alternative)
             shape = tuple(extents.get(e, e) for e in old.shape)
-            # layouts that are equal as functions may have different representations
+            # prefer the base's own representation of the layout, because equal layouts may have several
             layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
                 layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))

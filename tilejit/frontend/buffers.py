@@ -1,8 +1,8 @@
-"""Properties of buffers: being empty, the layouts of open tiles, and the types of indices.
+"""Properties of buffers: emptiness, the layouts of open tiles, and the types of indices.
 
-No IR operation uses a tile without elements, and such tiles are never allocated. An open tile whose layout a kernel
-reads gets the default layout for its shape, type and scope. Checked builds test that an index of 64-bit data (see
-`is_data`) fits in a buffer's index type of 32 bits; all builds may clamp uint64 starts to int64.
+Tiles without elements are never allocated or used by IR operations. An open tile (one whose layout is `Open`) gets the
+default layout for its shape, type and scope when the kernel reads its layout. Checked builds test that an index that is
+64-bit data (see `is_data`) fits in a 32-bit index type; all builds may clamp uint64 starts to the range of int64.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError if that is undefined."""
+    """Return the operation, or a fill if it reduces no elements; raise KernelTypeError if the result is undefined."""
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
         return op
@@ -78,7 +78,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
-    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves dimensions padded together."""
+    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves jointly padded dimensions."""
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
         return buffer if chosen is None else replace(buffer, layout=chosen.layout, slots=chosen.slots)
@@ -100,24 +100,24 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return the view with the layout of the dimensions `dims` of its base; None is a dimension of extent 1."""
+    """Return the view with its layout. dims: the base's dimension for each of the view's; None for a new one."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
     if base.slots and len(base.slots) != len(shape):
         raise LayoutError(
-            f"{base.name} of shape {shape} is one row of {base.slots[0]} slots: its dimensions can't be moved",
+            f"{base.name} of shape {shape} is one padded row of {base.slots[0]} slots: its dimensions can't be moved",
             hint="take .T, permute and [:, None] of a copy, or give the tile a layout",
         )
     grouped, ends = base.tile_layout.group(base.slots or shape)
-    # dimensions of the base that aren't in `dims` have extent 1, so that their iterators don't matter
+    # dimensions of the base that aren't in `dims` have extent 1, so their iterators don't matter
     chosen = [it for d in dims if d is not None for it in grouped.shard[ends[d] : ends[d + 1]]]
     slots = tuple(1 if d is None else base.slots[d] for d in dims) if base.slots else ()
     return replace(view, layout=grouped.replace(shard=tuple(chosen) or grouped.shard[:1]), slots=slots)
 
 
 def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
-    """Return the statements with the layouts of all fixed tiles."""
+    """Replace the `Open` layouts of the tiles in `fixed`, which maps buffer names to the chosen layouts."""
     if not fixed:
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
@@ -126,7 +126,7 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
-    """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
+    """Convert an index to the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
         check_index_fits(ctx, node, number, full_range(dtype), buffer)
@@ -134,7 +134,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
 
 
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
-    """Return a slice's start in the index type; uint64 is clamped to int64 if a wrapped start could be valid."""
+    """Like `as_index`, for the start of a slice of extent `taken`; a uint64 that could wrap into bounds is clamped."""
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])
     return as_index(ctx, node, start, buffer)

@@ -39,7 +39,7 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
     if callee is range:
         raise ctx.syntax_error(
             node, "range can only be used in a for loop",
-            "write for i in range(...); tj.static_range(...) is also a tuple",
+            "write for i in range(...); tj.static_range(...) can also be used as a tuple",
         )
     if isinstance(callee, Intrinsic) and callee.name == "static_range":
         return static_range(ctx, node)

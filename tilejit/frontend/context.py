@@ -80,7 +80,7 @@ class Frame:
     locals: frozenset[str] = frozenset()
     #: cache of `Context.span`
     spans: dict[ast.AST, Span] = field(default_factory=dict)
-    #: the names that started as literals and are carried by a loop that is being translated
+    #: loop-carried names that start as literals -> their state, in the loops that are being translated
     carried: dict[str, Carried] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -111,9 +111,9 @@ class Located:
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager that emits into `block`; a class is faster than a generator.
+    """Context manager that emits into `block`. It is a class because a generator would be slower.
 
-    deeper: the increment of `Context.depth`. enclosure: the enclosure of the block's statements, if it is a new one.
+    deeper: the increment of `Context.depth`. enclosure: the construct that the block belongs to, if it is a new one.
     """
 
     ctx: Context
@@ -157,8 +157,8 @@ _LARGEST_FLOAT = int(sys.float_info.max)
 class Context:
     """The state that all translation functions share.
 
-    The fields up to `unrolled` are settings and the current position, which every construct restores. The fields from
-    `allocations` to `fixed` change only through the journal, so that a trial can be rolled back.
+    The fields up to `unrolled` are settings and the current position, which each construct restores at its end. The
+    fields from `allocations` to `fixed` change only through the journal, so that a trial can be rolled back.
     """
 
     #: node type -> translator; this table and the next one cover every node type
@@ -192,7 +192,7 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `check_copies`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: buffer name -> a buffer that a phi may be; phis hold its index in this dict (see `buffer_choices`)
+    #: buffer name -> a buffer to which a phi may refer, by its index in this dict (see `buffer_choices`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
@@ -270,11 +270,11 @@ class Context:
         return EmitInto(self, [], deeper=1)
 
     def inside(self, enclosure: Enclosure) -> EmitInto:
-        """Return a context manager that emits the statements of an enclosure, which are conditional in a loop."""
+        """Return a context manager that emits into a new block of an enclosure; a loop's block is conditional."""
         return EmitInto(self, [], int(enclosure.is_loop), enclosure)
 
     def leave(self, enclosure: Enclosure, span: Span, jump: type[Break | Continue] | None = Break) -> None:
-        """Record an exit from an enclosure at the current position, with a placeholder for its statements."""
+        """Record an exit from an enclosure at the current position, and emit a placeholder for its statements."""
         between = tuple(self.enclosures[self.enclosures.index(enclosure) + 1 :])
         for inner in between:
             if enclosure not in inner.passing:
@@ -363,7 +363,7 @@ class Context:
         return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Count the conversion of a literal to `dtype` if `matters`, or if `value` is a weak scalar of another type."""
+        """Count the conversion of a literal to `dtype` if `value` is a weak scalar of another type, or if `matters`."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 

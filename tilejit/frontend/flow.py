@@ -1,4 +1,4 @@
-"""The parts of control flow that are still growing: statements under construction, and constructs with their exits."""
+"""Control flow under construction: blocks that can still grow, and constructs that can be left early."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Construct(Enum):
 class Exit:
     """A point where an enclosure is left."""
 
-    #: to the code after the construct, or to the next iteration; None at the end of a loop's body
+    #: `Break` to the code after the construct, `Continue` to the next iteration; None at the end of a loop's body
     jump: type[Break | Continue] | None
     env: Mapping[str, Binding]
     #: the placeholder for the statements of the exit

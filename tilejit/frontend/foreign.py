@@ -23,7 +23,7 @@ from .words import ScopeNamespace, intrinsics
 if TYPE_CHECKING:
     from .context import Context
 
-#: origins: functions that Python can also run outside kernels (NumPy), and names that exist only in kernels
+#: the origins of the names; those of NumPy are functions that Python can also run outside kernels
 HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 
 

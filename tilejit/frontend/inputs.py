@@ -47,7 +47,7 @@ class Parameter:
     kind: ParameterKind
     #: the type of a scalar; None if the argument determines it, as for `int`, which is int32 or int64
     dtype: DType | None = None
-    #: the type that an array is pinned to
+    #: the type that an array must have; None for any
     spec: Spec | None = None
     default: Any = NO_DEFAULT
 
@@ -152,8 +152,8 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     """Return a key of the captured values and of the source of every `@tj.function` reachable from them.
 
-    Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes except
-    enums by name; other values by type and, if they are hashable, by equality. inside: see `token`.
+    Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes other
+    than enums by name; other values by type and, if they are hashable, by equality. inside: see `token`.
     """
     return tuple([(chain, token(value, inside)) for chain, value in _referenced(source).items()])
 
@@ -238,7 +238,7 @@ def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelS
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Return sorted lines, one per value that a function or its helpers capture and that differs between two keys."""
+    """Return sorted phrases, at least one for each captured value that differs between two keys from `captures`."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

@@ -73,7 +73,7 @@ def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(
-            argument, f"tj.{row.spelling}({groups}): n must be {among[0]} to {among[-1]}", "wait for more groups"
+            argument, f"tj.{row.spelling}({groups}): n must be {among[0]} to {among[-1]}", "use a smaller n"
         )
     return groups
 
@@ -84,7 +84,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     count = ctx.integer(ctx.evaluate(argument), argument, "the number of registers")
     if not LEAST <= count <= MOST or count % STEP:
         raise ctx.type_error(
-            argument, f"a thread can't have {count} registers; it has {LEAST} to {MOST}, in steps of {STEP}",
+            argument, f"a thread can't have {count} registers, only {LEAST} to {MOST} in steps of {STEP}",
             f"give a multiple of {STEP} from {LEAST} to {MOST}",
         )
     if any(each.construct is Construct.LOOP for each in ctx.enclosures):

@@ -1,13 +1,13 @@
 """Constructs whose paths join: branches, loops, and blocks that can be left early, such as inlined functions.
 
 Each path ends with moves into slots (see `slots`). An exit by `break`, `continue` or `return` is a placeholder until
-the whole enclosure has been translated and all its exits are known. Then its statements are filled in: the moves, a
-flag for the loops in between, and the `Break` itself.
+the whole enclosure has been translated and all its exits are known. Then its statements are filled in: the moves, an
+assignment to a flag that the loops in between test, and the `Break` itself.
 
 The code of a run-time loop's body depends on the kinds of its names at the head, which are known only after the body
 has been translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is
 converted to another type. If the guess is wrong, the result is discarded, and the body is translated again with the
-observed kinds. Inner loops then start from the final kinds of their last translation.
+observed kinds. Inner loops then start with the final guess of their last translation.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def close(
 ) -> None:
     """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
 
-    names: the names that it assigns. before: the bindings at its head. kinds: from `exit_kinds`.
+    names: the names that the enclosure assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
     kept: the slots of loop-carried names.
     """
     span = enclosure.span
@@ -143,7 +143,7 @@ def run_block(
 ) -> bool:
     """Translate a block that runs once: to straight-line code, or to a loop if it may be left early at run time.
 
-    step: see `Enclosure`. names: the names that it assigns. body: translates it; returns True if its end is reached.
+    step: see `Enclosure`. names: those that the block assigns. body: translates it; returns True if its end is reached.
     returns: True if control can reach the statement after the block.
     """
     span = ctx.span(node)
@@ -232,7 +232,7 @@ def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class LoopTrial:
-    """One trial translation of a loop body: above all, the kinds of the loop-carried names."""
+    """A trial translation of a loop's body, and the bindings that it produced."""
 
     loop: Enclosure
     block: Draft
@@ -254,7 +254,7 @@ class LoopTrial:
         return {name: value.expr for name, value in held if isinstance(value, Scalar) and isinstance(value.expr, Var)}
 
     def kind(self, ctx: Context, name: str, changes: Sequence[Binding]) -> Kind:
-        """Return the kind of a loop-carried name with these `changes`."""
+        """Return the kind of a loop-carried name whose bindings in the loop are `changes`."""
         assigned = self.carried[name].assigned if name in self.carried else None
         kind = merge_carried(ctx, name, self.entry[name], changes, assigned)
         if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
@@ -262,7 +262,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if a name may grow exponentially, because the `_degree` of its new value in its old one exceeds 1."""
+        """True if a name's value may grow exponentially: the `_degree` of a new value in the old one exceeds 1."""
         head = self.heads.get(name)
         if head is None:
             return False

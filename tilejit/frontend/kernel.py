@@ -67,8 +67,8 @@ def build(
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge, unless assumed in bounds, and only in "
-            "copies, loads and stores",
+            hint="only copies, loads and stores may access elements past the edge, only of global tensors, and only if "
+            "the region isn't assumed in bounds",
         )
     collectives.check(kernel)
     check_steps(kernel)
@@ -159,7 +159,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return the statements without the old values of atomic updates that the kernel never reads."""
+    """Return the statements, in which atomic updates no longer return the old values that the kernel never reads."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -199,10 +199,10 @@ def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
 
 
 def _coalesced(body: Block, kept: Collection[str]) -> Block:
-    """Return the statements with tiles that share a buffer, without the moves between them.
+    """Return the statements with tiles merged into one buffer where possible, without the moves between merged tiles.
 
-    Tiles can share a buffer if a move connects them and their lifetimes don't overlap. Every expression creates a tile,
-    so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: the names of buffers not to merge.
+    Tiles can be merged if a move connects them and their lifetimes don't overlap. Every expression creates a tile, so
+    this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: the names of buffers not to merge.
     """
     moves = _moves(body, kept)
     if not moves:
@@ -222,7 +222,7 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    """Return the moves between tiles of one layout that may share a buffer, the innermost first."""
+    """Return the moves between tiles of equal layout that aren't in `kept`, the most deeply nested first."""
     moves: list[TileOp] = []
     for _, move in sorted(_moves_by_depth(body), key=lambda each: -each[0]):
         dst, src = _ends(move)
@@ -246,10 +246,10 @@ def _moves_by_depth(block: Block, depth: int = 0) -> Iterator[tuple[int, TileOp]
 
 @dataclass(slots=True)
 class _Classes:
-    """Disjoint sets of tiles, which are numbered; the tiles of a set share a buffer."""
+    """Disjoint sets of tiles to merge. A tile is represented by its index, a set by its least index."""
 
     numbers: dict[str, int]
-    #: as in `Interference`; the mask of a set is at the index of its least tile
+    #: bit masks as in `Interference`; that of a set is at its least index
     apart: list[int]
     members: list[int]
     least: list[int]
@@ -273,7 +273,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Return the statements with one buffer per set, without moves within a set and moves whose `id` is in `unread`."""
+    """Return the statements with one buffer per set, without moves within sets and moves whose `id` is in `unread`."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

@@ -1,8 +1,8 @@
 """Kinds: descriptions of the values that a name may hold on the paths that join, such as scalars of one type.
 
 A loop-carried name that starts as a literal has one type in the whole loop: the promoted type of the typed values
-assigned to it, with float16 and bfloat16 widened to float32, and narrow integers to int32. A float literal makes an
-integer type float32.
+assigned to it, with float16 and bfloat16 widened to float32, and narrow integers to int32. If a float literal is also
+assigned, an integer type becomes float32.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """Scalars of one type. weak: True if all are literals so far. data: True if an int64 may be data, see `is_data`."""
+    """Scalars of one type. weak: True if all are literals so far. data: True if int64s may be data (see `is_data`)."""
 
     dtype: DType
     weak: bool = False
@@ -80,7 +80,7 @@ Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
 
 
 def kind_of(value: Value) -> Kind:
-    """Return the kind of a variable that holds this value; for a literal, it is weak."""
+    """Return the kind of a variable that holds this value; the kind of a literal is weak."""
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(weak_type(value), weak=True)
     if isinstance(value, Scalar):
@@ -105,7 +105,7 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
 
 
 def agreed(ctx: Context, node: ast.AST, values: Sequence[Value]) -> Kind:
-    """Return the kind of the value of a node, which is one of `values`; raise KernelTypeError if they conflict."""
+    """Return the kind of an expression whose value is one of `values`; raise KernelTypeError if they conflict."""
     span = ctx.span(node)
     kind = merge(ctx, "the value", [Binding(value, span) for value in values])
     if isinstance(kind, Same) and isinstance(kind.value, Conflict):
@@ -204,7 +204,7 @@ def _can_take(value: Value, dtype: DType) -> bool:
 
 
 def converts_to(value: Value, dtype: DType) -> bool:
-    """True if a number or scalar that is assigned to a loop-carried name is converted to the name's type."""
+    """True if a number or scalar assigned to a loop-carried name of type `dtype` is converted to that type."""
     if _is_literal(value):
         return _can_take(value, dtype)
     return dtype.kind != "bool" or weak_type(value).kind == "bool"
@@ -222,7 +222,7 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
 
 
 def _is_literal(value: Value) -> bool:
-    """True if the value is a number whose type isn't fixed yet."""
+    """True for a number whose type isn't fixed yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 
@@ -326,7 +326,7 @@ def _conflict(
     name: str, first: tuple[Binding, str], second: tuple[Binding, str],
     remedy: str = "convert one of them, for example with .astype(...)",
 ) -> Same:
-    """Return `Same(Conflict)` for a name whose bindings conflict. first, second: a binding and its description."""
+    """Return a `Same(Conflict)`. first, second: the conflicting bindings, with descriptions of their values."""
     (a, what_a), (b, what_b) = (first[0].span, first[1]), (second[0].span, second[1])
     differs = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
     problem = f"{differs}: paths that join must agree in dtype, shape and layout"
@@ -384,21 +384,21 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
 class Heads:
     """The kinds of loop-carried names at the head of a loop."""
 
-    #: the kinds before the loop
+    #: the kinds on entry to the loop
     entry: Mapping[str, Kind]
     #: the assumed kinds at the head of the loop
     kinds: Mapping[str, Kind]
-    #: the names that kept one value in an earlier guess, but that the body changed
+    #: the names that an earlier guess assumed to keep one value, but that the body changed
     changing: frozenset[str] = frozenset()
 
     def literal_types(self, entry: Mapping[str, Binding]) -> dict[str, DType | None]:
-        """Return the types of the names that start as literals, None for a weak one. entry: the bindings before it."""
+        """Return the types of names that start as literals; None for a weak type. entry: the bindings on entry."""
         kinds = [(name, kind) for name, kind in self.kinds.items() if _is_literal(entry[name].value)]
         return {name: None if kind.weak else kind.dtype for name, kind in kinds if isinstance(kind, ScalarKind)}
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the kinds on entry, or those in `last` for names with the same kind on entry."""
+        """Return the first guess: a name's kind on entry or, if that is the same as in `last`, its kind in `last`."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
@@ -415,14 +415,14 @@ class Heads:
         return all(_settled(kind) == _settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """Return the next guess: the observed kinds, of which those that equal the current guess are settled."""
+        """Return the next guess: the observed kinds, made non-weak where they equal the current guess."""
         held = {name: self._held(name, shown) for name in shown}
         kinds = {name: _settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}
         return Heads(self.entry, kinds, self.changing | changing)
 
     def _held(self, name: str, shown: Mapping[str, Kind]) -> Kind:
-        """Return the kind observed for a name; a name in `changing` that now has one value keeps its guessed kind."""
+        """Return a name's observed kind, or its guessed kind if it is in `changing` but was observed with one value."""
         return self.kinds[name] if name in self.changing and _is_one(shown[name]) else shown[name]
 
 

@@ -1,6 +1,6 @@
 """The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, `Intrinsic`.
 
-The frontend recognizes them by identity or class. Their names are in `words`, which a launch doesn't import.
+The frontend recognizes them by identity or class. Intrinsics are defined in `words`, which launches needn't import.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ else:
 
 
 def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None) -> PinnedTensor:
-    """Describe an array, to pin the type of a parameter or to compile without arrays.
+    """Describe an array, to fix the type of a parameter or to compile without arrays.
 
     shape: the extents, an integer or a tuple of integers.
     strides: in elements; C-contiguous if None.
@@ -207,7 +207,7 @@ def function(fn: Helper) -> Helper:
     """
     if not callable(fn):
         raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
-    # the annotation keeps the type of the helper for type checkers
+    # type checkers should see the helper's own signature, hence the cast
     return cast(Helper, Function(fn))
 
 

@@ -38,7 +38,7 @@ def while_loop(ctx: Context, node: ast.While) -> bool:
 
 
 def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Translate the test of a loop, which is left if the test fails; return False if it always fails."""
+    """Translate the test of a `while` loop and the exit if it fails; return False if it always fails."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
 
     def stop() -> bool:
@@ -135,7 +135,7 @@ def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """Return an argument of range as `dtype`; if `down`, a negative constant takes the signed type of this width."""
+    """Return an argument of range as `dtype`; if `down`, a negative constant takes the signed type of that width."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)

@@ -1,4 +1,4 @@
-"""Memory: its allocation, and accesses of single elements."""
+"""Allocation of memory, and accesses to single elements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _is_injective(layout: TileLayout) -> bool:
 
 
 def layout_argument(ctx: Context, arguments: Arguments, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """Return the layout of an allocation, `layout=`, which is None by default.
+    """Return the `layout=` argument of an allocation; None if it is omitted or None.
 
     raises: LayoutError if it maps two elements to one location.
     """
@@ -76,7 +76,7 @@ def layout_argument(ctx: Context, arguments: Arguments, shape: tuple[int, ...], 
 
 
 def alloc(space: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.alloc_<space>(shape, dtype, layout=None)`; in shared memory, there is also `swizzle=`."""
+    """Translate `tj.alloc_<space>(shape, dtype, layout=None)`; `alloc_shared` also takes `swizzle=`."""
     shape = static_shape(ctx, arguments["shape"], ctx.evaluate(arguments["shape"]))
     with Located(ctx, arguments["shape"]):
         allocation.check_rank(shape)
@@ -186,7 +186,7 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
     choice = ctx.buffer_choices.get(memory.buffer.root.name)
     if choice is not None:
-        raise ctx.type_error(node, f"{choice}: a name that differs between paths may only be read, as a value", REMEDY)
+        raise ctx.type_error(node, f"{choice}: a name that differs between paths may only be read", REMEDY)
     if not memory.writable:
         raise ctx.type_error(
             node, f"{memory.buffer.root.name} is the result of an expression: it can't be written",

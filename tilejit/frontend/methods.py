@@ -186,7 +186,7 @@ def _pinned(memory: Memory) -> str:
 
 
 def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """Return the layout over another shape of equal size; raise LayoutError if its iterators can't be split to fit."""
+    """Return an equal layout that can be grouped by `shape`; raise LayoutError if an iterator doesn't split to fit."""
     if groups_to(layout.shard, shape):
         return layout
     joined = layout.canonical(fuse=False)
@@ -238,7 +238,7 @@ def _with_element_type(
     if memory.is_local and isinstance(layout, TileLayout) and layout.size() != math.prod(memory.shape):
         raise ctx.type_error(
             node, f"a tile of shape {memory.shape} with {layout.size()} slots in registers can't be viewed as {dtype}",
-            f"view the memory: tj.cta.load(A.view(tj.{dtype})[...]); or give it a layout of that size",
+            f"view the memory: tj.cta.load(A.view(tj.{dtype})[...]); or give the tile a layout without padding",
         )
     before, after = memory.dtype.bits, dtype.bits
     if before == after:

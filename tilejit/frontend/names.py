@@ -1,6 +1,6 @@
 """Names and functions: lookup in the functions that are being translated and among the values that they capture.
 
-Calls of `@tj.function`s and of nested functions are translated where they are called.
+`@tj.function`s and nested functions are inlined where they are called.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .language import Function, LanguageName
 from .source import parameter_nodes
 from .values import Binding, Closure, Constant, Items, Unset, Value, check_elements, from_python
 
-#: the name of a function's result; not a valid Python name
+#: the name to which a function's result is bound; not a valid identifier
 RESULT = "<result>"
 
 #: types whose values are all usable; testing for them first is faster than testing for arrays and containers

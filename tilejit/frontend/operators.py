@@ -23,7 +23,7 @@ from .context import Context
 from .scalars import fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
-#: operator -> (elementwise operation, the function that folds it)
+#: operator -> (elementwise operation, the function that computes it at compile time)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),
     ast.Sub: ("sub", operator.sub),
@@ -106,7 +106,6 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
 
 
 def _product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
-    """Translate `left @ right`; the result is a new tile."""
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
     dtype = accumulator_type(a.dtype)
@@ -150,8 +149,8 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
         )
     if not multiplied(a.dtype, b.dtype):
         raise ctx.type_error(
-            node, f"no tensor core multiplies {a.dtype} by {b.dtype} here",
-            "convert them with x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
+            node, f"@ can't multiply {a.dtype} by {b.dtype}",
+            "convert both with x.astype(...) to float16, bfloat16 or an 8-bit type",
         )
     return a, b
 
@@ -160,7 +159,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
-    # prefer square blocks; their extents must be multiples of 16 rows and 8 columns
+    # prefer square blocks per warp; their extents must be multiples of 16 rows and 8 columns
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
@@ -191,8 +190,8 @@ def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
 def tile_order(ctx: Context, node: ast.Call) -> Value:
     """Translate `tj.tile_order(t, shape, group)`.
 
-    The formula of the host function computes `group * columns`, which may overflow. Unless it fits (see
-    `_fits`), t is divided by columns first, so that no product exceeds t.
+    The formula of the host function computes `group * columns`, which may overflow. Unless the product
+    fits (see `_fits`), t is divided by columns first, so that no product exceeds t.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
     shape = ctx.evaluate(arguments["shape"])

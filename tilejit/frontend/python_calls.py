@@ -26,7 +26,7 @@ from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .words import LAYOUTS
 
-#: the ids of functions that Python evaluates on compile-time values; a callee may be unhashable
+#: functions that Python evaluates on compile-time values, by id, because a callee may be unhashable
 _PURE_IDS = frozenset(map(id, (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
@@ -112,7 +112,7 @@ def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
 
 
 def _has_room(x: Expr, more: int) -> bool:
-    """True if x + more provably doesn't overflow, which is assumed of an int64 that isn't data."""
+    """True if x + more provably doesn't overflow; an int64 that isn't data is assumed not to."""
     if x.dtype is int64 and not facts.is_data(x):
         return True
     if not x.dtype.is_integer:

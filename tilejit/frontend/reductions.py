@@ -1,6 +1,6 @@
 """Calls that take whole tiles: reductions such as `tj.sum(x, axis)`, `tj.reduce`, `tj.cat` and `tj.split`.
 
-The function of `tj.reduce` is translated once, with variables as arguments, and converted to expressions. The
+The `combine` function of `tj.reduce` is translated once, with variables as arguments, and converted to expressions. The
 translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may be
 left early, as by a `return` in a branch. Each path gets a condition, and an assignment becomes a selection by the
 condition of its path.
@@ -65,7 +65,7 @@ def _emitted(
     ctx: Context, node: ast.AST, arguments: Arguments, record: TileOperation, sources: list[Memory],
     dtypes: list[DType], axes: tuple[int, ...], *attrs: tuple[str, AttributeValue],
 ) -> list[Memory]:
-    """Emit a reduction of tiles, and return its results, with the reduced axes if `keepdims=` says so."""
+    """Emit a reduction of tiles, and return its results, which keep the reduced axes if `keepdims=` is true."""
     extents, span = sources[0].shape, ctx.span(node)
     scope = tiles.common_scope(ctx, node, record.name, sources)
     shape = tuple(n for d, n in enumerate(extents) if d not in axes)
@@ -187,7 +187,7 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     if len(names) != 2:
         raise ctx.type_error(
             node, f"{closure.node.name} has {counted(len(names), 'parameter')} without a default; combine needs two",
-            "they are the values at the lower and at the higher index; for several tiles, each is a tuple",
+            "its parameters are the values at the lower and at the higher index; for several tiles, each is a tuple",
         )
     return names[0], names[1]
 

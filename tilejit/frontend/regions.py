@@ -45,7 +45,7 @@ class _Slice:
     lower: Expr | None
     upper: Expr | None
     node: ast.AST
-    #: if not None, `upper` is unused
+    #: the extent if it is given instead of `upper`, which is then unused
     extent: int | None = None
 
 
@@ -103,7 +103,10 @@ def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | 
         return slice(*ends)
     position = ctx.integer(ctx.evaluate(node.slice), node.slice, f"the index of {what}")
     if not -length <= position < length:
-        raise ctx.type_error(node, f"index {position} is outside {what} of length {length}", f"from 0 to {length - 1}")
+        raise ctx.type_error(
+            node, f"index {position} is outside {what} of length {length}",
+            f"write an index i with {-length} <= i < {length}",
+        )
     return position
 
 
@@ -259,7 +262,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
-    """Return the region that `parts` select, each in one of `dims`; dimensions without a part remain whole."""
+    """Return the region that `parts` select, one per dimension in `dims`; other dimensions keep their extents."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
@@ -315,7 +318,7 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
     if extent < 0:
         raise ctx.type_error(
             part.node, f"this slice has extent {extent}; it can't be negative",
-            "negative indices don't count from the end: write A.shape[d] - 1 for the last",
+            "write a stop that is at least the start; negative indices don't count from the end",
         )
     return extent
 
@@ -398,7 +401,7 @@ def _title(memory: Memory, dim: int) -> str:
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """Emit a bounds check of a part of a region if their extents are static, unless it provably holds.
+    """Emit a bounds check of a part of a region if the extents of both are static, unless it provably holds.
 
     taken: the extent of the part; None for an index.
     """

@@ -1,8 +1,8 @@
 """Arithmetic on literals and run-time scalars: types, constant folding, truth values.
 
 Each thread has a copy of a rank-0 tile, such as the result of a reduction over all axes. Such a tile becomes a scalar
-where one is needed (`if tj.max(x) > 0`), and where it joins a number from another path (`total = 0.0` before
-`total += tj.sum(x)`).
+where one is needed (`if tj.max(x) > 0`), and where it joins a number from another path (`total = 0.0` before a loop
+with `total += tj.sum(x)`).
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _format(_: Any, spec: Any = "") -> None:
 
 
 def _check_widths(spec: str) -> None:
-    """Check widths and precisions, which are the numbers in a format."""
+    """Check the numbers in a format, which are widths and precisions, against the size limit."""
     for digits in re.findall(r"\d+", spec):
         check_elements(int(digits) if len(digits) < 20 else 10 ** (min(len(digits), 4000) - 1), "str")
 
@@ -215,9 +215,9 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
         return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
     divisor = arguments[1]
     if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
-        raise ctx.type_error(node, "integer division by zero", "test the divisor first")
+        raise ctx.type_error(node, "integer division by zero", "give a divisor other than 0")
     if isinstance(result, Op) and not isinstance(divisor, Const):
-        # the error for a zero divisor needs a location
+        # the run-time error for a zero divisor needs a location
         result = replace(result, span=ctx.span(node))
     return Scalar(result, weak)
 
@@ -256,7 +256,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed value unchanged; a literal as `common`, or as its default type if that has a higher `RANK`."""
+    """Return a typed scalar as it is; a literal as type `common`, or its default type if that has a higher `RANK`."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)

@@ -1,4 +1,4 @@
-"""Joins of paths: slots, which store the value of a name that differs between paths.
+"""Slots: storage for names whose values differ between paths that join.
 
 An assignment binds its name to an immutable value. Names with different values on different paths are kept in slots,
 which are written before a loop, at the end of a branch, at the end of a loop body, and before `break`, `continue` and
@@ -29,7 +29,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, owner_scope
 class NameSlot:
     """Storage for the values of one kind.
 
-    value: the stored value, in variables and tiles of the slot; for `Same`, which needs no storage, its value.
+    value: the stored value, made of the slot's variables and tiles; for `Same`, which needs none, its value.
     """
 
     kind: Kind
@@ -175,7 +175,7 @@ def _flatten(
     ctx: Context, slot: NameSlot, value: Value, scalars: list[tuple[Expr, Expr]], tiles: list[tuple[Memory, Memory]],
     span: Span,
 ) -> None:
-    """Append the variables and the tiles of a slot, each with its part of the value."""
+    """Append pairs of a variable or tile of the slot and its part of the value to `scalars` and `tiles`."""
     kind, stored = slot.kind, slot.value
     if isinstance(kind, Same):
         return

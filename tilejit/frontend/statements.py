@@ -26,7 +26,7 @@ def _if(ctx: Context, node: ast.If) -> bool:
 
 
 def _break_or_continue(ctx: Context, node: ast.Break | ast.Continue) -> bool:
-    """Translate a jump in the innermost loop; `continue` in an unrolled loop leaves the iteration."""
+    """Translate a jump of the innermost loop; in an unrolled loop, `continue` leaves the iteration."""
     unrolled = Construct.STATIC if isinstance(node, ast.Break) else Construct.ITERATION
     loop = innermost(ctx.enclosures, Construct.LOOP, unrolled)
     assert loop is not None
@@ -60,7 +60,7 @@ def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
     for decorator in node.decorator_list:
         value = ctx.evaluate(decorator)
         if getattr(getattr(value, "value", None), "__name__", "") != "function":
-            raise ctx.syntax_error(decorator, "@tj.function is the only decorator of a nested function", "leave it out")
+            raise ctx.syntax_error(decorator, "only @tj.function can decorate a nested function", "leave it out")
     ctx.bind(node.name, Binding(make_closure(ctx, node), ctx.span(node)))
     return True
 

@@ -34,7 +34,6 @@ def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Valu
 
 
 def _as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
-    """Return the value as memory; raise KernelTypeError for anything else."""
     if isinstance(value, Rows):
         raise ctx.type_error(
             node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic take it"
@@ -80,7 +79,7 @@ def mask_region(ctx: Context, mask: Memory | Expr, scope: str, span: Span) -> Re
 def _attributes(
     ctx: Context, arguments: Arguments, record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return (name, value) pairs of the attributes in a call; None and multicast to a single CTA are left out."""
+    """Return (name, value) pairs of a call's attributes that aren't None; multicast to one CTA is left out."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         value = optional(ctx, arguments, attribute.name)
@@ -149,7 +148,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
 
 
 def _filled(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    """Translate `zeros` and `full`, which has a `value`."""
+    """Translate `zeros(shape, dtype, layout=None)` and `full(shape, value, dtype, layout=None)`."""
     value = ctx.evaluate(arguments["value"]) if "value" in arguments else Constant(0)
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
@@ -202,7 +201,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
 def _operands(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: Arguments
 ) -> dict[str, Region | Expr]:
-    """Return the operands that a call passes, by name; a scalar is converted to the type of the tile before it."""
+    """Return the operands that a call passes, by name; a scalar is converted to the type of the preceding tile."""
     operands: dict[str, Region | Expr] = {}
     tile_type: DType | None = None
     for rule in record.operands:

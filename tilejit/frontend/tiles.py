@@ -38,7 +38,7 @@ def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value
     return cast(ctx, node, value, dtype) if isinstance(value, Memory) else convert(ctx, node, value, dtype)
 
 
-#: comparison -> the equivalent one with swapped operands
+#: comparison -> the equivalent comparison of the swapped operands
 _EXCHANGED = {
     "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
     "equal": "equal", "not_equal": "not_equal",
@@ -72,7 +72,7 @@ def _compared(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -
 
 
 def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value | None:
-    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other operands."""
+    """Shift by a count of a wider type with other signedness, clamped to [-1, width of x]; return None for the rest."""
     types = _mixed_types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
@@ -214,8 +214,8 @@ def inputs(
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
     """Return an operation's inputs as operands, and their types.
 
-    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0. Without a tile, literals
-    take the type `to` of the destination, if any, unless their default type has a higher `RANK`.
+    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0. If there is no tile,
+    literals take the type `to` of the destination, if given, unless their default type has a higher `RANK`.
     """
     if to is not None and not any(isinstance(v, Memory) for v in values):
         values = [Scalar(as_type(ctx, node, v, to)) if isinstance(v, Scalar) or is_number(v) else v for v in values]

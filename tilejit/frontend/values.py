@@ -255,7 +255,7 @@ class NamedBarrier:
 
 @lean(frozen=True, slots=True)
 class Counter:
-    """A name in the number of a ring step, and its value when the step was created."""
+    """A name in the expression of a ring step's number, and its value when the step was created."""
 
     frame: Frame
     name: str
@@ -270,7 +270,7 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in `number` that the current function had bound, with their values
+    #: the names in `number` that the current function had bound when the step was created
     counters: tuple[Counter, ...]
     #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)
@@ -296,7 +296,7 @@ class Closure:
 
 @lean(frozen=True, slots=True)
 class Method:
-    """`receiver.name`, before the call."""
+    """A bound method, `receiver.name`."""
 
     receiver: Value
     name: str
@@ -304,7 +304,7 @@ class Method:
 
 @lean(frozen=True, slots=True)
 class ScopedOperation:
-    """`tj.<scope>.<name>`, before the call."""
+    """An operation of a scope, `tj.<scope>.<name>`, which can be called."""
 
     scope: str
     name: str

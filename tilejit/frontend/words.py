@@ -46,7 +46,7 @@ def _literal(choices: Iterable[object]) -> str:
 
 
 
-#: name -> the parameter that several calls share; operands of tile operations are described by `TileOperand`
+#: parameters that several calls share, by name; operands of tile operations are described by `TileOperand`
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
@@ -324,7 +324,7 @@ def words() -> Iterator[Intrinsic]:
     yield from map(_reduction, REDUCTIONS.values())
 
 
-#: operand -> its meaning, the same in every call; other operands are described by their `TileOperand`
+#: operand -> its meaning, which is the same in every call; other operands are described by their `TileOperand`
 _OPERANDS = {
     "acc": "the accumulator, of shape (M, N)",
     "a": "the left operand, of shape (M, K)",
