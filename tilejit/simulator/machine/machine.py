@@ -1,4 +1,4 @@
-"""The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
+"""The scheduler: runs groups of threads by basic blocks, with barriers, parking and deadlock detection.
 
 Groups that reach the same block merge. A group that takes the back edge of a loop that may wait for other threads, or
 that returns to an earlier state, is parked until no other group can run; random schedules may retry it earlier.
@@ -54,7 +54,7 @@ class Machine(Units):
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting_loops
         self.loops = Loops()
-        # for the registers and memory that determine the control flow of loops, and for all live registers and memory
+        # of the registers and memory that determine the control flow of loops, and of all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
         # the number of living threads at the last check for a deadlock
         self.living = -1
@@ -212,7 +212,7 @@ class Machine(Units):
             self.send(block.index, block.targets[int(i)], self.lanes.group_of(positions[at_i]))
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Let a group exit or move it to a block; after a back edge, park it if its loop may wait or seems stuck."""
+        """Let a group exit, or move it to a block; after a back edge, park it if its loop may wait or seems stuck."""
         if target == EXIT:
             self.finish(group)
             return
@@ -284,7 +284,7 @@ class Machine(Units):
     def wake(self) -> bool:
         """Deliver an operation, if there is one, and retry parked or held groups.
 
-        Return False if all threads have exited; raise an error if the others are stuck.
+        Return False if all threads have exited; raise an error if the remaining threads are stuck.
         """
         if not (self.held or self.parked or self.barriers.waiting):
             return False
@@ -344,7 +344,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Retry held groups. If no group has run since the last retry, let different bar.warp.sync match, or raise."""
+        """Retry held groups. If none has run since the last retry, let different bar.warp.sync match, or raise."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if is_warp_barrier(self.program.function.body[self.first_pc(b)])}
             lanes = np.zeros(self.lanes.total, bool)

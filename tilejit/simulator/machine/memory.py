@@ -106,7 +106,7 @@ class Bound:
 
 
 class AddressMap:
-    """The regions, by generic address. maps: tensor maps by address; no region holds their bytes.
+    """The regions, sorted by generic address. maps: address → tensor map; no region holds their bytes.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
     """
