@@ -21,7 +21,7 @@ from .replicas import UNUSED, Replicas
 if TYPE_CHECKING:
     from ..machine.copies import Batch
 
-# whether both accesses are strong → hint
+# True if both accesses are strong → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
@@ -214,7 +214,7 @@ class AccessFindings:
         return loaded == exchanged
 
     def touched_copy(self, x: CellAccess, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-        """Return (batch, copy, index in `cells`) of a copy in flight to (if `targets`) or from one of them, or None."""
+        """Return (batch, copy, index in `cells`) of a copy in flight to (or from) one of `cells`, or None."""
         for batch in self.in_flight:
             for side in batch.targets if targets else batch.sources:
                 if side.region is not x.region or side.cells is None:

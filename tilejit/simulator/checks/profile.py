@@ -70,7 +70,7 @@ class Profiler:
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
     """Return (wavefronts or sectors, minimum), summed over full warps; compute them once per pattern.
 
-    Shifts by words in shared memory, which only permute the banks, and by sectors in global memory keep the pattern.
+    Shifting by words in shared memory, which permutes the banks, or by sectors in global memory keeps the counts.
     """
     first = index[:, 0]
     start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)

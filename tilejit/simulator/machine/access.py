@@ -217,7 +217,7 @@ class Access:
         return self.checker
 
     def parts(self, number: int, address: NDArray[Any]) -> Iterator[Index]:
-        """For each accessed region, select the threads with valid addresses in it and yield their former indices."""
+        """For each accessed region, select the threads with valid addresses in it; yield their indices in `address`."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)

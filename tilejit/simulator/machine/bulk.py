@@ -40,7 +40,7 @@ SHARES_HINT = (
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store of a thread's bulk group number `group`. event, landed: the events of its issue and delivery."""
+    """A store. group: the index of its bulk group in its thread. event, landed: the events of its issue and delivery."""
 
     operation: Operation
     group: int
@@ -87,7 +87,7 @@ class BulkCopies:
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
     ) -> None:
-        """Start a TMA load per executing thread and receiving CTA. mask: a bit per rank; None: its own CTA."""
+        """Start a TMA load per executing thread and receiving CTA. mask: a bit per rank; None for the thread's CTA."""
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -154,7 +154,7 @@ class BulkCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
-        """cp.async.bulk.wait_group: wait for all but each thread's last `newest` groups; if `read`, only for reads."""
+        """cp.async.bulk.wait_group: wait for all but each thread's last `newest` groups; if `read`, for their reads."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])

@@ -389,7 +389,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Report waits for phase n of a barrier that is in neither phase n nor n + 1: a state or parity can't tell."""
+        """Report waits for phase n when the barrier is in neither phase n nor n + 1: the state or parity is ambiguous."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])

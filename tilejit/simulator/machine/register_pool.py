@@ -27,7 +27,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at entry: an equal share of the SM's, at most .maxnreg and 255, a multiple of 8."""
+    """Return the registers per thread at entry: an equal share, a multiple of 8, of at most .maxnreg and 255."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP

@@ -89,7 +89,7 @@ def _each(name: str) -> Callable[..., PerThread]:
     """Return a function that applies `exact.DIRECTED[name]` to one thread at a time: slow, but rarely needed."""
 
     def apply(*arguments: PerThread) -> PerThread:
-        # `exact` imports the module fractions, which takes 3 ms
+        # imported here, because `exact` imports the module fractions, which takes 3 ms
         from .exact import DIRECTED
 
         *operands, mode = arguments

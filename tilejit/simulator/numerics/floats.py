@@ -171,7 +171,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # `exact` imports the module fractions, which takes 3 ms and which few kernels need
+    # imported here, because `exact` imports the module fractions, which takes 3 ms and which few kernels need
     from . import exact
 
     if not np.ndim(result):
