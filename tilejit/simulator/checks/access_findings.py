@@ -26,7 +26,7 @@ _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
 }
-# (substring of an opcode, its operation, how to wait for it)
+# (substring of an opcode, name of the asynchronous operation, the wait for it)
 _WAITS = (
     ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
     ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),

@@ -162,7 +162,7 @@ class Clocks:
         self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
 
     def split_warps(self, positions: Index) -> tuple[Index, Index, Index]:
-        """Return the CTAs and warps of all complete warps in `positions`, and the positions of the other threads."""
+        """Return the CTAs and indices in them of complete warps in `positions`, and the positions of other threads."""
         warp = self.lanes.full["chunk_warp"][positions]
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
@@ -308,7 +308,7 @@ class Clocks:
             self.views[:, cta, rows] = joined[:, None]
 
     def events_of(self, plane: int, actors: Index, by: Index) -> Index:
-        """Return each actor's last event that the views order before the thread at the same index in `by`; 0 if none."""
+        """Return each actor's last event that the views order before the thread at the same index of `by`, or 0."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -331,7 +331,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by` (threads of one CTA), the event up to which they all see all warps of it."""
+        """Return, for each row of `by` (threads of a CTA), the event up to which they all see all the CTA's warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))

@@ -84,7 +84,7 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: key: rule, level and both source locations (PTX lines if there is no `.loc`); the message of the final error
+        #: key: rule, level and both source locations (PTX lines without `.loc`s); for the final error, its message
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(

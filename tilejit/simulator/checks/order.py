@@ -288,7 +288,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return a mask, True if the event of the actor in `thread` happens before the next one of the thread in `by`."""
+        """Return a mask, True if the event of the actor in `thread` happens before the next event of `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]

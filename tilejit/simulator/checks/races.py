@@ -184,7 +184,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # A read may not replace one that races with more accesses: .nc reads race with most, strong with fewest.
+            # Don't replace a read by one that races with fewer accesses: .nc reads race with most, strong with fewest.
             if not shadow.shared and not x.site.strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read

@@ -433,7 +433,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry without operands that emits `text`; {pc} is the instruction's index, {x} the pattern's group x."""
+    """Return an entry without operands that emits `text`; {pc} is the instruction's index, {x} is group x."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)

@@ -287,7 +287,7 @@ class Access:
             raise self.failure(
                 SimulationError, at,
                 f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
-                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first "
+                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first thread "
                 f"{int(table[row, 0]):#x}", pc,
             )
         return table[:, 0]

@@ -40,7 +40,7 @@ SHARES_HINT = (
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store. group: the index of its bulk group in its thread. event, landed: the events of its issue and delivery."""
+    """A store. group: its bulk group's index in its thread. event, landed: the events of its issue and delivery."""
 
     operation: Operation
     group: int
@@ -63,7 +63,7 @@ class BulkCopies:
     stores: position of a thread → its stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
 
-    Of the agents (`checks.agents`), ("copies", address) carries out all loads that signal the barriers at an address,
+    Of the agents (`checks/agents.py`), ("copies", address) carries out all loads that signal barriers at an address,
     ("reads", i) reads the sources of the stores by thread i of a CTA, and ("stores", i) writes their targets.
     """
 

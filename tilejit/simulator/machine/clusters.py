@@ -1,7 +1,7 @@
 """Clusters of CTAs: addresses in distributed shared memory, and the cluster barrier.
 
 The bits of a shared address from 24 on are the rank of a CTA; the lower bits are the offset in its shared memory. A
-variable has the same offset in all CTAs. Accesses to a thread's own CTA are simulated with the offset alone.
+variable has the same offset in all CTAs. For accesses to a thread's own CTA, the simulator uses the offset alone.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
 Communication Instructions: barrier.cluster".

@@ -72,7 +72,7 @@ class AsyncCopies:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async. target, source, single: indices of the memory instructions that write, read, and read single bytes.
+        """cp.async. target, source, single: indices of the sites that write, that read, and that read single bytes.
 
         kept: the number of bytes that each thread copies; the rest of its target is zeroed. None: it copies all bytes.
         """

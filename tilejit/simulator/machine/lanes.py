@@ -100,7 +100,7 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Return the first index of each executing thread's copy of a region. Copies are `stride` elements apart."""
+        """Return the index at which each executing thread's copy of a region begins. stride: elements per copy."""
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:

@@ -56,7 +56,7 @@ class MBarrier:
         self.name = name
         self.region = region
         self.near = Releases()
-        #: additional releases by other CTAs, for waits at cluster scope
+        #: what other CTAs' arrivals release only to waits at cluster scope
         self.wide = Releases()
         self.live = np.zeros(ctas, bool)
         #: True if the initializing thread has made the barrier visible to asynchronous operations

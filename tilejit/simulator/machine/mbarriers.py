@@ -233,7 +233,7 @@ class MBarriers:
         self.access.memory_changed()
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Yield (barrier, indices of the executing threads) for each address; report and skip invalid addresses."""
+        """Yield (barrier, indices of the executing threads) per address in use; report and skip invalid addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -330,7 +330,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals; those beyond the pending ones count in the next phases.
+        """Count arrivals; those beyond the pending ones belong to the next phases.
 
         Report arrivals at an incomplete phase that expects no more, and arrivals that must not complete a phase but do.
         """
@@ -389,7 +389,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Report waits for phase n when the barrier is in neither phase n nor n + 1: the state or parity is ambiguous."""
+        """Report waits for phase n when the barrier is in neither phase n nor n + 1; state and parity are ambiguous."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])

@@ -232,7 +232,7 @@ def clz(a: PerThread) -> PerThread:
 
 
 def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
-    """Permute bytes: nibbles of the selector, or those that `mode` maps it to, choose bytes of (b:a) or their signs."""
+    """Permute bytes: the selector's nibbles, or those that `mode` maps it to, choose bytes of (b:a) or their signs."""
     both = _pair(a, b)
     if not mode:
         return _prmt_default(both, selector)
