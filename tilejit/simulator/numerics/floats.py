@@ -112,7 +112,7 @@ def _keeps_sums_normal(c: PerThread) -> bool:
     """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is a float32 subnormal.
 
     A sum is a multiple of the smaller unit in the last place of its operands. Near zero, the product is about as large
-    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118, which is normal. An infinite c gives no finite sum.
+    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118, a normal value. An infinite c gives no finite sum.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
