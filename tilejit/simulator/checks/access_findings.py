@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # True if both accesses are strong → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
-    True: "the scope of one doesn't reach the other's CTA: use .gpu",
+    True: "use .gpu: the scope of one access doesn't include the other's CTA",
 }
 # (substring of an opcode, name of the asynchronous operation, the wait for it)
 _WAITS = (
@@ -123,7 +123,7 @@ class AccessFindings:
         init_pc = self.init_pc_of(x.region.base + offset, cta)
         self.findings.add(
             "barrier", f"{self.describe(x, first)}, part of an mbarrier", x.site.pc, init_pc, self.threads(x.me[at]),
-            at.size, hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
+            at.size, hint="access it only with mbarrier instructions; mbarrier.inval makes it ordinary memory",
             then="initialized at" if init_pc is not None else "",
         )
 

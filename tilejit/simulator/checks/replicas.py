@@ -86,7 +86,7 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value; None if others may, or it isn't ordinary.
+        """Return the stores and atomics that may use a load's value; None if others may or the load isn't ordinary.
 
         since: an event; also include all other loads from this memory since then.
         """
