@@ -99,7 +99,7 @@ def same_rows(a: Index, b: Index) -> bool:
 
 @lru_cache(maxsize=1024)
 def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Index, Index]:
-    """Return (count, minimum) per warp. start: lane 0's byte in a word or sector; pattern: offsets in elements."""
+    """Return (count, minimum) per warp. start: lane 0's offset in its word or sector. pattern: offsets in elements."""
     table = np.frombuffer(pattern, np.int64).reshape(-1, WARP) << shift
     table = table + np.frombuffer(start, np.int64)[:, None]
     return wavefronts(table, 1 << shift) if shared else sectors(table, 1 << shift)

@@ -59,7 +59,7 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed, read: the number of groups that each thread has committed, and has waited for with or without .read.
+    committed, read: the numbers of groups that each thread has committed, and whose reads it has waited for.
     stores: position of a thread → its stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
 

@@ -65,7 +65,7 @@ class AsyncCopies:
     def __init__(self, access: Access) -> None:
         self.access = access
         self.lanes = access.lanes
-        #: the number of groups that each thread has committed, and has waited for
+        #: the numbers of groups that each thread has committed, and that it has waited for
         self.committed, self.complete = np.zeros((2, self.lanes.total), np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:

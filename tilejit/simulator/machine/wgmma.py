@@ -161,7 +161,7 @@ class ProductRegisters:
         #: per register and warp: its index among the accumulators of the last product that has used it as one, plus
         #: that product's `_shape_code`; the instruction (plus 1) of the last access since the fence, 0 if none
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
-        #: the number of groups that each warp has committed, and has waited for
+        #: the numbers of groups that each warp has committed, and that it has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
         #: True for warps that have executed a fence
         self.fenced = np.zeros(warps, bool)
