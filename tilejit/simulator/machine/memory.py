@@ -173,7 +173,7 @@ class AddressMap:
         return np.where(fits, index, -1)
 
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
-        """Place host arrays (bytes, name, writable, address in the profile) in global memory; return their addresses.
+        """Place host arrays (bytes, name, writable, `Pointer.counted_at`) in global memory; return their addresses.
 
         Arrays that overlap on the host, directly or through others, share a region. Regions are far apart.
         """
