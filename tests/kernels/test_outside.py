@@ -1,4 +1,4 @@
-"""`report.outside`: regions of global tensors that lay wholly outside in all instances; nothing fails by it."""
+"""`report.outside`: regions of global tensors that lay wholly outside in all executions; nothing fails by it."""
 
 import warnings
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_the_one_of_three_copies_that_always_lies_outside_is_listed():
     assert outside.line == marked("three: a whole tile off")
     assert outside.region == "Y[(i + 4) * 64 : (i + 4) * 64 + 64]"
     assert (outside.instances, outside.inside) == (4, 0)
-    assert f"line {outside.line}: {outside.region} lay wholly outside in 4 of 4 instances" in str(report)
+    assert f"line {outside.line}: {outside.region} lay wholly outside its tensor in 4 of 4 executions" in str(report)
     assert counts(report) == {
         (marked("three: inside"), "X[i * 64 : i * 64 + 64]"): (4, 4),
         (outside.line, outside.region): (4, 0),

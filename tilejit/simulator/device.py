@@ -74,7 +74,7 @@ class Device:
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Return an uninitialized array. The first launch that accesses it must write elements before it uses them."""
+        """Return an uninitialized array. Until it is written to, launches must write elements before using them."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)

@@ -54,7 +54,7 @@ class TensorMap:
     element_type: str
     #: the swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str = "none"
-    #: the array's dimensions in the order of the map's, for messages; empty if the orders are equal
+    #: the array's dimension for each of the map's, for messages; empty if the map has the array's in reverse order
     axes: tuple[int, ...] = ()
     #: The distance between the boxes that consecutive CTAs of a cluster contribute to a multicast copy. If it is given,
     #: it is checked, except for coordinates of -2^31 or at least 2^31 - 16.
@@ -87,7 +87,7 @@ ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 
 
 class Placing:
-    """The memory of a launch. params: bytes of the parameter space. arrays: array arguments, resident allocations."""
+    """The memory of a launch. params: bytes of the parameter space. arrays: array arguments, then allocations."""
 
     def __init__(self, program: Program, resident: Resident) -> None:
         self.program = program

@@ -21,12 +21,12 @@ from .replicas import UNUSED, Replicas
 if TYPE_CHECKING:
     from ..machine.copies import Batch
 
-# whether both accesses are strong → hint
+# True if both accesses are strong → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
-    True: "the scope of one doesn't reach the other's CTA: use .gpu",
+    True: "use .gpu: the scope of one access doesn't include the other's CTA",
 }
-# (substring of an opcode, its operation, how to wait for it)
+# (substring of an opcode, name of the asynchronous operation, the wait for it)
 _WAITS = (
     ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
     ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),
@@ -123,7 +123,7 @@ class AccessFindings:
         init_pc = self.init_pc_of(x.region.base + offset, cta)
         self.findings.add(
             "barrier", f"{self.describe(x, first)}, part of an mbarrier", x.site.pc, init_pc, self.threads(x.me[at]),
-            at.size, hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
+            at.size, hint="access it only with mbarrier instructions; mbarrier.inval makes it ordinary memory",
             then="initialized at" if init_pc is not None else "",
         )
 
@@ -214,7 +214,7 @@ class AccessFindings:
         return loaded == exchanged
 
     def touched_copy(self, x: CellAccess, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-        """Return (batch, copy, index in `cells`) of a copy in flight to (if `targets`) or from one of them, or None."""
+        """Return (batch, copy, index in `cells`) of a copy in flight to (or from) one of `cells`, or None."""
         for batch in self.in_flight:
             for side in batch.targets if targets else batch.sources:
                 if side.region is not x.region or side.cells is None:

@@ -124,7 +124,7 @@ class Agents:
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
     def examine(self, span: ByteSpan, records: Record, start: Start, did: str) -> None:
-        """Report marks, and accesses not ordered before the issuers or hidden from the asynchronous proxy.
+        """Report marked cells, and accesses not ordered before the issuers or not visible to the asynchronous proxy.
 
         did: "wrote" or "read", what the recorded accesses did.
         """

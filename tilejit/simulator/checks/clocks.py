@@ -50,8 +50,8 @@ class Clocks:
     """The views of a chunk's CTAs."""
 
     def __init__(self, lanes: Lanes, proxies: bool, before: Clocks | None) -> None:
-        """proxies: whether the kernel uses the asynchronous proxy. before: the clocks of the previous chunk."""
-        #: the chunk's first agent, as an actor in records; those of earlier chunks have larger numbers
+        """proxies: True if the kernel uses the asynchronous proxy. before: the clocks of the previous chunk."""
+        #: the number of the chunk's first agent in records; agents of earlier chunks have larger numbers
         self.last_agent = LAST_AGENT if before is None else before.next_agent
         self.lanes = lanes
         self.warps = lanes.warps_per_cta
@@ -162,7 +162,7 @@ class Clocks:
         self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
 
     def split_warps(self, positions: Index) -> tuple[Index, Index, Index]:
-        """Return the CTAs and warps of all complete warps in `positions`, and the positions of the other threads."""
+        """Return the CTAs and indices in them of complete warps in `positions`, and the positions of other threads."""
         warp = self.lanes.full["chunk_warp"][positions]
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
@@ -252,8 +252,8 @@ class Clocks:
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
         """Make all accesses ordered before these threads visible to the asynchronous proxy. space: "" for both spaces.
 
-        A fence by a whole warp also covers its lanes' earlier accesses for threads that acquired them from a message
-        released before the fence, which is too lenient.
+        This is too lenient in one case: a fence by a whole warp also covers its lanes' earlier accesses for threads
+        that acquired them from a message released before the fence.
         """
         planes = [PROXY_PLANES[space]] if space else list(PROXY_PLANES.values())
         ctas, warps, alone = self.split_warps(positions)
@@ -308,7 +308,7 @@ class Clocks:
             self.views[:, cta, rows] = joined[:, None]
 
     def events_of(self, plane: int, actors: Index, by: Index) -> Index:
-        """Return each actor's last event that the views order before the thread at `by`, in its cluster; 0 if none."""
+        """Return each actor's last event that the views order before the thread at the same index of `by`, or 0."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -331,7 +331,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row `by` of threads of a CTA, the event up to which they all see all of its warps."""
+        """Return, for each row of `by` (threads of a CTA), the event up to which they all see all the CTA's warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))

@@ -1,9 +1,9 @@
 """Propagation of undefined values through registers and memory, and reports of their uses.
 
-Loading unwritten memory isn't an error: padded tiles are often loaded and never used. It only marks the destination
-registers. The error is the first use of a marked register as an address, in a branch, in a store to global memory, in
-an atomic update or as an argument of a collective. A store of a marked value to shared or local memory makes that
-location unwritten again. A register is also marked when a thread reads it after having skipped the predicated
+Loading unwritten memory isn't an error: the padding of tiles is often loaded and never used. It only marks the
+destination registers. The error is the first use of a marked register as an address, in a branch, in a store to global
+memory, in an atomic update or as an argument of a collective. A store of a marked value to shared or local memory makes
+that location unwritten again. A register is also marked when a thread reads it after having skipped the predicated
 instruction or load that writes it.
 
 Most launches have no marks and do no work here. Otherwise the marks are updated after each block, instruction by
@@ -157,7 +157,7 @@ class Definedness:
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
-        """Return marks of a selp's predicate and chosen operand (of both if unknown), or None without marks."""
+        """Return marks of a selp's predicate and chosen operand (both operands if unknown), or None without marks."""
         sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

@@ -61,10 +61,10 @@ class Finding:
     #: "error" or "warning"; the first error is raised, unless errors are collected
     level: str
     message: str
-    #: the instructions of both parties, None if unknown
+    #: the instruction at fault and the other one involved; None if there is none or it is unknown
     first: Place | None
     second: Place | None
-    #: the first few threads of the first party, numbered in the grid from 0
+    #: the first few threads at fault, as linear indices in the grid
     threads: tuple[int, ...]
     #: number of faulty accesses, counted per thread and, in most checks of accesses, per memory cell
     count: int
@@ -84,18 +84,18 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: by rule, level and both source locations (PTX lines without a `.loc`); the final error by its message
+        #: key: rule, level and both source locations (PTX lines without `.loc`s); for the final error, its message
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(
         self, rule: str, message: str, pc: int, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error", then: str = "", more: str = "",
     ) -> Finding:
-        """Raise an error, unless errors are collected; else return the finding, or the earlier one that it extends.
+        """Raise errors, unless they are collected; return the finding, or the earlier one that it extends.
 
         The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`.
 
-        threads: numbers in the grid, from 0.
+        threads: linear indices in the grid.
         """
         message = self.places.located(message, pc, then, other_pc) + more
         if level == "error" and not self.collect:

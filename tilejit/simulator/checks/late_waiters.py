@@ -43,7 +43,7 @@ class LateWaiters:
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:
-        """Record that waits have returned. threads: indices into the executing threads. asked: their phases."""
+        """Record that waits have returned. threads: indices into the executing threads. asked: the awaited phases."""
         if not threads.size:
             return
         event = self.order.tick(pc)

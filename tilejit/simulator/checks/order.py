@@ -76,7 +76,7 @@ class HappensBefore:
     """The happens-before relation of a launch's events."""
 
     def __init__(self, ctas: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
-        """ctas: of the grid. collectives_order: whether shuffles, votes and matches order memory accesses."""
+        """ctas: number of CTAs in the grid. collectives_order: True if shuffles, votes and matches order accesses."""
         self.event = 1
         #: event → index of its instruction
         self.pcs = array("I", [0, 0])
@@ -190,7 +190,7 @@ class HappensBefore:
         return result
 
     def execution_only(self, message: Message, agents: bool) -> Message:
-        """Reduce a message to knowledge of executed events. agents: also keep accesses of agents to shared memory."""
+        """Reduce a message to the set of executed events. agents: also keep agents' accesses to shared memory."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
         hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)
@@ -271,7 +271,7 @@ class HappensBefore:
         return result
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True only if each row of records is by threads of one CTA, before its last barrier and a proxy fence.
+        """True only if each row's records are by threads of one CTA and precede its last barrier and a proxy fence.
 
         by: for each row, threads of the same CTA, before which the barrier orders the recorded accesses. Records of
         marks, agents or several writers make the result False, because their low halves exceed all thread numbers.
@@ -288,7 +288,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return a mask: the event of the actor in `thread` happens before the next event of the thread in `by`."""
+        """Return a mask, True if the event of the actor in `thread` happens before the next event of `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
@@ -321,7 +321,7 @@ class HappensBefore:
         return result
 
     def has_happened(self, late: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return a mask: the thread at `by` knows that the thread at `late` has executed the event."""
+        """Return a mask, True if the thread at `by` knows that the thread at `late` has executed the event."""
         gid, clocks = self.lanes.full["gid"], self.need_clocks()
         actors = gid[late].astype(np.int64)
         plane = GENERIC if clocks.executed is None else clocks.executed
@@ -337,9 +337,9 @@ class HappensBefore:
         return result
 
     def reached(self, cta: Index) -> Index:
-        """Return, for each CTA, the group of CTAs that a narrow scope includes: its cluster, or the CTA itself.
+        """Return the index of the group of CTAs that each CTA's narrow scopes include: its cluster, or the CTA alone.
 
-        In kernels with both .cluster and .cta scopes the group is the CTA, which may cause false race reports.
+        In kernels with both .cluster and .cta scopes it is the CTA alone, which may cause false race reports.
         """
         return cta if self.lanes.ranks == 1 or self.facts.within else cta // self.lanes.ranks
 

@@ -43,7 +43,7 @@ class Precedence:
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return a mask: the access happens before `me`, or it and site `strong` are strong with sufficient scopes."""
+        """Return a mask, True if a record is ordered before `me`, or it and site `strong` are morally strong."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:
@@ -65,7 +65,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return a mask: all listed writers of a record (if not `every`: one of them) are `me` or ordered before it."""
+        """Return a mask, True if all (unless `every`: any) of a record's listed writers are `me` or before it."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)

@@ -184,7 +184,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # A read may not replace one that races with more accesses: .nc reads race with most, strong with fewest.
+            # Don't replace a read by one that races with fewer accesses: .nc reads race with most, strong with fewest.
             if not shadow.shared and not x.site.strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -302,7 +302,7 @@ class AccessChecker:
     def examine_collision(
         self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
-        """Check one instruction's stores to equal cells. lost: indices of stores that another thread's store overwrote.
+        """Check one instruction's stores to the same cells. lost: indices of those that another thread overwrote.
 
         Stores of different values race, unless they are strong with scopes that include the other thread.
         """

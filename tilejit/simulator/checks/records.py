@@ -4,8 +4,8 @@ A cell is as wide as the kernel's narrowest access to its state space, at most 1
 
 - its last write;
 - the first thread that read it since the last barrier;
-- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another
-  thread.
+- the last other thread that read it. If the next writer is not the only reader, at least one of the two
+  readers is another thread.
 
 In some kernels (`Ordering.partial`), both readers but not a third one may be ordered before a write. There, the last
 reader of each of a few groups of warps is also recorded.
@@ -92,7 +92,7 @@ class Shadow:
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER once a cell was IN_FLIGHT or BARRIER
+        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a call of `mark`
         self.wrote = 0
         self.read = 0
         #: True if agents (`agents.py`) access the region. Barriers don't wait for them, so even old records matter.
@@ -101,7 +101,7 @@ class Shadow:
         #: first cell of a location → its releases; `released` marks these cells
         self.releases: dict[int, ReleasedLocation] = {}
         self.released: NDArray[np.bool_] | None = None
-        #: (cells, records) of all updates of `last_reads` at least since the last barrier; None once they are too many
+        #: (cells, records) of all updates of `last_reads` at least since the last barrier; None once there are too many
         self.later_reads: list[tuple[Index, Record]] | None = []
         self.later_count = 0
         #: load from the region → the event of its last execution
@@ -126,7 +126,7 @@ class Shadow:
         self.group_reads[(warp ^ warp >> 3) % GROUPS, cells] = reads
 
     def written_by_several(self, cells: Index, stamps: Record, winners: Record) -> None:
-        """List the writers of equal values by `stamps` and by the `winners` that overwrote them."""
+        """List the writers in `stamps` and in the `winners` that overwrote them as writers of equal values."""
         places, kept = self.log.gathered(cells, stamps, winners)
         self.writes[places] = kept
 

@@ -190,7 +190,7 @@ class ReleaseAcquire:
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
         """Return, as rows, the events that happen before each thread's last fence of `kind`.
 
-        kind: None for the events that happen before the thread's next one.
+        kind: None for the events that happen before each thread's next event.
         whole: mask of the threads whose entire warp has executed that fence together.
         """
         assert self.frontier is not None
@@ -291,7 +291,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads acquire releases that they read, or leave them to a fence. cells: each location's first."""
+        """Let threads acquire the releases that they read, now or at a later fence. cells: each location's first."""
         if not shadow.releases:
             return
         assert shadow.released is not None

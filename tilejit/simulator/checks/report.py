@@ -62,8 +62,8 @@ class RegionCount:
     def __str__(self) -> str:
         start = f"line {self.line}: {self.region} lay"
         if not self.inside:
-            return f"{start} wholly outside in {self.instances} of {self.instances} instances"
-        return f"{start} at least partly inside in {self.inside} of {self.instances} instances"
+            return f"{start} wholly outside its tensor in {self.instances} of {self.instances} executions"
+        return f"{start} at least partly inside its tensor in {self.inside} of {self.instances} executions"
 
 
 class Report:
@@ -122,7 +122,7 @@ class Report:
 
     @cached_property
     def events(self) -> dict[int, int]:
-        """16-bit mask of performance events → how often threads triggered them."""
+        """16-bit mask of performance events → the number of times that threads triggered them."""
         result: dict[int, int] = {}
         for block, events in self._program.events:
             result[events] = result.get(events, 0) + self._block_lanes[block]

@@ -1,10 +1,10 @@
 """Control-flow analyses: loops that may wait for other threads, endless loops, and uses of loaded values.
 
 A loop may wait for other threads if it contains a strong load, an atomic or a wait at an mbarrier, and one of its
-branches depends on the result of one of these or of another load, except of parameters and constants.
+branches depends on the result of one of these or of another load, other than from parameter or constant memory.
 
 The *deciding* registers of a loop are those on which its branches, its store addresses and the operands of its barriers
-and similar instructions depend, but not values that are only stored. If they all have the values of an earlier
+and similar instructions depend, except those that affect only stored values. If they all have the values of an earlier
 iteration, and the memory read by the loads on which they depend is unchanged, then all later iterations take the same
 path and store to the same addresses: the loop is endless. So is a loop without an exit.
 """

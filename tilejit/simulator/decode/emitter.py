@@ -43,7 +43,7 @@ class BlockWriter:
         self.views: dict[int, dict[str, str]] = {}
         #: variable → (vector variable of which it is an element, its index, the vector's length)
         self.parts: dict[str, tuple[str, int, int]] = {}
-        #: expression, or tuple of the variables with a matrix's registers → the variable with its value
+        #: expression, or tuple of the variables that hold a matrix's registers → the variable with its value
         self.computed: dict[str | tuple[str, ...], str] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
@@ -58,7 +58,7 @@ class BlockWriter:
         self.result_slot: tuple[int, str] | None = None
         # register that holds D or A of a wgmma → index of the first other instruction to read it since the last wgmma
         self.product_reads: dict[str, int] = {}
-        # the same for writes
+        # such a register → index of the first other instruction to write it since the last wgmma
         self.product_writes: dict[str, int] = {}
 
     def fail(self, what: str) -> NoReturn:
@@ -433,7 +433,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry that takes no operands and emits `text`; {pc} is the instruction, {x} group x of the pattern."""
+    """Return an entry without operands that emits `text`; {pc} is the instruction's index, {x} is group x."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)

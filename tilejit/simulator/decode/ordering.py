@@ -16,7 +16,7 @@ from .ptx import PtxInstruction
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Facts about a program. Each array has one element per instruction, and a last one that means no instruction."""
+    """Facts about a program. Each array has one element per instruction, and one more for "no instruction"."""
 
     #: a strong memory access
     strong: NDArray[np.bool_]

@@ -116,7 +116,7 @@ class PtxInstruction:
     suffix: str
     #: as written, except that names from inner scopes are made unique in the function
     operands: tuple[str, ...]
-    #: in the PTX source, from 1
+    #: line number in the PTX source, from 1
     line: int
     loc: Loc | None
     guard: str | None = None

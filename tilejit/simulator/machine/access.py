@@ -89,7 +89,7 @@ class Access:
         return Bound(region, kind(start % modulus), limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
-        """Return the instruction's binding to a region, and the index in the region's view for each executing thread.
+        """Return the instruction's binding to a region, and each executing thread's index in the region's view.
 
         If the addresses are in several regions, or one is invalid (which is reported), return None and the addresses.
         """
@@ -217,7 +217,7 @@ class Access:
         return self.checker
 
     def parts(self, number: int, address: NDArray[Any]) -> Iterator[Index]:
-        """Select and yield, for each accessed region, the threads that access it, except at invalid addresses."""
+        """For each accessed region, select the threads with valid addresses in it; yield their indices in `address`."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
@@ -251,7 +251,7 @@ class Access:
     ) -> SimulationError:
         """Return an error of class `kind`: `message`, then the location of the instruction, then `more`.
 
-        then: text that introduces the location of another instruction, and that instruction.
+        then: (text that introduces the location of a second instruction, index of that instruction).
         """
         text = self.places.located(message, pc, *then or ()) + more
         pcs = (pc,) if then is None else (pc, then[1])
@@ -278,7 +278,7 @@ class Access:
         self.finding("barrier", positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
 
     def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return a value per warp or warpgroup of `size` threads; raise SimulationError if threads' values differ."""
+        """Return one value per warp or warpgroup of `size` threads; raise SimulationError if it differs within one."""
         table = self.lanes.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:
@@ -287,7 +287,7 @@ class Access:
             raise self.failure(
                 SimulationError, at,
                 f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
-                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first "
+                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first thread "
                 f"{int(table[row, 0]):#x}", pc,
             )
         return table[:, 0]

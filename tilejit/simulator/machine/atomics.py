@@ -29,7 +29,7 @@ _ONE_BY_ONE: dict[str, Callable[..., int]] = {
 # the number of scalar updates (`_one_by_one`) that take as long as one vectorized step
 _STEP_THREADS = 80
 
-# the same on arrays of distinct elements, and an exchange
+# the same updates and the exchange, vectorized over distinct elements: (old values, operands) → new values
 _STEPS: dict[str, Update] = {
     "exch": lambda old, v: v[0].astype(old.dtype),
     "cas": lambda old, v: np.where(old == v[0], v[1], old),
@@ -183,7 +183,7 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Apply cas to runs whose threads expect equal values: once a thread stores a different value, the rest fail."""
+    """Apply cas to runs whose threads expect one value: once a thread replaces it by another value, the rest fail."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     ends = runs.starts + runs.lengths

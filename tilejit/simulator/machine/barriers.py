@@ -45,7 +45,7 @@ class Arrival:
 
 
 class Barriers:
-    """The barriers of a chunk's CTAs. waiting: number → pending arrivals. phase_orders: number → check of arrivals."""
+    """The barriers of a chunk's CTAs. waiting: number → pending arrivals. phase_orders: number → `PhaseOrder`."""
 
     def __init__(self, access: Access, alive: NDArray[np.bool_]) -> None:
         self.access = access

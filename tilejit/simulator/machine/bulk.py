@@ -40,7 +40,7 @@ SHARES_HINT = (
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store. group: its bulk group's index in the thread. event, landed: the events of its issue and delivery."""
+    """A store. group: its bulk group's index in its thread. event, landed: the events of its issue and delivery."""
 
     operation: Operation
     group: int
@@ -59,11 +59,11 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed, read: the number of groups that each thread has committed, and has waited for with or without .read.
+    committed, read: the numbers of groups that each thread has committed, and whose reads it has waited for.
     stores: position of a thread → its stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
 
-    Of the agents (`checks.agents`), ("copies", address) carries out all loads that signal the barriers at an address,
+    Of the agents (`checks/agents.py`), ("copies", address) carries out all loads that signal barriers at an address,
     ("reads", i) reads the sources of the stores by thread i of a CTA, and ("stores", i) writes their targets.
     """
 
@@ -120,7 +120,7 @@ class BulkCopies:
         for axis, first in enumerate(coordinates):
             if first < 0:
                 what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
-                hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION; a box may only extend past the tensor's end"
+                hint = "begin the box at 0 or later; otherwise a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
                 raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
@@ -266,7 +266,7 @@ class BulkCopies:
         bits = _of(mask, i)
         if not bits or bits >> ranks:
             what = f"copies to the CTAs of mask {bits:#06x}, in a cluster of {ranks}"
-            hint = "the mask has a bit for each receiving CTA, by its rank in the cluster"
+            hint = "set a bit for each receiving CTA, by its rank in the cluster"
             raise self.access.error(SimulationError, position, what, site.pc, hint)
         ctas = [own // ranks * ranks + rank for rank in range(ranks) if bits >> rank & 1]
         return [cta for cta in ctas if self.far.is_there(site, position, cta)]
@@ -314,7 +314,7 @@ class BulkCopies:
                 f"copies a box that begins at element {coordinates[0]} of the tensor's rows, {begins} bytes from their "
                 f"start, which is not a multiple of {CHUNK_BYTES}"
             )
-            hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
+            hint = "begin the box at a multiple of 16 bytes; otherwise a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
             raise self.access.error(MisalignedError, position, what, site.pc, hint)
         addresses = shape.in_global() + (encoded.address + shape.first(coordinates))
         inside = shape.inside(coordinates, whole_chunks=stores)

@@ -1,7 +1,7 @@
 """Clusters of CTAs: addresses in distributed shared memory, and the cluster barrier.
 
 The bits of a shared address from 24 on are the rank of a CTA; the lower bits are the offset in its shared memory. A
-variable has the same offset in all CTAs. Accesses to a thread's own CTA are simulated with the offset alone.
+variable has the same offset in all CTAs. For accesses to a thread's own CTA, the simulator uses the offset alone.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
 Communication Instructions: barrier.cluster".
@@ -38,10 +38,10 @@ class Clusters:
         self.places = access.places
         self.home = lanes.full["chunk_cta"] // lanes.ranks
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        #: per thread, -1 if none: the phase of an arrival not yet waited for; the instructions of the last arrival, and
-        #: of the wait at which the thread is blocked
+        #: per thread, -1 if none: the phase of its arrival that it hasn't waited for, the instruction of its last
+        #: arrival, and the instruction of the wait at which it is blocked
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
-        #: a wait acquires only the releases into the last completed phase
+        #: a wait acquires only what the arrivals of the last completed phase released
         self.releases = Releases()
 
     def own(self, offset: Any) -> Any:
@@ -122,7 +122,7 @@ class Clusters:
         self.access.report_arrival(positions, what, pc, other, hint)
 
     def describe_waits(self) -> list[str]:
-        """Describe the waiting and missing threads of the first cluster with waiting threads; count other clusters."""
+        """Describe the waiting and missing threads of one cluster; count the other clusters with waiting threads."""
         waiting = np.flatnonzero((self.blocked >= 0) & self.alive)
         if not waiting.size:
             return []

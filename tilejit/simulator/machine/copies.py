@@ -65,14 +65,14 @@ class AsyncCopies:
     def __init__(self, access: Access) -> None:
         self.access = access
         self.lanes = access.lanes
-        #: the number of groups that each thread has committed, and has waited for
+        #: the numbers of groups that each thread has committed, and that it has waited for
         self.committed, self.complete = np.zeros((2, self.lanes.total), np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async. target, source, single: indices of the memory instructions that write, read, and read single bytes.
+        """cp.async. target, source, single: indices of the sites that write, that read, and that read single bytes.
 
         kept: the number of bytes that each thread copies; the rest of its target is zeroed. None: it copies all bytes.
         """

@@ -100,7 +100,7 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Return the first index of each executing thread's copy of a region. Copies are `stride` elements apart."""
+        """Return the index at which each executing thread's copy of a region begins. stride: elements per copy."""
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:
@@ -136,7 +136,7 @@ class Lanes:
         return self.full["position"] if self.group is None else self.group
 
     def members(self, group: Index | None) -> Index:
-        """Return the positions of a group: of all threads for None."""
+        """Return the positions of a group's threads; None is the group of all threads."""
         return self.full["position"] if group is None else group
 
     def group_of(self, positions: Index) -> Index | None:
@@ -176,7 +176,7 @@ class Lanes:
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Describe threads of the first one's CTA, as 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
+        """Describe the threads in the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):

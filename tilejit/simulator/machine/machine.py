@@ -1,4 +1,4 @@
-"""The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
+"""The scheduler: runs groups of threads one basic block at a time, with barriers, parking and deadlock detection.
 
 Groups that reach the same block merge. A group that takes the back edge of a loop that may wait for other threads, or
 that returns to an earlier state, is parked until no other group can run; random schedules may retry it earlier.
@@ -41,7 +41,7 @@ class Machine(Units):
         self, program: Program, access: Access, params: bytes, printer: Printer, schedule: int, delivery: Delivery,
         limit: int,
     ) -> None:
-        """schedule: the seed of the thread order. limit: the maximum number of instructions, counted per thread."""
+        """schedule: the seed of the thread order. limit: the maximum number of instructions, summed over threads."""
         super().__init__(program, access, printer, schedule, delivery)
         lanes = access.lanes
         self.barriers = Barriers(access, self.alive)
@@ -54,7 +54,7 @@ class Machine(Units):
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting_loops
         self.loops = Loops()
-        # for the registers and memory that determine the control flow of loops, and for all live registers and memory
+        # checks of the registers and memory that determine loops' control flow, and of all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
         # the number of living threads at the last check for a deadlock
         self.living = -1
@@ -212,7 +212,7 @@ class Machine(Units):
             self.send(block.index, block.targets[int(i)], self.lanes.group_of(positions[at_i]))
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Let a group exit or move it to a block; after a back edge, park it if its loop may wait or seems stuck."""
+        """Let a group exit, or move it to a block; after a back edge, park it if its loop may wait or seems stuck."""
         if target == EXIT:
             self.finish(group)
             return
@@ -284,7 +284,7 @@ class Machine(Units):
     def wake(self) -> bool:
         """Deliver an operation, if there is one, and retry parked or held groups.
 
-        Return False if all threads have exited; raise an error if the others are stuck.
+        Return False if all threads have exited; raise an error if the remaining threads are stuck.
         """
         if not (self.held or self.parked or self.barriers.waiting):
             return False
@@ -330,7 +330,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return [(slot, value)] of the registers from `ControlFlow.deciding`, or of all live ones if that is None."""
+        """Return [(slot, value)] of the registers from `ControlFlow.deciding`, or of all live ones if it gives None."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -344,7 +344,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Retry held groups. If no group has run since the last retry, let different bar.warp.sync match, or raise."""
+        """Retry held groups. If none has run since the last retry, let different bar.warp.sync match, or raise."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if is_warp_barrier(self.program.function.body[self.first_pc(b)])}
             lanes = np.zeros(self.lanes.total, bool)

@@ -56,7 +56,7 @@ class MBarrier:
         self.name = name
         self.region = region
         self.near = Releases()
-        #: additional releases by other CTAs, for waits at cluster scope
+        #: what other CTAs' arrivals release only to waits at cluster scope
         self.wide = Releases()
         self.live = np.zeros(ctas, bool)
         #: True if the initializing thread has made the barrier visible to asynchronous operations
@@ -76,7 +76,7 @@ class MBarrier:
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
         """Return the state before each thread's arrivals. ctas: ascending. each: the number of arrivals per thread."""
-        # arrivals at the same CTA before each thread's
+        # per thread: the number of arrivals at the same CTA before its own
         before = np.cumsum(each) - each
         before -= before[np.searchsorted(ctas, ctas)]
         phases, pending = self.phase[ctas], self.pending[ctas]
@@ -93,7 +93,7 @@ class MBarrier:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
     def last_arrival(self, cta: int) -> list[int]:
-        """Return a list of the instruction of the last arrival at a CTA's barrier, empty if there is none."""
+        """Return [instruction of the last recorded arrival at a CTA's barrier], or [] if there is none."""
         return [x.pc for x in self.arrivals if (x.ctas == cta).any()][-1:]
 
     def forget(self, ctas: Index) -> None:
@@ -143,7 +143,7 @@ class Waits:
         self.barrier[positions] = 0
 
     def describe(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
-        """Return descriptions of these threads' waits at these instructions, and the threads that don't wait there."""
+        """Return descriptions of threads' waits at the instructions `pcs`, and the threads that don't wait there."""
         matches = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
         here = positions[matches]
         cta_of = self.lanes.full["chunk_cta"]

@@ -198,7 +198,7 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order threads after the releases into completed phases. wide: including those that need cluster scope."""
+        """Order threads after what completed phases released. wide: the waits have cluster scope."""
         for message in (barrier.near.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
@@ -207,7 +207,7 @@ class MBarriers:
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Report an operation that signals another CTA's barrier before a fence by the thread that initialized it."""
+        """Report an operation that signals another CTA's barrier if no fence has followed the initialization."""
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
@@ -233,7 +233,7 @@ class MBarriers:
         self.access.memory_changed()
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Yield (barrier, executing threads) for each address; report and skip invalid addresses."""
+        """Yield (barrier, indices of the executing threads) per address in use; report and skip invalid addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -330,7 +330,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals; those beyond the pending ones count in the next phases.
+        """Count arrivals; those beyond the pending ones belong to the next phases.
 
         Report arrivals at an incomplete phase that expects no more, and arrivals that must not complete a phase but do.
         """
@@ -378,7 +378,7 @@ class MBarriers:
             barrier.near.add(self.order, self.order.release(self.lanes.positions()[threads]))
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Let waits acquire the releases into the phase that has completed in `ctas`, and into all earlier phases."""
+        """Let waits acquire what was released in the phase that has completed in `ctas`, and in all earlier phases."""
         if self.order is None or barrier.near.coming is None:
             return
         if self.late_waiters is not None:
@@ -389,7 +389,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Report waits for a phase n of a barrier in neither phase n nor n + 1: states and parities are ambiguous."""
+        """Report waits for phase n when the barrier is in neither phase n nor n + 1; state and parity are ambiguous."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
@@ -415,7 +415,7 @@ class MBarriers:
             self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
     def init_pc(self, address: int, cta: int) -> int | None:
-        """Return the instruction that initialized the barrier at a shared address of a CTA, or None without one."""
+        """Return the instruction that initialized the barrier at a shared address of a CTA, or None."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 

@@ -106,7 +106,7 @@ class Bound:
 
 
 class AddressMap:
-    """The regions, by generic address. maps: tensor maps by address; no region holds their bytes.
+    """The regions, sorted by generic address. maps: address → tensor map; no region holds their bytes.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
     """
@@ -173,7 +173,7 @@ class AddressMap:
         return np.where(fits, index, -1)
 
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
-        """Place host arrays (bytes, name, writable, address in the profile) in global memory; return their addresses.
+        """Place host arrays (bytes, name, writable, `Pointer.counted_at`) in global memory; return their addresses.
 
         Arrays that overlap on the host, directly or through others, share a region. Regions are far apart.
         """

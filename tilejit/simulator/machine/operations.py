@@ -1,7 +1,7 @@
 """Asynchronous operations in flight: copies that an instruction starts and another agent carries out.
 
-An operation accesses memory when it is delivered. On a GPU the hardware chooses the time; in the simulator the launch
-does: `late` delivers as late as possible, `early` immediately, and `random:7` at random, with seed 7.
+An operation accesses memory when it is delivered. On a GPU the hardware chooses the time; here, `Delivery` chooses it:
+`late` delivers as late as possible, `early` immediately, and `random:7` at random, with seed 7.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Operation:
     signals: Sequence[Signal] = ()
     #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
-    #: the release that its signals add to the phases of their barriers
+    #: the message that its signals add to what their barriers' phases release
     news: Message | None = None
 
 

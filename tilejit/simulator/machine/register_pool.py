@@ -27,7 +27,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at entry: a share of the SM's, at most .maxnreg and 255, a multiple of 8."""
+    """Return the registers per thread at entry: an equal share, a multiple of 8, of at most .maxnreg and 255."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
@@ -46,13 +46,13 @@ class RegisterPool:
         #: registers per thread of each warpgroup, and the instruction that set them, -1 if none
         self.each = np.full((lanes.ctas, self.groups), self.entry)
         self.set_by = np.full((lanes.ctas, self.groups), -1)
-        #: registers per thread that a warpgroup waits for, 0 if none, and the instruction
+        #: registers per thread that a warpgroup waits for, 0 if none, and the instruction that waits
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
         """Release (dec) or acquire (inc) registers; raise Blocked if too few are free.
 
-        If the kernel has neither .maxntid nor .reqntid, only warn: ptxas ignores the instruction.
+        If the kernel has neither .maxntid nor .reqntid, only add a warning, since ptxas ignores the instruction.
         """
         if not self.entry:
             self.findings.add(

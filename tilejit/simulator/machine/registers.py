@@ -25,7 +25,7 @@ class Registers:
             self.all[slot] = special_register(name, lanes, program)
         #: slots whose array no other slot shares
         self.owned: set[int] = set()
-        #: the group with separate values, these values by slot, and the slots that may differ from `all`
+        #: the partial group that ran last, slot → its value for this group, and the slots not yet written to `all`
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.changed: set[int] = set()
@@ -82,7 +82,7 @@ class Registers:
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:
-    """Return an array with a special register's value for each thread of a chunk, or a scalar for all threads."""
+    """Return a special register's values for a chunk's threads, as an array or one scalar; None if it is unknown."""
     kind, _, axis = name.partition(".")
     number = "xyz".find(axis) if axis else 0
     if kind in ("%ntid", "%nctaid"):

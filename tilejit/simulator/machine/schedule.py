@@ -1,8 +1,8 @@
 """The order in which groups of threads run, and the detection of groups that make no progress.
 
 A loop can't end if a group returns to an earlier state that no other group can change. A group's state consists of the
-registers that determine its loop's control flow (`decode/control_flow.py`). They mostly include a counter, so comparing
-one register usually shows that the state has changed. From iteration 1024 on, the registers are compared with the last
+registers that determine its loop's control flow (`decode/control_flow.py`). Most include a counter, so comparing one
+register usually shows that the state has changed. From iteration 1024 on, the registers are compared with the last
 saved ones, and saved whenever the number of iterations has doubled. This finds cycles of any length, at the cost of one
 comparison per iteration.
 """

@@ -82,7 +82,7 @@ class MapShape:
         """Return the reason why the driver or the simulator refuses this map of a tensor at `address`, or None."""
         rank = len(self.dims)
         if not 2 <= rank <= MOST_DIMENSIONS:
-            return f"its rank is {rank}; 2 to {MOST_DIMENSIONS} are supported"
+            return f"its rank is {rank}; ranks 2 to {MOST_DIMENSIONS} are supported"
         if len(self.strides) != rank - 1 or len(self.box) != rank:
             return f"for {rank} dimensions, the number of strides must be {rank - 1}, and that of box extents {rank}"
         if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:

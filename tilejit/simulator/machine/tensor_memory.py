@@ -117,7 +117,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each. Generated code marks them as in flight by `pending`."""
+        """tcgen05.ld: return the registers, one row each. Generated code marks them as in flight with `pending`."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))

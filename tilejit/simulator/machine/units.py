@@ -163,7 +163,7 @@ class Units:
             order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
     def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
-        """ldmatrix: load row i of matrix m from the address of lane 8·m + i; word j goes to register m of lane 4·i + j.
+        """ldmatrix: load row i of matrix m from lane 8·m + i's address; its word j goes to register m of lane 4·i + j.
 
         Return `num` registers, one row each. trans: transpose each matrix first.
         """

@@ -23,7 +23,7 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if threads that must execute together are missing. together: the threads of complete warpgroups."""
+    """Raised if threads that must execute together are missing. together: those of complete warpgroups."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Warps:
         return _masks(bits.reshape(self.count, WARP))
 
     def living(self) -> NDArray[np.uint32]:
-        """Return for each warp of the chunk the mask of the lanes that have not exited."""
+        """Return, for each warp of the chunk, the mask of the lanes that have not exited."""
         full = self.lanes.full
         bits = np.zeros(self.count * WARP, np.uint64)
         bits[full["chunk_warp"] * WARP + full["lane"]] = self.alive

@@ -113,7 +113,7 @@ class WgmmaGroups:
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError for a bad one."""
+        """Return an operand in shared memory, warpgroups × (M or N) × K; raise SimulationError for a bad descriptor."""
         bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -155,13 +155,13 @@ class ProductRegisters:
         self.access = access
         self.lanes = access.lanes
         table = (len(names), warps)
-        #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
-        #: of the last product that uses it
+        #: per register and warp: the last group, counted from 1, that writes it; the last that reads it as A; the
+        #: instruction of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
         #: per register and warp: its index among the accumulators of the last product that has used it as one, plus
         #: that product's `_shape_code`; the instruction (plus 1) of the last access since the fence, 0 if none
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
-        #: the number of groups that each warp has committed, and has waited for
+        #: the numbers of groups that each warp has committed, and that it has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
         #: True for warps that have executed a fence
         self.fenced = np.zeros(warps, bool)

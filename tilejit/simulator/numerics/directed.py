@@ -59,7 +59,7 @@ def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThrea
 
 
 def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Divide float32 numbers: round the float64 quotient to odd, by the sign of the remainder, then by `mode`."""
+    """Divide float32 numbers: round the float64 quotient to odd, using the remainder's sign, then by `mode`."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
     remainder = (a.astype(F8) - p) - low
@@ -89,7 +89,7 @@ def _each(name: str) -> Callable[..., PerThread]:
     """Return a function that applies `exact.DIRECTED[name]` to one thread at a time: slow, but rarely needed."""
 
     def apply(*arguments: PerThread) -> PerThread:
-        # `exact` imports the module fractions, which takes 3 ms
+        # imported here, because `exact` imports the module fractions, which takes 3 ms
         from .exact import DIRECTED
 
         *operands, mode = arguments

@@ -112,7 +112,7 @@ def _keeps_sums_normal(c: PerThread) -> bool:
     """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is a float32 subnormal.
 
     A sum is a multiple of the smaller unit in the last place of its operands. Near zero, the product is about as large
-    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
+    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118, a normal value. An infinite c gives no finite sum.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
@@ -171,7 +171,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # `exact` imports the module fractions, which takes 3 ms and which few kernels need
+    # imported here, because `exact` imports the module fractions, which takes 3 ms and which few kernels need
     from . import exact
 
     if not np.ndim(result):

@@ -80,7 +80,7 @@ def mul_hi_u64(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _saturated(operator: Callable[..., Any]) -> Callable[..., PerThread]:
-    """Return the form of an addition or subtraction of int32 that clamps instead of wrapping."""
+    """Return a function that adds or subtracts int32 values by `operator`, clamping the result instead of wrapping."""
     return lambda a, b: np.clip(operator(a, b, dtype=np.int64), -(2**31), 2**31 - 1).astype(np.int32)
 
 
@@ -232,7 +232,7 @@ def clz(a: PerThread) -> PerThread:
 
 
 def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
-    """Permute bytes: nibbles of the selector, or those that `mode` maps it to, choose bytes of (b:a) or their signs."""
+    """Permute bytes: the selector's nibbles, or those that `mode` maps it to, choose bytes of (b:a) or their signs."""
     both = _pair(a, b)
     if not mode:
         return _prmt_default(both, selector)

@@ -32,7 +32,7 @@ def cp_async(e: BlockWriter, m: Match) -> None:
 
 
 def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
-    """Return an expression for the number of bytes to copy: src-size or, by the predicate ignore-src, 0 or `size`."""
+    """Return an expression for the number of bytes to copy: src-size or, for a predicate ignore-src, 0 or `size`."""
     name = operand.lstrip("!").strip()
     if e.names.register_bits.get(name) != 1:
         return e.source(operand, "u4")

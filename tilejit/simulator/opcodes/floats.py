@@ -167,7 +167,7 @@ ENTRIES: Entries = {
     "mul": ARITHMETIC,
     "div": ((F32, arithmetic), (F64, arithmetic),
             (r"\.(?P<round>approx)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", arithmetic,
-             approximated(f"{ROUNDED.how}; 0 for finite divisors over 2^126, or NaN for infinite dividends")),
+             approximated(f"{ROUNDED.how}; 0, or NaN for infinite dividends, if 2^126 < |divisor| < infinity")),
             (r"\.(?P<round>full)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", arithmetic, ROUNDED)),
     "fma": ((F32, arithmetic), (F64, arithmetic),
             (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
