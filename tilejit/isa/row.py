@@ -108,7 +108,7 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Return a read-write operand of any number of 32-bit registers, so that their later uses stay after the row."""
+    """Return a read-write operand of any number of 32-bit registers, whose later uses then stay after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 

@@ -81,7 +81,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the signs of A and B, then whether each 16-bit one in memory is MN-major; () for integers."""
+        """Immediates: signs of A and B, and for each 16-bit one in memory 1 if it is MN-major, else 0; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)

@@ -51,7 +51,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """True for updates, gathers and scatters: each thread of the scope must own elements of their tile."""
+    """True for updates, gathers and scatters, for which each thread of the scope must own elements of the tile."""
     return op.name == ATOMIC.name or _is_gathered(op)
 
 
@@ -86,7 +86,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own elements of a part. A plain copy converts the part, or runs on its owners."""
+    """True if all threads must own elements of a part: not for products, reshapes and copies without a mask."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options

@@ -54,14 +54,14 @@ _VECTOR_TEST = 4 * ELEMENT
 #: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
 
-#: what determines the cost of an access on a grid: (lanes, vector) along each of its axes; and for shared memory, for
-#: each column of the grid in lane order, (lanes, index of the access's axis in the column, or None)
+#: the properties of a grid that determine the cost of an access: (lanes, vector) along each axis of the access; and for
+#: shared memory, (lanes, index of the access's axis in the column, or None) for each column of the grid in lane order
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCost:
-    """A tile that is loaded from memory or stored to it.
+    """The properties of a load or store of a tile that determine its cost on a grid.
 
     strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
     width: the longest vector along `unit` to consider, in elements; it is moved by one or two accesses. bytes: size of
@@ -115,7 +115,7 @@ class Demand:
     limit: int = MAX_REGISTERS
 
     def _items(self) -> tuple[object, ...]:
-        """Return all counts and the limit in order; that of live tiles may decide between grids of equal cost."""
+        """Return all counts and the limit, in order: the order of live tiles may decide between grids of equal cost."""
         counts = self.accesses, self.elementwise, self.reductions, self.parts, self.live
         return *[tuple(each.items()) for each in counts], self.limit
 
@@ -127,7 +127,7 @@ class Demand:
 
 
 class Prices:
-    """Computes the cost of a demand on grids. That of each access, for one replica of its tile, is cached by `Cuts`."""
+    """Computes costs of a demand on grids. The cost of an access to one replica of its tile is cached by its `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -193,7 +193,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load; only one stores. once: caches the cost for a replica, by cuts."""
+    """Return the cost for all warps. All owners load; only one stores. once: cuts -> cost for a replica, a cache."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:
@@ -352,7 +352,7 @@ def _bits(tile: TileUse) -> int:
 
 
 def demands(survey: Survey, components: Sequence[Component], limit: int) -> list[Demand]:
-    """Return the demand of each component. limit: registers per thread."""
+    """Return the demand of each component. limit: maximum number of registers per thread."""
     counters = [_Counter(survey, component, limit) for component in components]
     of_tile = {tile: counter for counter in counters for tile in counter.axes}
     for step in survey.steps:
@@ -414,7 +414,7 @@ def _steps(region: Region) -> list[int | None]:
     return [(merged(group) or group)[-1].stride for group in groups]
 
 
-#: number of the cheapest grids for which other distributions of warps are tried
+#: how many of the cheapest grids are varied by trying other distributions of warps
 _VARIED = 4
 
 

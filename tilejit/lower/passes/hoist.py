@@ -4,8 +4,8 @@
       store x[row * stride + k * 64] <- 0         for k in …
                                                     store x[row.1 + k * 64] <- 0
 
-Of expressions, integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by
-variables (see `loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth
+Integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by variables (see
+`loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth
 is expanded at its uses, so that its outer terms and those of the use are added before the loop.
 """
 

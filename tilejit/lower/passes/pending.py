@@ -103,8 +103,8 @@ class _Pending:
 
     groups: number of groups of this kind of work committed since, including that of this instruction.
     settled: True after a joint that waits for the work.
-    least: lower bounds of variables that hold if the work is pending. A loop that left it pending ran at least once,
-    so its stop has a lower bound.
+    least: (variable, lower bound) pairs that hold if the work is pending. A loop that left it pending ran at least
+    once, so its stop has a lower bound.
     """
 
     work: AsyncWork
@@ -132,7 +132,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: limit of group counts. stops: variables that stop loops."""
+    """Finds registers that may be pending. most_groups: limit of group counts. stops: variables at which loops stop."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 

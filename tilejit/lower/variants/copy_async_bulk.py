@@ -99,7 +99,7 @@ def plan(op: TileOp, context: DispatchContext) -> RunCopy:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return a side's dimensions, slowest first, and element count; raise LayoutError unless contiguous and aligned."""
+    """Return a contiguous, aligned side's dimensions, slowest first, and element count, or raise LayoutError."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")

@@ -4,7 +4,7 @@ gmem_smem: copy, through registers.
   accepts: one side global, the other shared; equal dtypes and shapes; regions of any size that `need_slice` accepts,
     which may extend past a global tensor's edges; any scope.
   emits: a loop with a load and a store of the widest provably aligned vectors. A partial last iteration is predicated;
-    ends of rows shorter than a vector take narrower accesses.
+    ends of rows that don't fill a vector take narrower accesses.
 
 ldgsts: copy_async from global to shared memory by cp.async, bypassing registers. The caller commits and waits.
   accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,

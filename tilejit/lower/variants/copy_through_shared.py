@@ -59,7 +59,7 @@ class Exchange(Plan):
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per piece: (0 in the store or 1 in the load, iteration, thread, place read, place written)."""
+        """Return (0 for the store or 1 for the load, iteration, thread, place read, place written) for each piece."""
         moves = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])

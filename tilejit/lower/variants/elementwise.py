@@ -235,7 +235,7 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 class Indices(OwnedPlan):
     """In iteration r each thread writes its register r."""
 
-    #: number of the dimension whose indices are written, not counting those of extent 1; None if its extent is 1
+    #: the dimension whose indices are written, as an index among those of extent over 1; None if its extent is 1
     dim: int | None
 
     @property

@@ -50,7 +50,7 @@ _CORE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A or B in shared memory. tile: number of rows of A, or columns of B, in a product. step: of elements along k."""
+    """A or B in shared memory. tile: rows of A, or columns of B, per product. step: elements along k per product."""
 
     atoms: Atoms
     is_k_major: bool

@@ -143,7 +143,7 @@ class Plan(PlanBase):
         return None if digit is None else digit.elements(operand)
 
     def _at(self, operand: str, *tile: tuple[DigitSchedule, Expr]) -> Expr:
-        """Return the index of an instruction tile's first element. tile: (digits, its index) along each dimension."""
+        """Return the index of a tile's first element. tile: (digits over tiles, index of the tile) per dimension."""
         start = self.fragments.m[operand].start
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
@@ -313,7 +313,7 @@ class _Sums:
                 yield in_scratch, None if at is None else Vector(self.acc, at)
 
 
-#: a function from the index of a tile to the registers of A or B for it, in one step along k
+#: maps the index of a tile to its registers of A or B in one step along k
 _Factor = Callable[[Expr], tuple[Vector, ...]]
 
 

@@ -98,7 +98,7 @@ class Reducing(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type if LLVM selects the instruction; count per thread) of each; never empty."""
+        """(name, count per thread), never empty; a name is a mnemonic, or operation and type if LLVM selects it."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
@@ -227,7 +227,7 @@ def _planned(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the name of the packed minimum or maximum of 16-bit floats, or "" if registers can't be combined by it."""
+    """Return the name of the packed minimum or maximum of 16-bit floats; "" if it can't combine the registers."""
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
