@@ -127,7 +127,7 @@ class Demand:
 
 
 class Prices:
-    """Computes costs of a demand on grids. The cost of an access to one replica of its tile is cached by its `Cuts`."""
+    """Computes costs of a demand on grids. The cost of an access for one replica of its tile is cached by `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -193,7 +193,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load; only one stores. once: cuts -> cost for a replica, a cache."""
+    """Return the cost for all warps. All owners load; only one stores. once: cached costs for one replica, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:

@@ -188,7 +188,7 @@ class _FlatTiles:
         return replace(self._kernel, body=tuple(self._with_views(body)))
 
     def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Yield the statements and the new views, each after its base; views of parameters come first."""
+        """Yield the statements and the new views, each view after its base; those of parameters come first."""
         of_base: dict[str, list[Stmt]] = {}
         for (base, _), view in self._views.items():
             of_base.setdefault(base, []).append(BufferView(view, view.span))
@@ -320,7 +320,8 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
     """Return the load of each open tile that can be loaded again.
 
-    No other operation may write the tile, and the load must fill all of it, at most `_MOST_BYTES`, from global memory.
+    No other operation may write the tile. The load must fill all of it, at most `_MOST_BYTES`, from global memory, and
+    use no other local tile.
     """
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:

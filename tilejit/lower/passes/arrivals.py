@@ -149,8 +149,8 @@ class _SinceBarrier:
 class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
     """Analysis of the effects and waits of instances since they last synchronized.
 
-    guards: barrier -> guard, by buffer name. coming: id of a statement -> the threads that may execute it, with thread
-    i as bit i. scopes: those of arrivals; effects in other scopes don't matter.
+    guards: name of a barrier buffer -> name of its guard. coming: id of a statement -> the threads that may execute it,
+    with thread i as bit i. scopes: those of arrivals; effects in other scopes don't matter.
     """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})

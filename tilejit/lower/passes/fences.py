@@ -197,7 +197,7 @@ class _Accesses:
         return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
-        """True if a branch, such as a leader's, has only instructions that use the async proxy or commit async work."""
+        """True for an `If` without `else`, such as a leader's, that only uses the async proxy or commits async work."""
         return not stmt.orelse and all(
             isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
             for each in stmt.then
@@ -255,7 +255,7 @@ def acquires(stmt: Stmt) -> bool:
 
 
 class _Dirty(Analysis[_State]):
-    """Analysis of the memory that may be dirty before a statement, given the fences before earlier ones."""
+    """Analysis of the memory that may be dirty before a statement, given the fences inserted before earlier ones."""
 
     kinds = frozenset({If, Sync, Arrive, Instruction, Let, Store, Move, Atomic})
 

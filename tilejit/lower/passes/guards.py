@@ -135,7 +135,7 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Return guarded barrier -> guard, by buffer name, for a kernel at lane level.
+    """Return the name of each guarded barrier buffer -> the name of its guard, for a kernel at lane level.
 
     coming: id of a statement -> the threads that may execute it, with thread i as bit i.
     """

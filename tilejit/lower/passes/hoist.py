@@ -5,8 +5,8 @@
                                                     store x[row.1 + k * 64] <- 0
 
 Integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by variables (see
-`loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth
-is expanded at its uses, so that its outer terms and those of the use are added before the loop.
+`loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth is expanded at
+its uses, so that its outer terms and those of the use are added before the loop.
 """
 
 from __future__ import annotations
