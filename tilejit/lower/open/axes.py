@@ -104,8 +104,8 @@ class TileUse:
     shape: tuple[int, ...]
     #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
-    #: indices in `Survey.steps` of the first operation that uses the tile and of the last that needs its contents; -1 if
-    #: none uses it
+    #: indices in `Survey.steps` of the first operation that uses the tile and of the last that needs its contents; -1
+    #: if none uses it
     first: int
     last: int
     #: root of each dimension's node, set after all operations have joined their axes

@@ -1,4 +1,4 @@
-"""copy between registers and shared memory by ldmatrix and stmatrix, by which a warp moves 8x8 tiles.
+"""copy between registers and shared memory by ldmatrix and stmatrix, with which a warp moves 8x8 tiles.
 
 accepts: one side local, the other shared; 16-bit elements; whole warps that own the registers, possibly with replicas
     over warps. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile. In memory each row, or
