@@ -88,7 +88,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted.
+    """A part of a tile as an operand. A part that is whole periods of the grid costs nothing; any other is converted.
 
     tile: the extents of the part. start, extent: of the part along `axis`.
     """
@@ -198,7 +198,7 @@ def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
     repeats = grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
-        # threads that don't form whole warps count as lanes of one
+        # threads that don't form whole warps count as lanes of one warp
         pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
     cuts = tuple(pairs), _lane_order(access, grid) if access.space == "shared" else ()
@@ -250,7 +250,7 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
-    """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: as for `lines`."""
+    """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: see `lines`."""
     return (
         ACCESS * issued
         + SECTOR * lines(run, lanes, SECTOR_BYTES)
@@ -311,7 +311,7 @@ class _Counter:
                 self.access(step, use, name, region)
 
     def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
-        """Add the access of a region in memory, by an operation on the tile of `use`."""
+        """Add the access to a region in memory by an operation whose tiles follow the layout of `use`."""
         of_label = {label: axis for label, axis, _ in self.labelled(use)}
         axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
         is_store = step.op.record.operands[step.op.record.position(name)].written
@@ -440,7 +440,7 @@ def candidates(
 
 @lru_cache(LIMIT)
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes; hashable.
+    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes, hashable.
 
     Cached, since kernels with different arithmetic can have equal demands.
     """

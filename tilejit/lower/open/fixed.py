@@ -134,7 +134,7 @@ def _splits(warps: int) -> list[_Split]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledLayout:
-    """The layout of an operand's labelled dimensions, with explicit slots. labels: of these dimensions, in order."""
+    """The layout of an operand's labelled dimensions, always with slots. labels: of these dimensions, in order."""
 
     layout: Projection
     labels: tuple[int, ...]
@@ -244,7 +244,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
         return None
     axes = dict(zip(source.labels, source.tile.axes, strict=True))
     for label, axis in zip(use.labels, use.tile.axes, strict=True):
-        # dimensions of extent 1 have neither
+        # dimensions of extent 1 have neither label nor axis
         if axis is not None and (label is None or axes.get(label) != axis):
             return None
     seen = LabelledLayout.of(part, source.extents, source.labels)

@@ -67,7 +67,8 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 class _OpenBlock:
     """A block that is being emitted.
 
-    values: variables hoisted into it, by id of the value. views: views hoisted into it, by base's name and offset's id.
+    values: id of a value -> (value, variable hoisted into the block). views: (name of the base, id of the offset) ->
+    (offset, view hoisted into the block).
     """
 
     made: list[Stmt] = field(default_factory=list)

@@ -360,7 +360,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction fills registers that pending work of its kind also fills, perhaps later."""
+    """True if an instruction fills registers that pending work of the same kind also fills, possibly later."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)

@@ -47,7 +47,7 @@ class Issue:
     """One instruction, executed by every warp."""
 
     num: int
-    #: first lane, relative to the warp's 32 lanes
+    #: first lane, relative to the warp's first
     row: int
     #: first 32-bit column in the buffer
     column: int
@@ -92,7 +92,7 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """Return one row per instruction: (its index, first lane, first column, first register, register count).
 
-        Lanes are relative to the warp's 32; columns and registers have 32 bits, and run-time offsets aren't added.
+        Lanes are relative to the warp's first; columns and registers have 32 bits, and run-time offsets aren't added.
         """
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)

@@ -51,7 +51,7 @@ class RenamedRegisters(Plan):
         return Moves(issue, thread, np.stack([to, source], axis=1), width, (1, 1))
 
     def schedule(self) -> Array:
-        """Return one row per run: (first register of the source, of the destination, count)."""
+        """Return one row per run: (first source register, first destination register, count)."""
         return np.array([(source, to, width) for to, source, width in self.runs])
 
 

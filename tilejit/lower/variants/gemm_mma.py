@@ -115,7 +115,7 @@ class Plan(PlanBase):
         return every if set(every) != {Within.ALL} else ()
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's results, two columns of two rows; None for those that it lacks."""
+        """Return the registers of an instruction's results, two columns of two rows; None for missing ones."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
@@ -177,7 +177,7 @@ class Plan(PlanBase):
         )
 
     def _zeros(self) -> np.ndarray:
-        """Return an array, true where an element of A or B is padding, of shape (threads, steps, halves, elements)."""
+        """Return an array of shape (threads, steps, halves, elements), true where an element of A or B is padding."""
         thread, depth = Var("thread", int32), self.fragments.depth
         lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
         first = [
