@@ -209,7 +209,7 @@ class Row(Capability):
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
     #: True if one thread may arrive at an mbarrier for all threads that have executed it, without a barrier before the
-    #: arrival: waits, arrivals, fences, and starts of asynchronous work
+    #: arrival; examples are waits, arrivals, fences, and starts of asynchronous work
     elides_sync: bool = False
     #: True if it accesses memory through the async proxy; a fence is needed to order ordinary accesses with it
     asynchronous: bool = False

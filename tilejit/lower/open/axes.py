@@ -153,7 +153,7 @@ class AxisJoin:
 
     @property
     def home(self) -> Use | None:
-        """The use whose layout the others follow: the source of a reduction, else the first local tile; None without one."""
+        """The use whose layout the others follow: a reduction's source, else the first local tile; None without one."""
         name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 

@@ -65,7 +65,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, step: AxisJoin) -> None:
-        """Record the destination if `_MOST_STEPS` operations suffice to recompute it from indices, fills and scalars."""
+        """Record the destination if `_MOST_STEPS` operations can recompute it from indices, fills and scalars."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return

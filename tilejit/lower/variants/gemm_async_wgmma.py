@@ -185,8 +185,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
     if not right.is_k_major and counts[1] > 1 and n % right.atoms.row_elements:
         raise LayoutError(
-            f"a product has {n} columns; needs a multiple of the {right.atoms.row_elements} that are contiguous in "
-            f"{b.buffer.name}",
+            f"a product has {n} columns; needs a multiple of {right.atoms.row_elements}, the number of contiguous columns "
+            f"of {b.buffer.name}",
             hint=f"multiply {n} columns at a time",
         )
     instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
@@ -252,7 +252,7 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
 
 _TO_PLACES = "copy a and b to shared memory first (a may also be in registers); acc must be a local tile"
 _TO_SCOPE = "call it on tj.wg, in code that whole warpgroups execute"
-_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no wgmma'
+_TO_TARGET = 'compile for target="sm_90a"; plain sm_90 has no wgmma'
 
 VARIANT = Variant(
     name="wgmma",
