@@ -136,7 +136,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a fill": (
         {"fill": build.const(1.0, float16)}, "fills with 0 outside the tensor; got fill=1.0 (copy takes any value)"
     ),
-    "a fill of -0": ({"fill": build.const(-0.0, float16)}, "fills with 0; got fill=-0.0"),
+    "a fill of -0": ({"fill": build.const(-0.0, float16)}, "fills with 0 outside the tensor; got fill=-0.0"),
     "an odd stride": (
         {"src": tensor((512, 1025), [(0, 64), (0, 64)], strides=(1025, 1))},
         "rows of A start every 2050 bytes; TMA needs a multiple of 16",

@@ -185,8 +185,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
     if not right.is_k_major and counts[1] > 1 and n % right.atoms.row_elements:
         raise LayoutError(
-            f"a product has {n} columns; needs a multiple of {right.atoms.row_elements}, the number of contiguous columns "
-            f"of {b.buffer.name}",
+            f"a product has {n} columns; needs a multiple of {right.atoms.row_elements}, the number of contiguous "
+            f"columns of {b.buffer.name}",
             hint=f"multiply {n} columns at a time",
         )
     instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
