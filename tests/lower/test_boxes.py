@@ -133,8 +133,10 @@ APART = S[(2, 8, 64) : (1024, 64, 1)].swizzled(Swizzle(3, 3, 3))
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no barrier": ({"barrier": None}, "needs barrier=: a load completes on a barrier"),
     "an old target": ({"arch": "sm_80"}, "tma.load needs sm_90 or newer; target is sm_80"),
-    "a fill": ({"fill": build.const(1.0, float16)}, "fills with 0; got fill=1.0: load 0 and mask, or copy"),
-    "a fill of -0": ({"fill": build.const(-0.0, float16)}, "fills with 0; got fill=-0.0"),
+    "a fill": (
+        {"fill": build.const(1.0, float16)}, "fills with 0 outside the tensor; got fill=1.0 (copy takes any value)"
+    ),
+    "a fill of -0": ({"fill": build.const(-0.0, float16)}, "fills with 0 outside the tensor; got fill=-0.0"),
     "an odd stride": (
         {"src": tensor((512, 1025), [(0, 64), (0, 64)], strides=(1025, 1))},
         "rows of A start every 2050 bytes; TMA needs a multiple of 16",
@@ -265,7 +267,7 @@ NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an edge": (
         {"dst": shared((4, 64), "rows"), "src": tensor((8, 64), [(sym("i"), 4), (0, 64)], strides=(64, 1))},
-        "the region may exceed the bounds of dimension 0 of A, and isn't masked",
+        "the region may exceed dimension 0 of A; this copy masks no elements",
     ),
     "an odd number of bytes": (
         {"dst": shared((1, 4), "rows"), "src": tensor((8, 4), [(0, 1), (0, 4)], strides=(4, 1))},
@@ -280,7 +282,7 @@ NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "part of a row": (
         {"dst": shared((4, 32), "rows"), "src": tensor((8, 64), [(0, 4), (0, 32)], strides=(64, 1))},
-        "elements of A are 128 bytes apart after 64 contiguous bytes; all must be contiguous",
+        "runs of 64 contiguous bytes of A are 128 bytes apart; all bytes must be contiguous",
     ),
     "another order": (
         {"dst": shared((16, 16), "rows"), "src": tensor((16, 16), strides=(1, 16))},

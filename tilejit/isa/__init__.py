@@ -1,7 +1,7 @@
 """The table of instructions that are emitted as inline assembly, one module per topic.
 
 LLVM generates most scalar code (arithmetic, addresses, special registers), plain loads and stores, and control flow.
-Each other instruction has a row here: its assembly, its operands, the oldest target and PTX version, the threads that
+Every other instruction has a row here: its assembly, its operands, the oldest target and PTX version, the threads that
 execute it together, the asynchronous work that it starts or completes, and its meaning. Operations and the IR refer to
 instructions by the names of their rows.
 """

@@ -1,7 +1,7 @@
 """Atomic operations on memory.
 
-Rows have PTX's default order and scope: relaxed, GPU. `qualified` derives the rows of other orders and scopes, so the
-table needn't list all 1,200.
+Rows have PTX's default order and scope: relaxed, GPU. `qualified` derives the rows of other orders and scopes, so that
+the table needn't list all 1,200.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Barriers of a warp, a warpgroup, a CTA and a cluster, and named barriers of some warps of a CTA.
+"""Barriers of a warp, a warpgroup, a CTA and a cluster, and named barriers for any warps of a CTA.
 
 A CTA has 16 named barriers: 0 is for all of its threads, 1 to 7 are for users, and from 8 on each warpgroup has one.
 """

@@ -14,7 +14,7 @@ _row = partial(
 def _fence(scope: str) -> Row:
     return _row(
         name=f"fence.acq_rel.{scope}", text=f"fence.acq_rel.{scope};",
-        meaning=f"orders this thread's accesses before and after it for observers in its {scope}",
+        meaning=f"orders this thread's accesses before and after it for observers in scope {scope}",
         since=90 if scope == "cluster" else 75,
         ptx=(7, 8) if scope == "cluster" else (6, 0),
     )

@@ -33,7 +33,7 @@ def _ldmatrix(form: MatrixForm) -> Row:
     return _row(
         name=f"ldmatrix.{form.suffix}", since=75, ptx=(6, 5),
         text=f"ldmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 {{$tiles}}, [$row];",
-        meaning=f"{counted(form.num, '8x8 tile')} to registers; lanes below {8 * form.num} have the rows' addresses",
+        meaning=f"loads {counted(form.num, '8x8 tile')}; lanes below {8 * form.num} have the rows' addresses",
         operands=(register("tiles", B32, Direction.OUT, form.num), address("row", "shared", Direction.IN, _ROW_BYTES)),
         source='PTX ISA, "Warp-level matrix load instruction: ldmatrix"',
     )
@@ -43,7 +43,7 @@ def _stmatrix(form: MatrixForm) -> Row:
     return _row(
         name=f"stmatrix.{form.suffix}", since=90, ptx=(7, 8),
         text=f"stmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 [$row], {{$tiles}};",
-        meaning=f"{counted(form.num, '8x8 tile')} from registers; lanes below {8 * form.num} have the rows' addresses",
+        meaning=f"stores {counted(form.num, '8x8 tile')}; lanes below {8 * form.num} have the rows' addresses",
         operands=(address("row", "shared", Direction.OUT, _ROW_BYTES), register("tiles", B32, count=form.num)),
         source='PTX ISA, "Warp-level matrix store instruction: stmatrix"',
     )

@@ -1,7 +1,7 @@
 """mbarrier: barriers in shared memory, with arrivals, expected bytes of copies, and waits for a phase.
 
-A barrier starts in phase 0. A phase is complete after the expected number of arrivals, once the expected number of
-bytes has been copied. Waits take only the parity of a phase's number.
+A barrier starts in phase 0. A phase is complete once it has had the expected number of arrivals and the expected
+number of bytes has been copied. Waits take only the parity of a phase's number.
 """
 
 from __future__ import annotations

@@ -36,17 +36,17 @@ class Mma:
 
     @property
     def pack(self) -> int:
-        """Elements of A or B in a 32-bit register, adjacent along k."""
+        """The number of elements of A or B in a 32-bit register, which are adjacent along k."""
         return WORD_BITS // self.a.bits
 
     @property
     def halves(self) -> int:
-        """32-bit registers per lane along k; one register in each of 4 lanes covers 4 * pack elements."""
+        """The number of 32-bit registers per lane along k; one in each of 4 lanes covers 4 * pack elements."""
         return self.k // (4 * self.pack)
 
     @property
     def acc_pack(self) -> int:
-        """Elements of the accumulator in a 32-bit register, adjacent along n."""
+        """The number of elements of the accumulator in a 32-bit register, which are adjacent along n."""
         return WORD_BITS // self.acc.bits
 
 

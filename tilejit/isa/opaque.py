@@ -1,4 +1,4 @@
-"""Instructions whose results LLVM can't fold; for `CTA_DEPTH`, ptxas can't either."""
+"""Instructions whose results LLVM can't fold; nor can ptxas fold the result of `CTA_DEPTH`."""
 
 from __future__ import annotations
 

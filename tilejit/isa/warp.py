@@ -13,7 +13,7 @@ _warp = partial(
     Row, since=75, ptx=(6, 0), scope=WARP, convergent=True, source='PTX ISA, "shfl.sync" and "vote.sync"'
 )
 
-#: mode of a shuffle -> the source lane, and the clamp operand of the PTX instruction
+#: mode of a shuffle -> (description of the source lane, clamp operand of the PTX instruction)
 _MODES = {
     "idx": ("lane $by", 31), "bfly": ("lane (laneid xor $by)", 31), "up": ("lane (laneid - $by), or laneid", 0),
     "down": ("lane (laneid + $by), or laneid", 31),

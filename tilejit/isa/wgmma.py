@@ -76,12 +76,12 @@ class Product:
 
     @property
     def sums(self) -> int:
-        """Registers per thread that hold D."""
+        """The number of registers per thread that hold D."""
         return WGMMA_M * self.n // THREADS * self.acc.bits // WORD_BITS
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the signs of A and B, then whether each 16-bit one in memory is MN-major; () for integers."""
+        """Immediates: signs of A and B; per 16-bit operand in memory, 1 if it is MN-major, else 0. () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)

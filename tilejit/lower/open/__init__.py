@@ -1,4 +1,4 @@
-"""Layouts for open tiles: those whose layout the user leaves to the compiler.
+"""Layouts for open tiles, whose layouts the user leaves to the compiler.
 
 Layouts are chosen per axis rather than per tile. Tiles of one operation share axes (`axes`), and each tile's layout is
 the projection of the grid of its axes (`layout.grid`). Fixed layouts, such as those of tensor cores, propagate to the

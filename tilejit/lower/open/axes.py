@@ -32,7 +32,7 @@ from ..schedule.strides import Folded
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
-    """True if all local tiles of `op` have the user's layouts, and one must be converted. threads: of the CTA."""
+    """True if all local tiles of `op` have the user's layouts, and some must be converted. threads: of the CTA."""
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
@@ -51,7 +51,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """True for updates, gathers and scatters: each thread of the scope must own elements of their tile."""
+    """True for updates, gathers and scatters, for which each thread of the scope must own elements of the tile."""
     return op.name == ATOMIC.name or _is_gathered(op)
 
 
@@ -60,7 +60,7 @@ def _is_gathered(op: TileOp) -> bool:
 
 
 def _is_moved(op: TileOp, threads: int) -> bool:
-    """True if a copy or an update can run on the threads of its scope, each with its own registers."""
+    """True if there is a schedule for a copy or an update in which each thread of the scope uses its own registers."""
     schedule = update_schedule if op.name == ATOMIC.name else register_copy
     try:
         schedule(op, SCOPES[op.scope].threads(threads))
@@ -76,7 +76,7 @@ def _without_index_and_mask(op: TileOp) -> TileOp:
 
 
 def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
-    """True if all threads of the scope own parts of the region, and no dimension has a folded stride."""
+    """True if all threads of the scope own elements of the region, and no dimension has a folded stride."""
     try:
         placement = place(region, op.scope)
         need_all_threads(placement, op.scope, SCOPES[op.scope].threads(threads))
@@ -86,7 +86,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own elements of a part. A plain copy converts the part, or runs on its owners."""
+    """True if all threads must own elements of a part: not for products, reshapes and copies without a mask."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options
@@ -104,8 +104,8 @@ class TileUse:
     shape: tuple[int, ...]
     #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
-    #: indices in `Survey.steps` of the first use of the tile, and of the last at which its contents are needed; -1 if
-    #: it has no use
+    #: indices in `Survey.steps` of the first operation that uses the tile and of the last that needs its contents; -1
+    #: if none uses it
     first: int
     last: int
     #: root of each dimension's node, set after all operations have joined their axes
@@ -153,7 +153,7 @@ class AxisJoin:
 
     @property
     def home(self) -> Use | None:
-        """The use whose layout the others follow: the source of a reduction, else the first local tile; or None."""
+        """The use whose layout the others follow: a reduction's source, else the first local tile; None without one."""
         name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 
@@ -207,7 +207,7 @@ def _columns(tiles: Sequence[TileUse]) -> dict[int, int]:
 class Survey:
     """The tiles, operations and axes of a kernel that has open tiles or tiles to be converted.
 
-    target: its name. threads: number in the CTA. written: name of a tile -> number of operations that write it.
+    target: name of the target. threads: of the CTA. written: name of a tile -> number of operations that write it.
     refused: operands whose axes conflict with those of the operation's other operands.
     """
 
@@ -233,7 +233,7 @@ class Survey:
         return node
 
     def labelled(self, use: Use) -> list[tuple[int, int]]:
-        """Return an operand's labels, each with the root of the tile's dimension."""
+        """Return (label, root of the node) of each dimension of an operand that has both a label and a node."""
         dims = zip(use.tile.dims, use.labels, strict=True)
         return [(label, self.root(node)) for node, label in dims if node is not None and label is not None]
 

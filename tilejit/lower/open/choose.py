@@ -54,14 +54,14 @@ _VECTOR_TEST = 4 * ELEMENT
 #: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
 
-#: what determines the cost of an access on a grid: (lanes, vector) along each of its axes; and for shared memory, for
-#: each column of the grid in lane order, (lanes, index of the access's axis in the column, or None)
+#: the properties of a grid that determine the cost of an access: (lanes, vector) along each axis of the access; and for
+#: shared memory, (lanes, index of the access's axis in the column, or None) for each column of the grid in lane order
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCost:
-    """A tile that is loaded from memory or stored to it.
+    """The properties of a load or store of a tile that determine its cost on a grid.
 
     strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
     width: the longest vector along `unit` to consider, in elements; it is moved by one or two accesses. bytes: size of
@@ -88,7 +88,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted.
+    """A part of a tile as an operand. A part that is whole periods of the grid costs nothing; any other is converted.
 
     tile: the extents of the part. start, extent: of the part along `axis`.
     """
@@ -115,7 +115,7 @@ class Demand:
     limit: int = MAX_REGISTERS
 
     def _items(self) -> tuple[object, ...]:
-        """Return all counts and the limit in order; that of live tiles may decide between grids of equal cost."""
+        """Return all counts and the limit, in order: the order of live tiles may decide between grids of equal cost."""
         counts = self.accesses, self.elementwise, self.reductions, self.parts, self.live
         return *[tuple(each.items()) for each in counts], self.limit
 
@@ -127,7 +127,7 @@ class Demand:
 
 
 class Prices:
-    """Computes the cost of a demand on grids. That of each access, for one replica of its tile, is cached by `Cuts`."""
+    """Computes costs of a demand on grids. The cost of an access for one replica of its tile is cached by `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -193,12 +193,12 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load; only one stores. once: caches the cost for a replica, by cuts."""
+    """Return the cost for all warps. All owners load; only one stores. once: cached costs for one replica, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
-        # threads that don't form whole warps count as lanes of one
+        # threads that don't form whole warps count as lanes of one warp
         pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
     cuts = tuple(pairs), _lane_order(access, grid) if access.space == "shared" else ()
@@ -250,7 +250,7 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
-    """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: as for `lines`."""
+    """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: see `lines`."""
     return (
         ACCESS * issued
         + SECTOR * lines(run, lanes, SECTOR_BYTES)
@@ -311,7 +311,7 @@ class _Counter:
                 self.access(step, use, name, region)
 
     def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
-        """Add the access of a region in memory, by an operation on the tile of `use`."""
+        """Add the access to a region in memory by an operation whose tiles follow the layout of `use`."""
         of_label = {label: axis for label, axis, _ in self.labelled(use)}
         axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
         is_store = step.op.record.operands[step.op.record.position(name)].written
@@ -352,7 +352,7 @@ def _bits(tile: TileUse) -> int:
 
 
 def demands(survey: Survey, components: Sequence[Component], limit: int) -> list[Demand]:
-    """Return the demand of each component. limit: registers per thread."""
+    """Return the demand of each component. limit: maximum number of registers per thread."""
     counters = [_Counter(survey, component, limit) for component in components]
     of_tile = {tile: counter for counter in counters for tile in counter.axes}
     for step in survey.steps:
@@ -414,7 +414,7 @@ def _steps(region: Region) -> list[int | None]:
     return [(merged(group) or group)[-1].stride for group in groups]
 
 
-#: number of the cheapest grids for which other distributions of warps are tried
+#: how many of the cheapest grids are varied by trying other distributions of warps
 _VARIED = 4
 
 
@@ -440,7 +440,7 @@ def candidates(
 
 @lru_cache(LIMIT)
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes; hashable.
+    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes, hashable.
 
     Cached, since kernels with different arithmetic can have equal demands.
     """

@@ -41,7 +41,7 @@ from .choose import AccessCost, Demand, access, choose, touched
 _MMA = 8
 
 
-#: a distribution of warps: the numbers along M and N, and that of groups of warps that compute equal results
+#: a distribution of warps: their numbers along M and N, and the number of groups of warps with equal results
 _Split = tuple[int, int, int]
 
 
@@ -71,7 +71,7 @@ class ProductLayouts:
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Return a sort key: least time, fewest warps with distinct work, least traffic of A and B, most warps on M."""
+        """Return a key: least time, fewest warps with distinct work, least traffic of A and B, most warps along M."""
         time = traffic = 0
         wm, wn, copies = split
         for step in steps:
@@ -134,7 +134,7 @@ def _splits(warps: int) -> list[_Split]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledLayout:
-    """The layout of an operand's labelled dimensions, with explicit slots. labels: of these dimensions, in order."""
+    """The layout of an operand's labelled dimensions, always with slots. labels: of these dimensions, in order."""
 
     layout: Projection
     labels: tuple[int, ...]
@@ -159,7 +159,7 @@ def _given(labels: Labels) -> tuple[int, ...]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return `wanted` over the dimensions of the operand's tile; None if it is None or lacks one of them."""
+    """Return `wanted` over the dimensions of the operand's tile, or None if it is None or lacks one of these."""
     labels = step.labels[use.name]
     if wanted is None or not set(_given(use.labels)) <= set(labels):
         return None
@@ -244,7 +244,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
         return None
     axes = dict(zip(source.labels, source.tile.axes, strict=True))
     for label, axis in zip(use.labels, use.tile.axes, strict=True):
-        # dimensions of extent 1 have neither
+        # dimensions of extent 1 have neither label nor axis
         if axis is not None and (label is None or axes.get(label) != axis):
             return None
     seen = LabelledLayout.of(part, source.extents, source.labels)
@@ -312,7 +312,7 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
-    """Return the access of operand `name` to memory, or None; axis k is the k-th labelled dimension of the region."""
+    """Return the memory access for operand `name`, or None. Axis k is the k-th labelled dimension of its region."""
     numbers = {label: axis for axis, label in enumerate(_given(step.labels[name]))}
     axes = [None if label is None else numbers[label] for label in step.labels[name]]
     return access(step.op.region(name), axes, step.op.scope, is_store=name == "dst")

@@ -60,7 +60,7 @@ from .repair import LayoutSource, Rewriter
 
 
 def on_one_scope(kernel: Kernel) -> Kernel:
-    """Move open tiles of scopes that span the CTA to the narrowest of them, whose thread axes are valid in all."""
+    """Move open tiles of scopes that span the CTA to the narrowest such scope, whose thread axes are valid in all."""
     same = [scope.name for scope in SCOPES.values() if scope.threads(kernel.threads) == kernel.threads]
     if len(same) == 1:
         return kernel
@@ -103,7 +103,7 @@ def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
 
 
 def _may_be_flat(buffer: Buffer) -> bool:
-    """True if several dimensions of a tensor may be contiguous: its extents and strides are known."""
+    """True if a tensor has several dimensions, and its extents and strides are known."""
     return isinstance(buffer.layout, TileLayout) and len(buffer.shape) > 1
 
 
@@ -188,7 +188,7 @@ class _FlatTiles:
         return replace(self._kernel, body=tuple(self._with_views(body)))
 
     def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Yield the statements and the new views, each after its base; views of parameters come first."""
+        """Yield the statements and the new views, each view after its base; those of parameters come first."""
         of_base: dict[str, list[Stmt]] = {}
         for (base, _), view in self._views.items():
             of_base.setdefault(base, []).append(BufferView(view, view.span))
@@ -320,7 +320,8 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
     """Return the load of each open tile that can be loaded again.
 
-    No other operation writes it. The load fills the whole tile, at most `_MOST_BYTES`, from global memory alone.
+    No other operation may write the tile. The load must fill all of it, at most `_MOST_BYTES`, from global memory, and
+    use no other local tile.
     """
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
@@ -336,7 +337,11 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """Creates second loads. definitions, after: what to insert after an allocation (by name) or a load (by id)."""
+    """Loads tiles a second time, into new tiles.
+
+    definitions: name of a buffer -> statements to insert after its allocation.
+    after: id of a load -> statements to insert after it.
+    """
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.definitions: dict[str, list[Stmt]] = {}

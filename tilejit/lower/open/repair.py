@@ -44,7 +44,7 @@ from .fixed import LabelledLayout, ProductLayouts, part_of
 #: a tile is recomputed by at most `_MOST_STEPS` elementwise operations, each a cast or of issue weight at most `_CHEAP`
 _MOST_STEPS, _CHEAP = 2, ELEMENT
 
-#: for each dimension of a tile: (the wanted part's dimension that varies with it, or None; the part's start along it)
+#: a part of a tile: for each dimension of the tile, (the part's dimension along it, or None; the part's start along it)
 _Window = Sequence[tuple[int | None, Expr]]
 
 _ZERO = Const(0, int32)
@@ -65,7 +65,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, step: AxisJoin) -> None:
-        """Record the destination if up to `_MOST_STEPS` operations recompute it from indices, fills and scalars."""
+        """Record the destination if `_MOST_STEPS` operations can recompute it from indices, fills and scalars."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -103,7 +103,7 @@ class Rematerializer:
         return [replace(op, span=step.op.span) for op in self._made(use.tile, window, fresh, layout, make)]
 
     def _is_visible(self, tile: TileUse, step: AxisJoin) -> bool:
-        """True if all scalars that a tile depends on provably have the same values at the operation `step`."""
+        """True if the scalars that a tile depends on provably have the same values at `step` as at its computation."""
         maker, _ = self._makers[tile]
         scalars = [part for part in _parts(maker.op) if isinstance(part, Var)]
         if scalars:
@@ -251,7 +251,7 @@ class Rewriter:
         return Region(buffer, region.starts, region.extents, region.in_bounds, region.span, region.gathered)
 
     def operation(self, step: AxisJoin) -> Iterator[Stmt]:
-        """Yield the operation, with conversions of the tiles that disagree before and after it."""
+        """Yield the operation, and before and after it the conversions of tiles whose layouts don't fit it."""
         op = step.op
         operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
         after: list[Stmt] = []

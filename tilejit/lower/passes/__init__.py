@@ -1,1 +1,1 @@
-"""Passes over lane IR (see `pipeline.PASSES`). Some functions are called by lowering itself."""
+"""Passes over lane IR, listed in `pipeline.PASSES`, and related functions that lowering calls directly."""

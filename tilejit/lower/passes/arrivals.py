@@ -114,7 +114,7 @@ _WITHIN = {scope: frozenset(s for s in _ALL if s.level <= scope.level) for scope
 #: name of a barrier instruction -> its scope
 _BARRIER_SCOPES = {row.name: row.scope for row in SYNCHRONIZING}
 
-#: counts of products since a wait saturate here: waits for products leave fewer unfinished
+#: limit of the counts of products since a wait; waits for products leave fewer unfinished
 _MOST_PRODUCTS = 8
 
 
@@ -122,7 +122,7 @@ _MOST_PRODUCTS = 8
 class _Wait:
     """A wait at which threads of an instance of `scope` may still be when its leader reaches the current statement.
 
-    barrier: name of the barrier's buffer. stage: index in the buffer, or None if it is no longer known.
+    barrier: name of the barrier's buffer. stage: the barrier's index in it, or None once that is unknown.
     products: number of products that the warpgroup has issued since the wait.
     """
 
@@ -138,7 +138,7 @@ class _SinceBarrier:
     """The effects and waits of instances since they last synchronized.
 
     pending_effects: scopes whose instances have since had effects that other threads may rely on. current: the
-    variables of stages whose definitions still hold.
+    variables in stages whose definitions still hold (see `guards`).
     """
 
     pending_effects: frozenset[Scope] = frozenset()
@@ -149,8 +149,8 @@ class _SinceBarrier:
 class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
     """Analysis of the effects and waits of instances since they last synchronized.
 
-    guards: barrier -> guard, by buffer name. coming: id of a statement -> the threads that may execute it, with thread
-    i as bit i. scopes: those of arrivals; effects in other scopes don't matter.
+    guards: name of a barrier buffer -> name of its guard. coming: id of a statement -> the threads that may execute it,
+    with thread i as bit i. scopes: those of arrivals; effects in other scopes don't matter.
     """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})

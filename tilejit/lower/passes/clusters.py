@@ -71,7 +71,7 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 def synchronize_clusters(kernel: Kernel) -> Kernel:
     """Make a cluster's CTAs start and end together if one accesses another's shared memory.
 
-    `arrivals.expand` has replaced each `Arrive` of the kernel.
+    `arrivals.expand` must already have replaced each `Arrive`.
     """
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel

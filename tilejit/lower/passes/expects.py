@@ -1,4 +1,4 @@
-"""Lowering of `Expect`: an arrival registers the bytes that a phase awaits, if possible.
+"""Lowering of `Expect`: if possible, an arrival at the barrier also announces the bytes that the phase awaits.
 
     warp.expect full[s] bytes 16384          if leads: the copy of A
     if leads: the copy of A                  if leads: the copy of B

@@ -1,4 +1,4 @@
-"""Fences between accesses to memory: those of different proxies, and those of warpgroups that share tensor memory.
+"""Fences that order memory accesses of different proxies, and accesses of different warpgroups to tensor memory.
 
 Ordinary accesses are by the generic proxy; TMA, bulk copies and wgmma use the async proxy. Only a fence in the thread
 that made an ordinary access orders it before a later access by the async proxy. Memory is *dirty*, until the next
@@ -10,7 +10,7 @@ fence, after
     an acquire             if the memory is global, and the kernel accesses it by the async proxy
 
 While memory is dirty, all active threads execute a fence before they publish their accesses (at a barrier, an arrival
-or a release), and before an access of dirty memory by the async proxy. So a barrier orders accesses of both proxies. No
+or a release), and before an access to dirty memory by the async proxy. So a barrier orders accesses of both proxies. No
 fence is needed after the wait for an access by the async proxy, or between two such accesses.
 
 Tensor memory that one warpgroup hands over to another by a barrier, a ring or a flag needs other fences:
@@ -85,7 +85,7 @@ _BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 
 
 def with_fences(kernel: Kernel) -> Kernel:
-    """Insert fences into a kernel at lane level: of proxies, and where threads hand over tensor memory."""
+    """Insert the fences that a kernel at lane level needs between proxies and where tensor memory is handed over."""
     return _with_tensor_fences(_with_proxy_fences(kernel))
 
 
@@ -197,7 +197,7 @@ class _Accesses:
         return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
-        """True if a branch, like that of a leader, only uses the async proxy or commits asynchronous work."""
+        """True for an `If` without `else`, such as a leader's, that only uses the async proxy or commits async work."""
         return not stmt.orelse and all(
             isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
             for each in stmt.then
@@ -211,7 +211,7 @@ class _Accesses:
 
 
 def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
-    """Return (memory, True if written) for each access of an instruction by an address, except of barriers."""
+    """Return (memory, True if written) for each access of an instruction by an address, except to barriers."""
     vectors = [v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local"]
     if not vectors:
         return []
@@ -255,7 +255,7 @@ def acquires(stmt: Stmt) -> bool:
 
 
 class _Dirty(Analysis[_State]):
-    """Analysis of the memory that may be dirty before a statement, given the fences before earlier ones."""
+    """Analysis of the memory that may be dirty before a statement, given the fences inserted before earlier ones."""
 
     kinds = frozenset({If, Sync, Arrive, Instruction, Let, Store, Move, Atomic})
 

@@ -57,8 +57,8 @@ CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | W
 class Stages:
     """The variables that stages in a kernel depend on.
 
-    values: name of a variable -> its definition, if that has no load. changes: id of a statement or loop that redefines
-    a variable -> the variables whose definitions no longer hold afterwards.
+    values: name of a variable -> its definition, if that contains no load. changes: id of a statement or loop that
+    redefines a variable -> the variables whose definitions no longer hold afterwards.
     """
 
     values: Mapping[str, Expr]
@@ -135,7 +135,7 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Return guarded barrier -> guard, by buffer name, for a kernel at lane level.
+    """Return the name of each guarded barrier buffer -> the name of its guard, for a kernel at lane level.
 
     coming: id of a statement -> the threads that may execute it, with thread i as bit i.
     """
@@ -191,7 +191,7 @@ class _PassedWait:
 
 @dataclass(frozen=True, slots=True)
 class _WaitState:
-    """The waits passed, and the variables of stages whose definitions still hold (`current`, see `stages`)."""
+    """The waits passed, and the variables in stages whose definitions still hold (`current`)."""
 
     waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()
@@ -199,7 +199,7 @@ class _WaitState:
 
 @dataclass(frozen=True, slots=True)
 class _WaitAnalysis(Analysis[_WaitState]):
-    """The waits that a thread has passed on every path. barriers: the names of all barriers."""
+    """The waits that a thread has passed on every path. barriers: the names of all barrier buffers."""
 
     kinds = frozenset({Arrive, *CHANGING})
 

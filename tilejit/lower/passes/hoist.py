@@ -4,9 +4,9 @@
       store x[row * stride + k * 64] <- 0         for k in …
                                                     store x[row.1 + k * 64] <- 0
 
-Of expressions, integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by
-variables (see `loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth
-is expanded at its uses, so that its outer terms and those of the use are added before the loop.
+Integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by variables (see
+`loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth is expanded at
+its uses, so that its outer terms and those of the use are added before the loop.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 class _OpenBlock:
     """A block that is being emitted.
 
-    values: variables hoisted into it, by id of the value. views: views hoisted into it, by base's name and offset's id.
+    values: id of a value -> (value, variable hoisted into the block). views: (name of the base, id of the offset) ->
+    (offset, view hoisted into the block).
     """
 
     made: list[Stmt] = field(default_factory=list)

@@ -30,8 +30,8 @@ from ...layout import TileLayout
 from ...source import Span
 from ..builder import opaque_zero
 
-#: registers per thread to reserve for other values, counting one for each element of the packed tiles; with 32 such
-#: elements and a limit of 64 registers, ptxas spilled nothing
+#: registers per thread to reserve for values other than the elements of packed tiles, which count as one register each;
+#: with 32 such elements and a limit of 64 registers, ptxas spilled nothing
 OTHER_REGISTERS = 30
 
 
@@ -103,7 +103,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
     """Return the last 32-bit definition that depends on shared memory, or the barrier if there is none.
 
-    statements: the barrier and those up to the next read. block: the one that contains the barrier and the result.
+    statements: the barrier and those up to the tile's next read. block: the block of the barrier and of the result.
     """
     barrier = statements[0]
     same_block = {id(stmt) for stmt in block}

@@ -103,8 +103,8 @@ class _Pending:
 
     groups: number of groups of this kind of work committed since, including that of this instruction.
     settled: True after a joint that waits for the work.
-    least: lower bounds of variables that hold if the work is pending. A loop that left it pending ran at least once,
-    so its stop has a lower bound.
+    least: (variable, lower bound) pairs that hold if the work is pending. A loop that left it pending ran at least
+    once, so its stop has a lower bound.
     """
 
     work: AsyncWork
@@ -132,7 +132,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: limit of group counts. stops: variables that stop loops."""
+    """Finds registers that may be pending. most_groups: limit of group counts. stops: variables at which loops stop."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -360,7 +360,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction fills registers that pending work of its kind also fills, perhaps later."""
+    """True if an instruction fills registers that pending work of the same kind also fills, possibly later."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)

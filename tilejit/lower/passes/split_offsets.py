@@ -60,10 +60,10 @@ _Key = tuple[str, int]
 
 
 class _Splitting(Rewriting):
-    """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
+    """Splits offsets in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    Of the sums that `_depths` expands, those in `_inexact` may wrap around. `_views` and `_places` have keys (buffer's
-    name, offset's id); a block's entries are dropped at its end.
+    `_inexact` has the names of variables that `_depths` expands to sums that may wrap around. The keys of `_views` and
+    `_places` are (name of the buffer, id of the offset); the entries of a block are dropped at its end.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -88,7 +88,7 @@ class _Splitting(Rewriting):
         for stmt in body:
             split = _SPLIT.get(type(stmt))
             if split is None or (type(stmt) is Store and stmt.place.buffer.space == "local"):
-                # most stores are to registers; those to local memory rarely share an address
+                # most local stores are to registers; those to local memory rarely share an offset
                 self._made.append(stmt)
                 continue
             self._place = stmt.span

@@ -1,4 +1,4 @@
-"""All variants of tile operations."""
+"""The table of variants, which implement tile operations."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
     the place's shape; the others, except an index, broadcast to it.
-emits: for additions of float tiles, relaxed at GPU scope and without old values, the widest vector `red` that applies,
-    if any; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The others get
-    the old value, if it is used, through shared memory.
+emits: the widest vector `red` that applies, if any, to relaxed additions of float tiles at GPU scope that return no
+    old values; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The others
+    get the old value, if it is used, through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 
@@ -32,7 +32,7 @@ from ..variant import TYPES, Condition, DispatchContext, Variant
 class Plan(OwnedPlan):
     """In iteration r an active thread updates memory with its vector r; vectors are counted in memory order.
 
-    In `owned`, "memory" is the place, and "registers" the tile with its shape; others keep their names.
+    In `owned`, "memory" is the place, and "registers" the tile with its shape; other operands keep their names.
     """
 
     #: name of the operand that is "registers" in `owned`
@@ -88,7 +88,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
-    """Return the instruction that updates one element, or compare-and-swap if the target has none."""
+    """Return the instruction that updates one element; if the target has none, a compare-and-swap for a loop."""
     place, order = op.region("place").buffer, str(op.attr("order"))
     form = form_of(str(op.attr("operation")), place.dtype, place.space)
     assert form is not None, "the operation's rule rejects other types"
@@ -97,7 +97,7 @@ def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
 
 
 def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
-    """Return the widest form of several elements that are contiguous and provably aligned in memory, or None."""
+    """Return the widest vector form whose elements are contiguous and provably aligned in memory, or None."""
     if not owned.elements.digits:
         # one element per thread
         return None
@@ -123,7 +123,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _clear_old_values(plan: Plan, b: Builder) -> None:
-    """Clear the registers of the old values, so that elements that aren't updated get 0."""
+    """Clear the registers of the old values: the old value of an element that isn't updated is 0."""
     for starts in plan.owned.starts(b):
         registers = starts[plan.side("before")]
         with b.rounds(plan.rounds, registers.buffer) as iteration:
@@ -147,7 +147,7 @@ def _one_by_one(
             b.append(Store(registers[plan.side("before")][first], var, span=b.span))
 
 
-#: name of an update's operand -> name of the tile operation's operand, if different
+#: name of an operand in `OPERATIONS` -> its name in the tile operation, if they differ
 _OPERAND = {"expected": "value"}
 
 

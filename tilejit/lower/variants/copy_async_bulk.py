@@ -1,8 +1,9 @@
 """copy_async of a contiguous run of bytes between global and shared memory by one thread, without a tensor map.
 
-accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
-    known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
-emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; a commit follows a store.
+accepts: two sides whose dimensions are contiguous in the same order; sizes and addresses that are multiples of 16
+    bytes; regions known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
+emits: one instruction, executed by the scope's leader. For a load, the barrier expects the bytes; after a store, a
+    commit follows.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
 """
 
@@ -39,7 +40,7 @@ _UNIT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class RunCopy(Plan):
-    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
+    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: of the CTA."""
 
     dst: Placement
     src: Placement
@@ -59,7 +60,7 @@ class RunCopy(Plan):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Return pieces of 16 bytes, all moved by thread 0. Run-time starts are as near to 0 as possible."""
+        """Return 16-byte pieces, all moved by thread 0. Variables in run-time starts are as near to 0 as possible."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
@@ -83,7 +84,7 @@ def _is_inside(op: TileOp, context: DispatchContext) -> str | None:
     outside = edges(tensor)
     if not outside:
         return None
-    return f"the region may exceed the bounds of dimension {outside[0]} of {tensor.buffer.name}, and isn't masked"
+    return f"the region may exceed dimension {outside[0]} of {tensor.buffer.name}; this copy masks no elements"
 
 
 def plan(op: TileOp, context: DispatchContext) -> RunCopy:
@@ -98,7 +99,7 @@ def plan(op: TileOp, context: DispatchContext) -> RunCopy:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return the dimensions, slowest first, and the element count; raise LayoutError if not contiguous and aligned."""
+    """Return a contiguous, aligned side's dimensions, slowest first, and element count, or raise LayoutError."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")
@@ -112,8 +113,8 @@ def _order(side: Placement) -> tuple[tuple[int, ...], int]:
     for _, step in reversed(ordered):
         if step.stride != count:
             raise LayoutError(
-                f"elements of {buffer.name} are {_stride(step.stride) * size} bytes apart after {count * size} "
-                "contiguous bytes; all must be contiguous"
+                f"runs of {count * size} contiguous bytes of {buffer.name} are {_stride(step.stride) * size} bytes "
+                "apart; all bytes must be contiguous"
             )
         count *= step.extent
     for offset in side.offsets:

@@ -4,7 +4,7 @@ accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed th
     registers in all 128 threads; words placed as in one of the instruction's shapes. Warp w accesses only lanes
     32w to 32w+31. Columns and registers may start at run-time values.
 emits: instructions of the widest shape that all registers match, as few as possible with powers of two as repeat
-    counts; one of a `.16x*b` shape accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
+    counts. With a `.16x*b` shape, each accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
     memory: its values pass through registers, and the wait is emitted here.
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
     shapes" and "tcgen05.ld".
@@ -47,7 +47,7 @@ class Issue:
     """One instruction, executed by every warp."""
 
     num: int
-    #: first lane, relative to the warp's 32 lanes
+    #: first lane, relative to the warp's first
     row: int
     #: first 32-bit column in the buffer
     column: int
@@ -92,7 +92,7 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """Return one row per instruction: (its index, first lane, first column, first register, register count).
 
-        Lanes are relative to the warp's 32; columns and registers have 32 bits, and run-time offsets aren't added.
+        Lanes are relative to the warp's first; columns and registers have 32 bits, and run-time offsets aren't added.
         """
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)
@@ -100,7 +100,7 @@ class Plan(PlanBase):
     def moves(self) -> Moves:
         form = TCGEN05_SHAPES[self.shape]
         lane, column = pattern(form)
-        # if all variables are 0, a run-time offset such as z + 8 still isn't
+        # with all variables 0, a run-time offset such as z + 8 isn't 0
         registers, columns = (int(evaluate(e, {})) for e in (self.registers, self.columns))
         rows = []
         for i, step in enumerate(self.steps):

@@ -1,20 +1,21 @@
-"""copy_async between global and shared memory, issued by one thread: boxes of a tensor map.
+"""copy_async between global and shared memory by TMA: one thread copies boxes of a tensor.
 
-tma_load: boxes from global to shared memory, whose arrival completes a phase of a barrier (`moves/boxes.py`).
-  accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order, whose
-    base, outer strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of
-    swizzle atoms (`schedule.swizzle_atoms`) in this order. Regions may pass any edge of the tensor; elements outside
-    read as 0. With multicast=, the blocks of columns, or the rows, must divide evenly among the CTAs along the axis.
-  emits: one box per block of columns, or several if a block exceeds a box, by the scope's leader; the barrier expects
-    the bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA loads an equal
-    part of the boxes into all CTAs along the axis; the barrier of each CTA expects all bytes.
+tma_load: boxes from global to shared memory; a phase of a barrier completes when they have arrived (`moves/boxes.py`).
+  accepts: a barrier; a global source: a region of an argument of at most 5 dimensions in any order, whose base, outer
+    strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of swizzle atoms
+    (`schedule.swizzle_atoms`) with the same contiguous dimension. Regions may extend past any edge of the tensor;
+    elements outside read as 0. With multicast=, the number of blocks of columns, or that of rows along a dimension,
+    must be divisible by the number of CTAs along the axis.
+  emits: the scope's leader copies one box per block of columns, or several if a block exceeds a box; the barrier
+    expects the bytes of all. The tensor map, a parameter of the kernel, is created by the launch. With multicast=, each
+    CTA loads an equal part of the boxes into all CTAs along the axis; the barrier of each CTA expects all bytes.
 
 tma_store: boxes from shared to global memory; the thread that issued them waits for their completion.
-  accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
-    but not start before it. Elements outside aren't written. Rows are written in chunks of 16 bytes, so they must end
-    at a multiple of 16 bytes, unless the region is known or assumed to end inside the tensor.
-  emits: by the scope's leader, one box per block of columns, or several if a block exceeds a box, and the commit that
-    groups them.
+  accepts: the operands of `tma_load` with their roles exchanged, and no barrier. A region may extend past the tensor's
+    end, but not start before its beginning. Elements outside aren't written. Rows are written in chunks of 16 bytes, so
+    they must end at a multiple of 16 bytes, unless the region is known or assumed to end inside the tensor.
+  emits: the scope's leader copies one box per block of columns, or several if a block exceeds a box, and commits them
+    as a group.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
@@ -32,7 +33,7 @@ TMA_LOAD = Variant(
     operands=(from_to("global", "shared"),),
     when=(
         *COPY_CONDITIONS, needs(LOADS), LOAD_HAS_BARRIER,
-        fills_zero("fills with 0; got fill={value}: load 0 and mask, or copy"),
+        fills_zero("fills with 0 outside the tensor; got fill={value} (copy takes any value)"),
     ),
     honours=("fill", "barrier"),
     plan=box_copy,

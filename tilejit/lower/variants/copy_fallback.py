@@ -1,9 +1,9 @@
-"""copy of anything that can be indexed, element by element and therefore slowly.
+"""copy, element by element and therefore slowly, if no faster variant accepts the operands.
 
 accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles with the same owners, or
-    one that is owned by threads of the scope and has a separate register for each element.
-emits: between memories, elements distributed over the scope's threads; with one local tile, of almost any layout, a
-    loop of each thread over its registers; between local tiles, one move per register.
+    one that is owned by threads of the scope and gives each element of a thread its own register.
+emits: between two tiles in memory, a loop over elements distributed over the scope's threads; with one local tile, of
+    almost any layout, a loop in which each thread visits its registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
 """
 
@@ -30,21 +30,21 @@ _TILE = "tile"
 
 @dataclass(frozen=True, slots=True)
 class OwnerCopy(VectorPlan):
-    """In iteration r each thread moves its register r of the tile if the region contains the element in it."""
+    """In iteration r each thread moves its register r of the tile if the register's element is in the copied region."""
 
     #: the tile's digits over threads, slowest first, replicas included
     spread: DigitSchedule
     #: the tile's digits over registers
     held: DigitSchedule
     registers: Region
-    #: the side in memory; its dimensions are those of the copied region
+    #: the side in global or shared memory; its dimensions are those of the copied region
     memory: View
     #: True if the registers are the destination
     loads: bool
 
     @staticmethod
     def of(op: TileOp, threads: int) -> OwnerCopy:
-        """Plan a copy that visits every register of the tile; raise LayoutError if the scope can't own the tile."""
+        """Plan a copy that visits every register of the tile, or raise LayoutError if the layout doesn't allow that."""
         scope = op.scope
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
@@ -100,7 +100,7 @@ class OwnerCopy(VectorPlan):
         return is_active, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that a thread moves elements that it owns, and its values of the digits in `spread`."""
+        """Return the condition that `thread` moves elements that it owns, and its values of the digits in `spread`."""
         left = build.sub(thread, self.spread[_TILE].placement.first_thread)
         is_active = build.greater_equal(left, 0)
         values: list[Expr] = []
@@ -154,7 +154,7 @@ def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int
     reach, buffer = 1, tile.buffer
     for digit in reversed(spread.digits):
         if digit.threads(_TILE) < reach:
-            raise LayoutError(f"several elements of {buffer.name} share a thread and a register")
+            raise LayoutError(f"several elements of {buffer.name} are in one register of a thread")
         reach += (digit.extent - 1) * digit.threads(_TILE)
     last = tile.first_thread + reach
     if last > threads:

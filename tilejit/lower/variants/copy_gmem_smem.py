@@ -1,16 +1,17 @@
 """copy and copy_async between global and shared memory, distributed over the scope's threads.
 
 gmem_smem: copy, through registers.
-  accepts: one side global, the other shared; equal dtypes and shapes; regions that `need_slice` accepts, of any size,
-    also past a global tensor's edges; any scope.
-  emits: the widest provably aligned vectors: a loop with one load and one store. A partial last iteration is
-    predicated; ragged ends of rows take narrower accesses.
+  accepts: one side global, the other shared; equal dtypes and shapes; regions of any size that `need_slice` accepts,
+    which may extend past a global tensor's edges; any scope.
+  emits: a loop with a load and a store of the widest provably aligned vectors. A partial last iteration is predicated;
+    ends of rows that don't fill a vector take narrower accesses.
 
 ldgsts: copy_async from global to shared memory by cp.async, bypassing registers. The caller commits and waits.
   accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
-    provably aligned; swizzles that keep them together; regions past the tensor's edges; elements outside read as 0.
-  emits: the widest copies, with a predicate in a partial last iteration; at a tensor's edge with a predicate or the
-    number of bytes that are inside. Copies of 16 bytes bypass the L1 cache (`.cg`), narrower ones don't (`.ca`).
+    provably aligned; swizzles that keep them together; regions that extend past the tensor's edges, where elements read
+    as 0.
+  emits: the widest copies, predicated in a partial last iteration. A copy at a tensor's edge takes a predicate, or the
+    number of bytes inside the tensor. Copies of 16 bytes bypass the L1 cache (`.cg`), narrower ones don't (`.ca`).
 
 source: tilejit/lower/README.md, "Copies" and "Asynchronous copies"; Apache TVM, TIRx `vec_auto`; PTX ISA, "Data
     Movement and Conversion Instructions: cp.async".
@@ -33,7 +34,7 @@ from ..schedule.placement import need_slice, place
 from ..schedule.views import DigitSchedule
 from ..variant import COPY_CONDITIONS, FILLS_ONE, DispatchContext, Variant, between, fills_zero, from_to, needs
 
-#: bytes of one copy, narrowest first
+#: possible sizes of one copy, in bytes, ascending
 _SIZES = sorted({form.size for form in COPIES.forms()})
 _SIZES_LISTED = f"{', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}"
 
@@ -58,7 +59,7 @@ class AsyncPlan(Partition):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread, without the narrower copies of partial vectors."""
+        """The mnemonic and its count per thread, not counting the narrower copies of partial vectors."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
@@ -86,7 +87,8 @@ def _need_wide(partition: AsyncPlan) -> None:
 
 
 def emit_async(plan: AsyncPlan, op: TileOp, b: Builder) -> None:
-    # unrolled so that offsets are constant; predicating copies at edges is as fast as a branch, and takes half the code
+    # unrolled so that offsets are constant; predicated copies at edges are as fast as a second version of the loop for
+    # regions inside the tensor, and halve the code
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 
@@ -99,7 +101,7 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
         b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, source.place), span=b.span))
         return
     if source.mask.whole:
-        # the instruction takes a predicate; a size that depends on the predicate would have to be computed
+        # `ignore` takes the predicate itself; the size for `zfill` would have to be computed from it
         row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
         b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
         return

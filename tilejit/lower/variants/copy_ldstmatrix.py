@@ -1,8 +1,8 @@
-"""copy between registers and shared memory by ldmatrix and stmatrix, which move 8x8 tiles per warp.
+"""copy between registers and shared memory by ldmatrix and stmatrix, with which a warp moves 8x8 tiles.
 
 accepts: one side local, the other shared; 16-bit elements; whole warps that own the registers, possibly with replicas
-    over warps. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile. In memory the rows or
-    columns of each tile are 16 aligned bytes, which a swizzle keeps together.
+    over warps. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile. In memory each row, or
+    each column, of a tile consists of 16 aligned bytes, which a swizzle keeps together.
 emits: instructions that move 4, 2 or 1 tiles, as many as possible, unrolled over all of a warp's tiles.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
     instruction: stmatrix".
@@ -30,15 +30,15 @@ from ..schedule.iterations import Iterations
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..variant import COPY_CONDITIONS, WHOLE_WARPS, Condition, DispatchContext, Variant, between, needs
 
-#: first target that ignores addresses of lanes beyond an instruction's last row; on earlier targets they must be valid
+#: first target that ignores the addresses of lanes without a row; on earlier targets they must be valid
 _IGNORES_ADDRESSES = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
+    """In issue m each warp moves `num` tiles; lane 8j+i passes the address of row i of tile j.
 
-    loads: True if the registers are the destination. repeats: True if lanes past the last row repeat other addresses.
+    loads: True if the registers are the destination. repeats: True if lanes without a row repeat others' addresses.
     """
 
     issues: int
@@ -95,7 +95,7 @@ class Plan(PlanBase):
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """Return for each tile of an issue the register that holds the first of a lane's two elements."""
+        """Return for each tile of an issue the index of the register with the first of a lane's two elements."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
@@ -111,7 +111,10 @@ class Plan(PlanBase):
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per address: (issue, thread, element index). Run-time starts are as near to 0 as possible."""
+        """Return one row per address: (issue, thread, element index).
+
+        Variables in run-time starts are as near to 0 as possible.
+        """
         iterations = self._iterations()
         addresses = iterations.values(self.address(*iterations.variables))
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
@@ -154,7 +157,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
         copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
-        # usually `reg` is used instead, so no error shows the hint; the reason, which `explain` shows, includes it
+        # usually `reg` is used instead, so no error shows the hint; `explain` shows reasons, so the reason includes it
         raise LayoutError(f"{error.message} ({error.hint})" if error.hint else error.message, hint=error.hint) from None
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)

@@ -1,11 +1,11 @@
 """copy of each thread's own part between registers and shared or global memory.
 
 accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
-    global; equal dtypes and shapes; layouts with common digits.
+    global; equal dtypes and shapes; layouts that split into common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
     in local memory. If a vector's registers aren't adjacent, it passes through temporary ones at no cost. An index in
     registers selects the boxes of a gathered region. All owners of a replicated element load it; the lowest stores it.
-    Padding is tested like the edge of a tensor.
+    Padding is masked like elements past the edge of a tensor.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 
 `schedule/views.py` explains the digits that divide the elements, and `moves/vectors.py` the vectors of one thread.
@@ -27,7 +27,7 @@ from ..variant import COPY_CONDITIONS, DispatchContext, Variant, between
 class Plan(OwnedPlan):
     """In iteration r a thread moves its vector r, in register order, or in memory order if that makes vectors wider.
 
-    condition: the mask as a condition on elements' indices; None without a mask, or if it is read from registers.
+    condition: the mask as a condition on elements' indices; None if there is no mask, or if it is read from registers.
     """
 
     loads: bool
@@ -45,7 +45,7 @@ class Plan(OwnedPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread, without the narrower accesses at edges."""
+        """The mnemonic and its count per thread, not counting the narrower accesses at edges."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 
@@ -57,7 +57,7 @@ class Plan(OwnedPlan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    """Plan vectors along a thread's registers or along memory, whichever are wider; raise LayoutError if none exist."""
+    """Plan vectors along a thread's registers or along memory, whichever are wider, or raise LayoutError."""
     threads = context.count(op.scope)
     schedule, loads = register_copy(op, threads)
     single = OwnedVectors.of(schedule, "registers")

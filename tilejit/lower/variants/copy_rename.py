@@ -1,8 +1,8 @@
 """copy and reshape between local tiles if each owner already holds the elements it needs: registers are renamed.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where every owner of an element of the
-    destination owns it in the source too, in registers that correspond in the same way in all threads. In those
-    registers no thread may hold an element outside the destination's part. Any layouts, replicas and padding.
+    destination owns it in the source too, in registers that correspond in the same way in all threads. In the
+    written registers no thread may hold an element outside the destination's part. Any layouts, replicas and padding.
 emits: one move per run of registers, or two if the tiles share registers; ptxas removes the moves.
 """
 
@@ -30,7 +30,7 @@ Run = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RenamedRegisters(Plan):
-    """Runs of registers that every thread moves. idle: threads that hold no element of the destination."""
+    """The runs of registers to move. idle: threads that hold no element of the destination."""
 
     dtype: DType
     runs: tuple[Run, ...]
@@ -39,7 +39,7 @@ class RenamedRegisters(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The number of renamed runs; ptxas emits no instruction for them."""
+        """A pseudo-mnemonic and the number of runs; ptxas emits no instruction for them."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def moves(self) -> Moves:
@@ -51,7 +51,7 @@ class RenamedRegisters(Plan):
         return Moves(issue, thread, np.stack([to, source], axis=1), width, (1, 1))
 
     def schedule(self) -> Array:
-        """Return one row per run: (first register of the source, of the destination, count)."""
+        """Return one row per run: (first source register, first destination register, count)."""
         return np.array([(source, to, width) for to, source, width in self.runs])
 
 

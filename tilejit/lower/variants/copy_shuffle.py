@@ -4,8 +4,8 @@ accepts: two local tiles of equal dtypes, or parts at constant starts, where eac
     need, and the copy exchanges bits of the lane index with each other or with bits of the register index. In the
     written registers no thread may hold an element outside the destination's part. 8- and 16-bit elements must form
     32-bit words that both sides keep together. The copy must not cost more than one through shared memory.
-emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
-    permutation; 64-bit elements as two words.
+emits: a permutation of registers that depends on the lane index, a shuffle for each word that changes lanes, and a
+    second such permutation; a 64-bit element moves as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
 """
 
@@ -55,7 +55,7 @@ class Shuffled(Plan):
 
     @property
     def registers(self) -> list[int]:
-        """The registers of the destination that are written, in elements."""
+        """The indices, in a thread's part of the destination, of the elements that are written."""
         words = [word * self.per_word for group in self.swap.groups for word in group.results]
         return [word + k for word in words for k in range(self.per_word)]
 

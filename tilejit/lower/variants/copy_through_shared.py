@@ -1,10 +1,10 @@
 """copy and reshape between local tiles whose elements change threads, through the operation's own shared memory.
 
-accepts: two local tiles of equal dtypes, any layouts, replicas and padding; parts at constant starts.
-emits: the lowest owners store the source, the scope synchronizes, and every owner loads the destination. Store and load
-    use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest dimension and its
-    swizzle are chosen for the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
-    destination's.
+accepts: two local tiles of equal dtypes, or parts at constant starts, with any layouts, replicas and padding.
+emits: the lowest owner of each element stores it, the scope synchronizes, and all owners in the destination load it.
+    Store and load use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest
+    dimension and its swizzle are chosen for the least cost. For a reshape it is row-major, stored in the source's shape
+    and loaded in the destination's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..plans import Facts, Plan, Staged, VectorPlan
 from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
-#: variants for the store and the load
+#: the variants that the store and the load may use, by descending priority
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
 
 #: maximum number of cached layouts
@@ -40,7 +40,7 @@ _REMEMBERED = 512
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """A store of the source and a load of the destination. memory: layout of the shared memory of one instance."""
+    """A store of the source and a load of the destination. memory: layout of a scope instance's shared memory."""
 
     context: DispatchContext
     memory: TileLayout
@@ -59,7 +59,7 @@ class Exchange(Plan):
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per piece: (0 for the store, 1 for the load; iteration; thread; place read; place written)."""
+        """Return (0 for the store or 1 for the load, iteration, thread, place read, place written) for each piece."""
         moves = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
@@ -80,7 +80,7 @@ def _memory(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _unnamed(name: str, region: Region) -> Region:
-    """Return a region whose buffer has a canonical name, for the cache."""
+    """Return the region with a canonical buffer name, so that operations differing only in names share a cache key."""
     return replace(region, buffer=replace(region.buffer, name=name, base=None))
 
 
@@ -100,7 +100,7 @@ def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayo
 
 
 def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
-    """Return the cost of accesses to memory, which is the plan's tile at index `side`."""
+    """Return the cost of the plan's accesses to shared memory, its tile at index `side`."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width

@@ -7,12 +7,12 @@ reg: in registers, any operation of `tilejit.ops.elementwise`.
     unrolled except for long loops over tiles in local memory.
 
 smem: the same operations on shared or global memory.
-  accepts: all tiles in shared or global memory, in any layouts; regions past a global tensor's edges; scalars, and
-    inputs that broadcast.
+  accepts: all tiles in shared or global memory, in any layouts; regions that extend past a global tensor's edges;
+    scalars, and inputs that broadcast.
   emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load of each input,
     the scalar operation on each element, and a store.
 
-reg, of `indices`: each element's index along an axis.
+reg, for `indices`: each element's index along an axis.
   accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
   emits: one store per register, of the thread's contribution to the index plus that of the iteration.
 
@@ -44,10 +44,10 @@ from ..variant import TYPES, Condition, DispatchContext, Variant, tiles_in
 
 
 def placed_tiles(op: TileOp) -> dict[str, Operand]:
-    """Return each tile's placement, with its dimension that corresponds to each dimension of the destination.
+    """Return for each tile its placement, and for each dimension of the destination the tile's dimension along it.
 
-    None if the tile lacks the dimension or is broadcast along it. Dimensions of extent 1 are left out.
-    raises: LayoutError as `place` does.
+    None if the tile has none or is broadcast along it. Dimensions of extent 1 are left out.
+    raises: LayoutError if a tile has no placement.
     """
     shape = op.region("dst").shape
     return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
@@ -235,7 +235,7 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 class Indices(OwnedPlan):
     """In iteration r each thread writes its register r."""
 
-    #: the dimension whose indices are written, not counting those of extent 1; None if its own extent is 1
+    #: the dimension whose indices are written, as an index among those of extent over 1; None if its extent is 1
     dim: int | None
 
     @property

@@ -4,8 +4,8 @@ accepts: on a warpgroup, acc in registers in the layout `tj.wgmma.layout_c`; b i
     in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms; 16-bit elements
     may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M is a
     multiple of 64, N of 8, and K of the number of elements in 32 bytes.
-emits: one instruction of `isa.wgmma`, which expands to a fence; for each 32 bytes of k, products of 64 rows by as many
-    columns as possible; and the commit that groups them. A descriptor is the operand's start address plus a constant.
+emits: one row of `isa.wgmma`: a fence; for each 32 bytes of k, products of 64 rows by as many columns as possible; and
+    the commit that groups them. A descriptor is the operand's start address plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
 """
 
@@ -50,7 +50,7 @@ _CORE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A or B in shared memory. tile: a product's rows of A or columns of B. step: a product's elements along k."""
+    """A or B in shared memory. tile: rows of A, or columns of B, per product. step: elements along k per product."""
 
     atoms: Atoms
     is_k_major: bool
@@ -185,8 +185,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
     if not right.is_k_major and counts[1] > 1 and n % right.atoms.row_elements:
         raise LayoutError(
-            f"a product has {n} columns; needs a multiple of the {right.atoms.row_elements} that are contiguous in "
-            f"{b.buffer.name}",
+            f"a product has {n} columns; needs a multiple of {right.atoms.row_elements}, the number of contiguous "
+            f"columns of {b.buffer.name}",
             hint=f"multiply {n} columns at a time",
         )
     instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
@@ -217,7 +217,7 @@ def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: i
         fault = f"has {atoms.row_bytes}-byte rows but no swizzle: its 8-row groups aren't core matrices"
         raise LayoutError(
             f"{name} {fault if by_k else f'is {other_major}-major and has no swizzle'}",
-            hint=f'what fits: {buffer.name} = tj.alloc_shared(..., swizzle="128B")',
+            hint=f'use {buffer.name} = tj.alloc_shared(..., swizzle="128B")',
         )
     return InMemory(atoms, by_k, tile, step)
 
@@ -251,8 +251,8 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
 
 
 _TO_PLACES = "copy a and b to shared memory first (a may also be in registers); acc must be a local tile"
-_TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
-_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no wgmma'
+_TO_SCOPE = "call it on tj.wg, in code that whole warpgroups execute"
+_TO_TARGET = 'compile for target="sm_90a"; plain sm_90 has no wgmma'
 
 VARIANT = Variant(
     name="wgmma",

@@ -1,8 +1,8 @@
 """gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
 
-accepts: local operands of whole warps in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane the
-    same elements up to the order of tiles and registers; padded to whole tiles, or with replicas along a dimension of
-    one element; types that an instruction of the target multiplies.
+accepts: local operands, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane
+    the same elements up to the order of tiles and registers; extents padded to whole tiles, or of one element with
+    replicas; types that an instruction of the target multiplies.
 emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
     along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
@@ -63,7 +63,7 @@ class Plan(PlanBase):
 
     @property
     def tiles(self) -> tuple[int, int, int]:
-        """The number of a warp's tiles along m, n and k."""
+        """The numbers of a warp's tiles along m, n and k."""
         return self.fragments.m.count, self.fragments.n.count, self.fragments.k.count
 
     @property
@@ -90,7 +90,7 @@ class Plan(PlanBase):
 
     @property
     def gathers(self) -> bool:
-        """True if the tile lacks registers for some of an instruction's results; all are then in scratch registers."""
+        """True if the accumulator lacks registers for some results; all results are then in scratch registers."""
         return self.fragments.row is None or self.fragments.pair is None
 
     @property
@@ -106,7 +106,7 @@ class Plan(PlanBase):
         return next(partly, k)
 
     def within(self, step: int, half: int) -> tuple[Within, ...]:
-        """Return the lanes in which each element of a register of A or B isn't padding along k; () without padding."""
+        """Return, by element of a register of A or B, the lanes where it isn't padding along k; () without padding."""
         depth = self.fragments.depth
         every = tuple(
             Within.ALL if last < depth.count else Within.SOME if first < depth.count else Within.NONE
@@ -115,7 +115,7 @@ class Plan(PlanBase):
         return every if set(every) != {Within.ALL} else ()
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's results, two columns of two rows; None if the tile lacks one."""
+        """Return the registers of an instruction's results, two columns of two rows; None for missing ones."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
@@ -143,7 +143,7 @@ class Plan(PlanBase):
         return None if digit is None else digit.elements(operand)
 
     def _at(self, operand: str, *tile: tuple[DigitSchedule, Expr]) -> Expr:
-        """Return the index of an instruction tile's first element. tile: (digits, tile index) along each dimension."""
+        """Return the index of a tile's first element. tile: (digits over tiles, index of the tile) per dimension."""
         start = self.fragments.m[operand].start
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
@@ -177,7 +177,7 @@ class Plan(PlanBase):
         )
 
     def _zeros(self) -> np.ndarray:
-        """Return an array, true where an element of A or B is padding, of shape (threads, steps, halves, elements)."""
+        """Return an array of shape (threads, steps, halves, elements), true where an element of A or B is padding."""
         thread, depth = Var("thread", int32), self.fragments.depth
         lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
         first = [
@@ -269,7 +269,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The instructions' accumulators. registers: the tile itself, or a scratch buffer if the tile lacks some."""
+    """The instructions' accumulators. registers: the tile, or a scratch buffer if the tile lacks some of them."""
 
     plan: Plan
     acc: Buffer
@@ -303,7 +303,7 @@ class _Sums:
                 b.move(register, at)
 
     def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
-        """Yield (scratch register, accumulator register or None if it is missing), in a loop over all tiles."""
+        """Yield each scratch register with its accumulator register (None if missing), in a loop over all tiles."""
         if not self.plan.gathers:
             return
         m, n, _ = self.plan.tiles
@@ -313,7 +313,7 @@ class _Sums:
                 yield in_scratch, None if at is None else Vector(self.acc, at)
 
 
-#: the registers of A or B in one step along k: a function of the index of a tile
+#: maps the index of a tile to its registers of A or B in one step along k
 _Factor = Callable[[Expr], tuple[Vector, ...]]
 
 
@@ -323,7 +323,7 @@ def _factor(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
 
 
 def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-    """Return scratch registers, tile after tile, with `words` registers of `pack` elements each."""
+    """Return the registers of tiles that are consecutive in a scratch buffer: `words` of `pack` elements per tile."""
 
     def at(tile: Expr) -> tuple[Vector, ...]:
         first = build.mul(tile, words * pack)
@@ -349,7 +349,7 @@ def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
 
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
-    """Copy the registers of A or B for a step along k that has padding; the copy has zeros instead."""
+    """Copy the registers of A or B for a step along k that has padding; in the copy, padding is 0."""
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
@@ -371,7 +371,7 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # rounding the limit up to a multiple of `step`, which divides `lane`, often gives elements equal conditions
+            # rounding the limit up to a multiple of `step`, which divides `lane`, often makes conditions equal
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions

@@ -9,18 +9,18 @@ registers: no two threads share a result.
     Padding is left out if it is known at compile time, and replaced by the identity otherwise.
 
 shuffle: lanes of a warp share a result.
-  accepts: as `registers`, but the reduced axes are distributed over lanes whose indices differ in single bits; the
+  accepts: like `registers`, but the reduced axes are distributed over lanes whose indices differ in single bits; the
     scope has whole warps.
   emits: the tree of `registers`; then for each such bit, the lowest first, a shuffle and the operation per result, or
     fewer of both if lanes divide the results among themselves. A result that all lanes share takes one `redux.sync` if
     the target has it for the operation and the type.
 
 shared: threads beyond the reach of shuffles share a result.
-  accepts: as `registers`, but the reduced axes are distributed over several warps, partial warps, or lanes whose number
-    isn't a power of two.
+  accepts: like `registers`, but the reduced axes are distributed over several warps, partial warps, or lanes whose
+    number isn't a power of two.
   emits: the tree of `registers`, and the shuffles of `shuffle` as far as they reach. Then the lowest thread with each
     partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of its
-    results by vectors and combines them in a tree, in ascending order of threads. If whole warps share results with 16
+    results in vectors and combines them in a tree, in ascending order of threads. If whole warps share results with 16
     or 32 partials, each lane loads one partial, and shuffles combine them. Another barrier precedes the stores if the
     memory may still be read.
 
@@ -34,11 +34,11 @@ in_order: a user's function that is associative, but possibly not commutative (`
     in the same threads; kept axes distributed over the same threads in source and destination.
   emits: the function for each digit of the reduced index, fastest first, so that the left operand always comes from
     earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose indices differ in
-    single bits, and otherwise shared memory, which all threads read. Padding is skipped: if the right operand holds no
-    element, the left one is kept.
+    single bits, and otherwise shared memory, which all threads read. Padding is skipped: if the right operand holds
+    only padding, the left one is kept.
 
-The layouts alone determine the order of operations, except for packed minima and maxima, `redux` and votes. In the end
-all threads that share a result hold the same bits.
+The layouts alone determine the order of operations, except for packed minima and maxima, `redux` and votes. All
+threads that share a result end up with the same bits.
 source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync", "redux.sync", "vote.sync" and "bar.red".
 """
 
@@ -98,7 +98,7 @@ class Reducing(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Mnemonics, or operation and type if LLVM selects the instruction, with the count per thread; never empty."""
+        """(name, count per thread), never empty; a name is a mnemonic, or operation and type if LLVM selects it."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
@@ -146,7 +146,7 @@ class Reducing(PlanBase):
         )
 
     def schedule(self) -> Array:
-        """Return one row per result: (its register, the source registers that are combined into it ...)."""
+        """Return one row per result: (its register, the thread's source registers that are combined into it ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst, moves.src])
 
@@ -227,7 +227,7 @@ def _planned(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the packed minimum or maximum of 16-bit floats; "" if it doesn't apply to aligned pairs of registers."""
+    """Return the name of the packed minimum or maximum of 16-bit floats; "" if it can't combine the registers."""
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
@@ -285,7 +285,7 @@ def _by_votes(op: TileOp, context: DispatchContext) -> Reducing:
 
 def _voters(op: TileOp, context: DispatchContext) -> str | None:
     threads = context.count(op.scope)
-    return None if threads % LANES == 0 else f"whole warps vote; the {op.scope} has {threads} threads"
+    return None if threads % LANES == 0 else f"votes need whole warps; the {op.scope} has {threads} threads"
 
 
 _REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
