@@ -59,7 +59,7 @@ def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, i
 def need_whole_registers(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> None:
-    """Raise LayoutError if `registers` can't be written in all threads, since they hold elements outside the region."""
+    """Raise LayoutError if some thread's `registers` hold elements outside the region, so not all may be written."""
     if region.extents == region.buffer.shape:
         return
     start = Const(0, int32)
