@@ -80,7 +80,7 @@ def _linear(count: int) -> TileLayout:
 
 
 def opaque_zero(name: str) -> tuple[Vector, Block]:
-    """Return a register whose value is 0, but opaque to LLVM and ptxas, and the statements that initialize it."""
+    """Return a register whose value, 0, is opaque to LLVM and ptxas, and the statements that initialize it."""
     buffer = Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
     zero = Vector(buffer, build.const(0, int32))
     one_less = build.op("sub", Load(zero), build.const(1, uint32))
@@ -220,7 +220,7 @@ class Builder:
         return buffer
 
     def opaque_zero(self) -> Vector:
-        """Return the kernel's register whose value is 0, but opaque to LLVM and ptxas."""
+        """Return the kernel's register whose value, 0, is opaque to LLVM and ptxas."""
         if self._zero is None:
             self._zero, made = opaque_zero(self.name("zero"))
             self.head.extend(made)

@@ -51,8 +51,8 @@ class Plan(ABC):
 class VectorPlan(Plan):
     """A plan in which each thread moves or computes at most one vector per iteration.
 
-    vector_width: in elements. rounds: number of iterations, the maximum of vectors per thread. threads: number of
-    threads of the scope. limit: why vectors aren't wider, or "".
+    vector_width: in elements. rounds: number of iterations, or vectors of the thread that has most. threads: number
+    of threads of the scope. limit: why vectors aren't wider, or "".
     A subclass that extends a method calls it as `VectorPlan.moves(self)`: before Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.
     """
@@ -103,8 +103,7 @@ class VectorPlan(Plan):
     def schedule(self) -> Array:
         """Return one row per vector: (iteration, thread, place on each source ..., place on the destination).
 
-        In starts known only at run time, each variable has its possible value nearest 0; run-time strides are those of
-        `launch_values`.
+        Variables in starts take their possible values nearest 0; run-time strides are those of `launch_values`.
         """
         moves = self.moves()
         return np.column_stack([moves.issue, moves.thread, moves.places[:, 1:], moves.places[:, 0]])
@@ -114,7 +113,7 @@ class VectorPlan(Plan):
 class Facts:
     """The figures that listings show about a plan."""
 
-    #: the size of one transfer, such as "4 elements"; "-" if it isn't shown
+    #: the size of one transfer, such as "4 elements"; "-" if not applicable
     width: str
     #: iterations of the loop over vectors, or instructions of a warp
     rounds: int
@@ -148,8 +147,8 @@ class JointAccess:
 class Moves:
     """The elements that the threads of a scope move or compute, one row per piece that a thread moves.
 
-    In starts known only at run time, each variable has its possible value nearest 0; run-time strides are those of
-    `launch_values`. Elements past a tensor's edge are included.
+    Variables in starts take their possible values nearest 0; run-time strides are those of `launch_values`. Elements
+    past a tensor's edge are included.
     """
 
     #: the iteration, or the index of a warp's instruction, of shape (rows,)

@@ -322,10 +322,7 @@ def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def known_starts(remedy: str = "") -> Condition:
-    """Return the condition that all parts of local tiles start at registers known at compile time.
-
-    remedy: the end of the reason.
-    """
+    """Return the condition that regions of local tiles start at constant registers. remedy: appended to the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         for region in op.tiles.values():
@@ -344,13 +341,13 @@ def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
 #: for asynchronous copies that write the memory of one CTA
 FILLS_ONE = Condition("one CTA", _fills_one)
 
-#: for asynchronous copies of which those to shared memory complete on a barrier
+#: for asynchronous copies that complete on a barrier if they write shared memory
 LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
 
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: conditions of all variants: the number and the kinds of operands (region or scalar) follow the table of tile
-#: operations, and the CTA has the threads of the scope
+#: operations, and the CTA has as many threads as the scope
 KINDS, SCOPE = Condition("operands", _kinds), Condition("scope", _scope)
 
 #: the operands' types, and their shapes, follow the operation's rules

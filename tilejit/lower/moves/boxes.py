@@ -164,10 +164,9 @@ class BoxCopy(Plan):
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield for each box the index of its issue, and the coordinates and shared addresses of its elements.
+        """Yield, for each box, the index of its issue, and the coordinates and shared addresses of its elements.
 
-        Coordinates are innermost first. In starts known only at run time, each variable has its possible value nearest
-        0.
+        Coordinates are innermost first. Variables in starts take their possible values nearest 0.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
         """
         box, dtype = self.map.box, self.map.dtype
@@ -408,7 +407,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: its stride for each."""
+    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: as in `_boxes`."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d

@@ -59,7 +59,7 @@ def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, i
 def need_whole_registers(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> None:
-    """Raise LayoutError if some thread's `registers` hold elements outside the region, so not all may be written."""
+    """Raise LayoutError if `registers`, which all threads write, hold elements outside the region in some thread."""
     if region.extents == region.buffer.shape:
         return
     start = Const(0, int32)

@@ -49,10 +49,7 @@ class Folding(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(name, count per thread) of each instruction.
-
-        The name is a mnemonic, or an operation with its types if LLVM selects the instruction.
-        """
+        """(mnemonic, or operation with its types if LLVM selects the instruction; count per thread) of each one."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)

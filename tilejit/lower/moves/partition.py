@@ -48,7 +48,7 @@ class Partition(VectorPlan):
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
-        # the order in which consecutive threads access consecutive addresses of global memory
+        # follow the order of a global source, so that consecutive threads read consecutive addresses
         is_read = not broadcasts and schedule["src"].buffer.space == "global"
         elements = _ordered(schedule, "src" if is_read else "dst").joined()
         inputs = tuple(elements.operands)[1:] if broadcasts and elements.digits else ()

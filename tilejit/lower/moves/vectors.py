@@ -100,10 +100,7 @@ def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return an update's vector forms, widest first.
-
-    Updates that return old values, take a scalar, or have an order other than relaxed.gpu have none.
-    """
+    """Return vector forms, widest first; () if the update returns old values, takes a scalar or isn't relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":
@@ -212,8 +209,7 @@ class OwnedVectors:
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """Emit the loops of `each_round` for one combination of starts.
 
-        own: the thread's values of the digits over threads. first, base: the first vector's address, unswizzled and
-            swizzled.
+        own: values of the digits over threads. first, base: the first vector's address before and after swizzling.
         """
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory, every = self.vectors["memory"], self.threads_share.then(self.vectors)["memory"]

@@ -136,8 +136,7 @@ class RoundCosts:
     ) -> RoundCosts:
         """Count the accesses of a copy.
 
-        is_active, place: given a thread and an iteration, return the condition that there is an access, and its address
-            in elements.
+        is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
         """
         work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = work.holding(is_active(*work.variables))

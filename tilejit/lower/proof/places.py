@@ -47,7 +47,7 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
 
 
 def elements_of_threads(region: Region, scope: str, threads: int, registers: int = 0) -> Array:
-    """Return the index of the element in each register of each thread, or -1. registers: minimum number per thread."""
+    """Return the element of `region` in each register of each thread, as its index or -1. registers: minimum number."""
     owners, places = owners_of(region, scope)
     held = np.full((threads, max(region.buffer.tile_layout.storage().span(), registers)), -1)
     held[owners, places] = np.arange(owners.shape[1])
@@ -71,7 +71,7 @@ def need_no_stray_write(region: Region, scope: str, thread: Array, register: Arr
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, places on each side) of each element that is moved, one row per element."""
+    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)

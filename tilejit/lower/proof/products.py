@@ -155,8 +155,7 @@ def _factor(
     region: Region, taken: Array | SharedFactor, fragment: tuple[Array, Array] | None, shape: tuple[int, int], *,
     k_first: bool,
 ) -> Array:
-    """Like `_held`, for A or B, of shape (instructions, M or N, k). k_first: True if the region's shape begins with k.
-    """
+    """Like `_held`, for A or B, of shape (instructions, M or N, k). k_first: True if the region has shape (k, ...)."""
     if not isinstance(taken, SharedFactor):
         assert fragment is not None, "B is never in registers"
         return _held(region, taken, fragment)

@@ -225,8 +225,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless each result is in all its places and combines its elements once, in row-major order.
-    """
+    """Raise AssertionError unless each result is in all its places and combines its elements once, in their order."""
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
@@ -260,7 +259,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
     need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
-#: marks a register that a thread doesn't take; -1 marks a register that holds no element
+#: marks a register that a thread doesn't use; -1 marks a register that holds no element
 _NONE = -2
 
 

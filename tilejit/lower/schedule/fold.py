@@ -67,7 +67,7 @@ class FoldSteps(ABC, Generic[T]):
 
     @abstractmethod
     def gathered(self, values: Sequence[T], gathering: Gathering) -> list[list[T]]:
-        """Return for each of `values` the corresponding values of all members, in order."""
+        """Return, for each of `values`, the corresponding values of all members, in the order of members."""
 
 
 @lean(frozen=True, slots=False)
@@ -79,7 +79,7 @@ class FoldOrder(ReducedTiles):
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order, or raise LayoutError as `reduced_tiles` does, which also describes `pairs`."""
+        """Return the order, or raise LayoutError as `reduced_tiles` does. pairs: as there."""
         reduced = reduced_tiles(op, threads, pairs)
         steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
         steps.sort(key=lambda step: (-step.dim, step.weight))
@@ -172,10 +172,7 @@ class FoldOrder(ReducedTiles):
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the index of a value's first element in each dimension, without the thread's contribution.
-
-        key: the value's key after `done` steps.
-        """
+        """Return the index of a value's first element without the thread's contribution. key: after `done` steps."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None

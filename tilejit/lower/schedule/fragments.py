@@ -10,7 +10,7 @@ bits:
     accumulator  row 16w + g + 8i     column 8h + 2t + e                   index 4h + 2i + e in its fragment
     A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   index pack * (2h + i) + e
 
-With a pack of 2, the second row of the table is the first.
+With pack = 2, the formulas of A are those of the accumulator.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
@@ -63,7 +63,7 @@ class Depth:
 
     @staticmethod
     def of_one(form: Mma) -> Depth:
-        """Return the `Depth` for k of extent 1, as if an instruction's registers held its elements in order."""
+        """Return the `Depth` for k of extent 1, as if an instruction's registers held elements in the order of k."""
         digit = partial(Digit, dim=_K, strides=dict.fromkeys(_LANES, 0))
         lanes = replace(digit(_T[1], weight=form.pack), strides=dict.fromkeys(_LANES, Thread(_T[0])))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
@@ -185,8 +185,8 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # others needn't fill 32-bit registers: an accumulator with an extent of 1, and A and B if k is 1, are copied to
-    # scratch registers
+    # other operands needn't fill 32-bit registers: an accumulator with an extent of 1, and A and B if k is 1, are
+    # copied to scratch registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product, words, (*rows, *columns, *depth), form)
     if m > 1:
@@ -221,10 +221,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit is over the same threads in both operands.
-
-    Along n, the lanes of B, the second operand, are 8 times as far apart as those of the accumulator.
-    """
+    """True if a digit is over the same threads in both; along n, B's lanes are 8 times as far apart as acc's."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
@@ -309,10 +306,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return (warps along m, along n): those of the accumulator if they fit, else those with the squarest parts.
-
-    None if no numbers fit.
-    """
+    """Return (warps along m, along n), or None: acc's if they fit, else those with the squarest parts."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

@@ -76,7 +76,7 @@ class Placement:
     swizzle: Swizzle | None = None
     #: the buffer's dimensions in which the region may exceed the tensor
     edges: tuple[int, ...] = ()
-    #: the first of the scope's threads that own elements
+    #: the index in the scope of the first thread that owns elements
     first_thread: int = 0
 
     @property

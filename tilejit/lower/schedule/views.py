@@ -29,8 +29,8 @@ from .registers import RegisterRun
 from .strides import Folded, Scaled, Stride, Term, Thread, goes_on, times, total_along
 from .swizzles import advanced, swizzled
 
-#: an operand's placement, and for each dimension of the space the placement's dimension along it; None if the operand
-#: is broadcast
+#: an operand's placement and, for each dimension of the schedule, the placement's dimension along it (None if the
+#: operand is broadcast)
 Operand = tuple[Placement, Sequence[int | None]]
 
 

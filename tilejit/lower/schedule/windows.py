@@ -76,7 +76,6 @@ class Edges:
         return Edges.of(self.view, self.width, ())._mask([])
 
     def _mask(self, windows: Sequence[Window]) -> Mask:
-        """Return the mask of `windows` and one window for each other padded dimension."""
         schedule, tested = self.view.schedule, [window.dim for window in windows]
         of_region = [
             Window(dim, _ZERO, build.const(schedule.extents[dim], int32))
