@@ -37,8 +37,8 @@ class OperandSpec:
     """A buffer, or a region of a buffer, as an operand of `dispatch`.
 
     region: (start, extent) per dimension, or None for the whole buffer.
-    strides: of a global tensor, or None to use `layout`; "runtime" if known only at launch (the last stride is 1).
-    align: in bytes; it divides the base address and the run-time strides.
+    strides: those of a global tensor, or None to use `layout`; "runtime" if known only at launch, with the last one 1.
+    align: the alignment of the base address and of run-time strides, in bytes.
     """
 
     space: str
@@ -80,7 +80,7 @@ def operand(
     """Return a description of a buffer, or of a region of a buffer, for `dispatch`.
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) per dimension; a start may be a `sym`.
-    strides: of a global tensor, in elements; "runtime" if they are known only at launch. align: in bytes.
+    strides: those of a global tensor, in elements; "runtime" if known only at launch. align: alignment in bytes.
     raises: KernelTypeError or LayoutError if an argument is invalid or doesn't fit the others.
 
     Example:

@@ -88,7 +88,7 @@ def opaque_zero(name: str) -> tuple[Vector, Block]:
 
 
 class Builder:
-    """Collects the statements of one kernel's lowering. taken: names in use in the kernel."""
+    """Collects the statements of one kernel's lowering. taken: the names that the kernel uses."""
 
     def __init__(
         self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None, *,

@@ -35,7 +35,7 @@ EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _sev
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
     """Return the threads and registers that hold the elements of a region, whose starts must be constants.
 
-    padded: include padding; `region` must then be the whole buffer.
+    padded: True to include padding; `region` must then be the whole buffer.
     raises: LayoutError if the scope can't own the tile, a thread has a value twice, or dimensions are laid out as one.
     """
     buffer = region.buffer

@@ -74,7 +74,7 @@ def _no_run(views: Sequence[View]) -> str:
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why vectors of `width` elements of `placement` may be misaligned, or None. strides: between vectors."""
+    """Return why vectors of `width` elements may be misaligned, or None. strides: those from vector to vector."""
     region, swizzle = placement.region, placement.swizzle
     buffer, offsets = region.buffer, placement.offsets
     bytes_each = buffer.dtype.bytes
