@@ -226,7 +226,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "columns between two steps of 16 bytes": Mistake(
         without(LOADED, "A[0:64, 0:64]", "A[0:64, 4:68]"), DispatchError, "starts at a multiple of 8 bytes",
-        "tj.cta.copy_async(a[0], A[0:64, 4:68], barrier=full)", "count in steps of 8 elements",
+        "tj.cta.copy_async(a[0], A[0:64, 4:68], barrier=full)", "start at multiples of 8 elements",
     ),
     "rows that end between two steps of 16 bytes": Mistake(
         STORED, DispatchError, "rows of D end at a multiple of 4 bytes; TMA writes whole chunks of 16",
@@ -234,7 +234,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "half a row of the swizzle": Mistake(
         without(LOADED, "a[0], A[0:64, 0:64]", "a[0, :, 0:32], A[0:64, 0:32]"), DispatchError,
-        "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
+        "the tile is 32 columns wide; a row of the 128B swizzle holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
         "take whole rows of the swizzle",
     ),
     "a store without a wait": Mistake(

@@ -311,7 +311,7 @@ LAYOUT_CASES = [
 DISPATCH_CASES = [
     (
         "r = tj.alloc_local((8, 8), tj.float32)\n«tj.cta.copy(r, A[0:8, 0:8])»",
-        "r has no thread axes: each thread has its own; a cta has 64 threads", "tj.thread",
+        "r has no thread axes, so each thread has its own; a cta has 64 threads", "tj.thread",
     ),
     (
         "r = tj.alloc_local((128, 4), tj.float32, layout=S[(128, 4) : (1 @ tx, 1)])\n"
@@ -500,7 +500,7 @@ DIFFERENT_LAYOUTS = [
 @pytest.mark.parametrize(("tiles", "refusing", "mended"), DIFFERENT_LAYOUTS)
 def test_what_the_help_says_of_different_layouts_can_be_done(tiles, refusing, mended):
     error, _ = refused(kernel_text(tiles + refusing), default_arguments())
-    assert type(error) is DISPATCH and "to different threads" in error.message
+    assert type(error) is DISPATCH and "over different threads" in error.message
     allocation = re.fullmatch(r"copy y to a tile with .*'s layout first: (t = .*), and then copy\(t, y\)", error.hint)
     copied = f"{allocation[1]}\ntj.cta.copy(t, y)\n"
     namespace, _ = execute(kernel_text(tiles + copied + mended.format("t")))

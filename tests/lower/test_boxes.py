@@ -146,11 +146,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a start between chunks": (
         {"src": tensor((512, 512), [(0, 64), (4, 64)])},
-        "dimension 1 of A starts at a multiple of 8 bytes; TMA needs a multiple of 16",
+        "the region of A starts at a multiple of 8 bytes in dimension 1; TMA needs a multiple of 16",
     ),
     "a start of which nothing is known": (
         {"src": tensor((512, 512), [(0, 64), (sym("i"), 64)])},
-        "dimension 1 of A starts at a multiple of 2 bytes; TMA needs a multiple of 16",
+        "the region of A starts at a multiple of 2 bytes in dimension 1; TMA needs a multiple of 16",
     ),
     "no neighbours": (
         {"src": tensor((64, 64), [(0, 64), (0, 64)], strides=(1024, 2))},
@@ -179,11 +179,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "half a row": (
         {"dst": shared((64, 64), "128B", window=[(0, 64), (0, 48)]), "src": tensor((512, 512), [(0, 64), (0, 48)])},
-        "the tile is 48 columns wide; a 128B row holds 64",
+        "the tile is 48 columns wide; a row of the 128B swizzle holds 64",
     ),
     "rows without a part": (
         {"dst": shared((264, 64), "128B", window=[(0, 260), (0, 64)]), "src": tensor((512, 512), [(0, 260), (0, 64)])},
-        "260 rows: no equal parts of at most 256 are multiples of 8",
+        "260 rows can't be divided into equal parts of at most 256 rows that are multiples of 8",
     ),
     "long rows": (
         {"dst": shared((8, 512), "rows"), "src": tensor((512, 512), [(0, 8), (0, 512)])},

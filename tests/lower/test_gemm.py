@@ -270,9 +270,9 @@ def test_a_layout_that_is_no_fragment_says_what_is_in_the_way_and_what_fits(name
 
 def following(refused: DispatchError, given: list[OperandSpec]) -> list[OperandSpec]:
     """The operands with the layouts that the hint names."""
-    assert refused.hint is not None and refused.hint.startswith("what fits: ")
-    pattern = r"(acc|a|b) layout=(tj\.mma\.layout_\w\(.*?\)(?=, (?:acc|a|b) layout|$))"
-    for name, call in re.findall(pattern, refused.hint):
+    assert refused.hint is not None and refused.hint.startswith("use layout=")
+    pattern = r"layout=(tj\.mma\.layout_\w\(.*?\)) for (acc|a|b)"
+    for call, name in re.findall(pattern, refused.hint):
         column = ("acc", "a", "b").index(name)
         given[column] = replace(given[column], layout=eval(call, {"tj": tj}))  # noqa: S307 - our own text
     return given

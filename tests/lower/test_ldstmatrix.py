@@ -119,7 +119,7 @@ def test_before_sm_80_all_lanes_have_valid_addresses() -> None:
     ("tile", "place", "reason"),
     [
         (fragment(), rows(row=17), "rows of src start every 34 bytes; needs a multiple of 16"),
-        (fragment(), rows(row=36), "rows of src start every 72 bytes; needs a multiple of 16 (what fits: 80 bytes"),
+        (fragment(), rows(row=36), "rows of src start every 72 bytes; needs a multiple of 16 (use 80 bytes"),
         (fragment(), rows(row=-16, offset=112), "rows of src start every -32 bytes"),
         (fragment(), columns(pair=17, quad=34), "columns of src start every 34 bytes; needs a multiple of 16"),
         (fragment(), columns(quad=40), "columns of src are 16 elements apart, and pairs of columns 40; needs 32"),
@@ -129,7 +129,7 @@ def test_before_sm_80_all_lanes_have_valid_addresses() -> None:
         (fragment(), rows(quad=3), "are 1 apart in src, pairs of them 3, and rows 16"),
         (fragment(), rows(pair=16, quad=32, row=2), "are 16 apart in src, pairs of them 32, and rows 2"),
         (fragment(), rows(swizzle=Swizzle(2, 2, 3)), "the swizzle of src keeps 4 elements together; needs 8"),
-        (fragment(pair=2, tile=4), rows(), "no two elements of one thread are consecutive in dst"),
+        (fragment(pair=2, tile=4), rows(), "each thread has no two consecutive elements of dst"),
         (fragment(tile=3), rows(), "pairs of dst start every 3 elements; needs a multiple of 2"),
         (fragment(row=1, quad=8), rows(), "in src"),
         (fragment(dtype=DTYPES["int8"]), rows(dtype=DTYPES["int8"]), "needs 16-bit elements; int8 has 8 bits"),

@@ -45,7 +45,7 @@ def test_a_box_is_as_aligned_as_it_says_on_each_side() -> None:
 
 @pytest.mark.parametrize("accesses", [(), (SHARED,), (GLOBAL,)], ids=["neither", "shared", "global"])
 def test_a_side_that_says_nothing_is_accessed_by_the_transfers(accesses: tuple[JointAccess, ...]) -> None:
-    with pytest.raises(AssertionError, match=r"16 elements of \w are accessed at \d+|64 bytes of g at once"):
+    with pytest.raises(AssertionError, match=r"16 elements of \w are accessed at \d+|64 bytes of g are accessed"):
         prove_moves(box(*accesses), copy())
 
 
@@ -56,7 +56,7 @@ def test_an_access_at_another_place_than_its_alignment_says_is_wrong() -> None:
 
 
 def test_the_base_must_be_as_aligned_as_the_access() -> None:
-    with pytest.raises(AssertionError, match="128 bytes of s at once; its base is aligned to 64"):
+    with pytest.raises(AssertionError, match="128 bytes of s are accessed at once; its base is aligned to 64"):
         prove_moves(box(SHARED, GLOBAL), copy(shared_align=64))
 
 

@@ -349,7 +349,7 @@ def test_a_region_that_cuts_through_swizzle_atoms_is_named_with_its_numbers(star
         operand("shared", (32, 256), float16, atoms, region),
     )
     found = copy("warp", tile, place, 32)
-    reason = f"dimension 1 of src is split into parts, 4·64; 96 elements from {shown} on aren't whole parts"
+    reason = f"dimension 1 of src is split as 4·64; 96 elements from {shown} on aren't whole parts"
     assert (found.variant, found.declines["reg"]) == ("fallback", (reason,))
     assert found.declines["ldstmatrix"][0].startswith(reason + " (take whole parts")
     if isinstance(start, int):

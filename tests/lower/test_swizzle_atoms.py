@@ -144,15 +144,15 @@ REFUSED = {
     ),
     "padded rows": (
         shared((64, 64), S[(64, 64) : (72, 1)]),
-        "rows of a start every 144 bytes; they hold 128",
+        "rows of a are 144 bytes apart; they must be contiguous, 128 bytes apart",
     ),
     "a narrow swizzle": (
         shared((64, 64), TileLayout.row_major((64, 64), Swizzle(2, 3, 3))),
-        "64 columns of a are contiguous; a 64B row holds 32",
+        "64 columns of a are contiguous; a row of the 64B swizzle holds 32",
     ),
     "a part of two blocks": (
         tile((64, 128), "128B", [(0, 64), (0, 96)]),
-        "dimension 1 of a is split into parts, 2·64; 96 elements from 0 on aren't whole parts",
+        "dimension 1 of a is split as 2·64; 96 elements from 0 on aren't whole parts",
     ),
     "several tiles of two blocks": (
         tile((2, 64, 128), "128B"),

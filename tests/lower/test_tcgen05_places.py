@@ -224,7 +224,7 @@ def test_rows_start_at_constants() -> None:
     local = operand("local", (64, 8), float32, atom_layout("16x256b", 1, float32, rows=64))
     layout = datapath("D", 128, 8)
     place = operand("tmem", (128, 8), float32, layout, ((sym("r", multiple_of=64), 64), (0, 8)))
-    with pytest.raises(DispatchError, match="start 0 of dst is known only at run time, and moves along TLane"):
+    with pytest.raises(DispatchError, match="start 0 of dst is known only at run time, and selects a lane"):
         dispatch("copy_async", "warpgroup", place, local, target="sm_100a")
 
 

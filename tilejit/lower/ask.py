@@ -37,8 +37,8 @@ class OperandSpec:
     """A buffer, or a region of a buffer, as an operand of `dispatch`.
 
     region: (start, extent) per dimension, or None for the whole buffer.
-    strides: of a global tensor, or None to use `layout`; "runtime" if known only at launch (the last stride is 1).
-    align: in bytes; it divides the base address and the run-time strides.
+    strides: those of a global tensor, or None to use `layout`; "runtime" if known only at launch, with the last one 1.
+    align: the alignment of the base address and of run-time strides, in bytes.
     """
 
     space: str
@@ -80,14 +80,14 @@ def operand(
     """Return a description of a buffer, or of a region of a buffer, for `dispatch`.
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) per dimension; a start may be a `sym`.
-    strides: of a global tensor, in elements; "runtime" if they are known only at launch. align: in bytes.
+    strides: those of a global tensor, in elements; "runtime" if known only at launch. align: alignment in bytes.
     raises: KernelTypeError or LayoutError if an argument is invalid or doesn't fit the others.
 
     Example:
         tile = tj.operand("local", (32, 8), tj.float32, layout=S[(32, 8) : (1 @ laneid, 1)])
     """
     if space not in SPACES:
-        raise KernelTypeError(f"no memory space {space!r}", hint=f"one of {', '.join(SPACES)}")
+        raise KernelTypeError(f"no memory space {space!r}", hint=f"use one of {', '.join(SPACES)}")
     element = as_dtype(dtype)
     if element is None:
         raise KernelTypeError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
@@ -151,7 +151,7 @@ def dispatch(
     """Return the variant chosen for an operation, its plan, and the reasons why the other variants decline.
 
     operands: in the operation's order, destination first. A scalar may be a number; None omits an optional operand.
-    threads: of the CTA.
+    threads: number of threads of the CTA.
     attrs: the operation's attributes, such as variant="reg", require_bits=128, or precision="tf32" of a gemm.
     raises: DispatchError if no variant accepts the operation, or its name, scope, operand count or an attribute is
     invalid; KernelTypeError if a value isn't an operand; DeviceError if the target is unknown.
@@ -161,9 +161,9 @@ def dispatch(
         assert tj.dispatch("copy", "warp", dst, src, threads=32, target="sm_90a").variant == "gmem_smem"
     """
     if name not in TILE_OPERATIONS:
-        raise DispatchError(f"no tile operation {name!r}", hint=f"one of {', '.join(TILE_OPERATIONS)}")
+        raise DispatchError(f"no tile operation {name!r}", hint=f"use one of {', '.join(TILE_OPERATIONS)}")
     if scope not in SCOPES:
-        raise DispatchError(f"no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")
+        raise DispatchError(f"no scope {scope!r}", hint=f"use one of {', '.join(SCOPES)}")
     record = TILE_OPERATIONS[name]
     fault = record.count_fault(operands)
     if fault is not None:

@@ -80,7 +80,7 @@ def _linear(count: int) -> TileLayout:
 
 
 def opaque_zero(name: str) -> tuple[Vector, Block]:
-    """Return a register whose value is 0, but opaque to LLVM and ptxas, and the statements that initialize it."""
+    """Return a register whose value, 0, is opaque to LLVM and ptxas, and the statements that initialize it."""
     buffer = Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
     zero = Vector(buffer, build.const(0, int32))
     one_less = build.op("sub", Load(zero), build.const(1, uint32))
@@ -88,7 +88,7 @@ def opaque_zero(name: str) -> tuple[Vector, Block]:
 
 
 class Builder:
-    """Collects the statements of one kernel's lowering. taken: names in use in the kernel."""
+    """Collects the statements of one kernel's lowering. taken: the names that the kernel uses."""
 
     def __init__(
         self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None, *,
@@ -189,13 +189,13 @@ class Builder:
         return self._threads[scope]
 
     def leads(self, scope: str, threads: int) -> Expr:
-        """Return the condition that a thread executes what its instance of a scope must do only once.
+        """Return a predicate that is true only in the leader of each instance of `scope`.
 
-        All threads must compute it. A warp's leader is the lane that `elect.sync` elects; the leader of a warpgroup or
-        a CTA is that of its first warp. In a CTA with a partial warp, an instance's leader is its first thread instead.
-        Leaders don't change during a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test
-        of the lane.
-        threads: of the CTA.
+        The leader is the thread that does work to be done once per instance; all threads must compute the predicate. A
+        warp's leader is the lane that `elect.sync` elects; the leader of a warpgroup or a CTA is that of its first
+        warp. In a CTA with a partial warp, an instance's leader is its first thread instead. Leaders don't change
+        during a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test of the lane.
+        threads: number of threads of the CTA.
         """
         if SCOPES[scope] is THREAD or threads == 1:
             return TRUE
@@ -220,7 +220,7 @@ class Builder:
         return buffer
 
     def opaque_zero(self) -> Vector:
-        """Return the kernel's register whose value is 0, but opaque to LLVM and ptxas."""
+        """Return the kernel's register whose value, 0, is opaque to LLVM and ptxas."""
         if self._zero is None:
             self._zero, made = opaque_zero(self.name("zero"))
             self.head.extend(made)
@@ -232,7 +232,7 @@ class Builder:
         """Return shared memory for exchanges between the threads of a scope, and the offset of their instance's part.
 
         The memory is an `exchange_buffer`; the caller synchronizes between writing and reading.
-        threads: of the CTA. layout: of one instance's part, in elements. is_idle: as in `exchange_buffer`.
+        threads: number of threads of the CTA. layout: that of one instance's part. is_idle: as in `exchange_buffer`.
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
@@ -347,7 +347,7 @@ class Builder:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Emit the context's statements in an `If` on `cond`, or unconditionally or not at all if it is a constant."""
+        """Emit the context's statements in an `If` on `cond`; if it is a constant, emit all statements or none."""
         if isinstance(cond, Const) and cond.value:
             yield
             return

@@ -124,7 +124,7 @@ def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Vari
     named = [v for v in of_operation if v.name == name]
     if not named:
         listed = ", ".join(v.name for v in of_operation)
-        raise DispatchError(f"{op.name} has no variant {name!r}", span=op.span, hint=f"one of: {listed or 'none'}")
+        raise DispatchError(f"{op.name} has no variant {name!r}", span=op.span, hint=f"use one of: {listed or 'none'}")
     return named
 
 
@@ -146,7 +146,7 @@ def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[A
 def _refusal(
     op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
 ) -> DispatchError:
-    """Return the error that lists each variant's reasons. declined: the declines of `Variant.plan`, by variant name."""
+    """Return the error that lists each variant's reasons. declined: those of `Variant.planned`, by variant name."""
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     tested: dict[Condition, str | None] = {}

@@ -85,7 +85,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
         if builder.addressed == addressed:
             break
         addressed = builder.addressed
-    # checked after dispatch, which reports an operation that no variant accepts with every variant's reasons
+    # checked after dispatch, whose errors are more specific: they list each variant's reasons
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     store_groups.check(kernel, walker.verdicts)
@@ -233,7 +233,7 @@ class _Walk:
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
-            # an element at a run-time index is selected among registers, but fp8 values can't be selected
+            # fp8 values can't be selected among registers by a run-time index, so the buffer needs addresses
             self.builder.address(place.buffer)
         index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None

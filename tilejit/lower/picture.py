@@ -39,7 +39,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
         count = _issues(plan, moved)
-        raise DispatchError(f"{variant} has issues 0 to {count - 1}, not {issue}", hint="give one of these")
+        raise DispatchError(f"{variant} has issues 0 to {count - 1}, not {issue}", hint="choose one of these")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))
@@ -107,7 +107,7 @@ class MovedElements:
 
 
 def _passed(passes: Passes) -> tuple[Array, Array, Array]:
-    """Return (issue, receiver and sender, register in each of the two) of the passed elements, one row per element."""
+    """Return (issue, [receiver, sender], [receiver's register, sender's register]), one row per passed element."""
     issue, thread, step = np.indices((*passes.sent.shape, passes.width)).reshape(3, -1)
     sender = passes.sender[issue, thread]
     places = np.stack([passes.kept[issue, thread] + step, passes.sent[issue, sender] + step], axis=1)

@@ -35,7 +35,7 @@ class Plan(ABC):
         """(PTX mnemonic, count per thread) of each instruction."""
 
     def facts(self) -> Facts:
-        """Return the figures that listings show and that `require_bits` checks; by default the last instruction's."""
+        """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
         return Facts("-", self.instructions[-1][1])
 
     @abstractmethod
@@ -49,10 +49,10 @@ class Plan(ABC):
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan(Plan):
-    """A plan in which each thread moves or computes one vector per iteration.
+    """A plan in which each thread moves or computes at most one vector per iteration.
 
-    vector_width: in elements. rounds: number of iterations; no thread has more vectors. threads: of the scope.
-    limit: why vectors aren't wider, or "".
+    vector_width: in elements. rounds: number of iterations, or vectors of the thread that has most. threads: number
+    of threads of the scope. limit: why vectors aren't wider, or "".
     A subclass that extends a method calls it as `VectorPlan.moves(self)`: before Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.
     """
@@ -103,7 +103,7 @@ class VectorPlan(Plan):
     def schedule(self) -> Array:
         """Return one row per vector: (iteration, thread, place on each source ..., place on the destination).
 
-        Run-time starts are as near to 0 as possible; run-time strides are those of `launch_values`.
+        Variables in starts take their possible values nearest 0; run-time strides are those of `launch_values`.
         """
         moves = self.moves()
         return np.column_stack([moves.issue, moves.thread, moves.places[:, 1:], moves.places[:, 0]])
@@ -113,7 +113,7 @@ class VectorPlan(Plan):
 class Facts:
     """The figures that listings show about a plan."""
 
-    #: the size of one transfer, such as "4 elements", or "-"
+    #: the size of one transfer, such as "4 elements"; "-" if not applicable
     width: str
     #: iterations of the loop over vectors, or instructions of a warp
     rounds: int
@@ -147,8 +147,8 @@ class JointAccess:
 class Moves:
     """The elements that the threads of a scope move or compute, one row per piece that a thread moves.
 
-    Run-time starts are as near to 0 as possible, and run-time strides are those of `launch_values`. Elements past a
-    tensor's edge are included.
+    Variables in starts take their possible values nearest 0; run-time strides are those of `launch_values`. Elements
+    past a tensor's edge are included.
     """
 
     #: the iteration, or the index of a warp's instruction, of shape (rows,)
@@ -156,7 +156,7 @@ class Moves:
     #: the thread's index in the scope, of shape (rows,)
     thread: Array
     #: the first element on each side, of shape (rows, sides), destination first. In memory this is an address in
-    #: elements, after swizzling; in registers the thread's register, in elements; in tensor memory
+    #: elements, after swizzling; in registers, the index in the thread's tile; in tensor memory,
     #: lane * `target.TMEM_LANE` + column, in elements.
     places: Array
     #: elements of each piece, of shape (rows,)
@@ -252,7 +252,7 @@ class Folds:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Registers that the threads of a warp send each other, one row per iteration.
+    """Registers whose values the threads of a warp send each other, one row per iteration.
 
     sent, kept: the first register that each thread sends, and the first in which it receives, of shape (rounds,
     threads). sender: the thread from which each thread receives, of the same shape. width: elements per message.

@@ -1,10 +1,10 @@
-"""Rematerialization of masks: at its use, an element is computed from its index and scalars.
+"""Rematerialization of masks: where an element of a mask is used, it is computed from its index and scalars.
 
     cta.indices at[…]; axis=0
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So a mask can be tested for a whole vector by its first and last element, and masks that are read nowhere else need no
+So a mask can be tested for a whole vector at its first and last elements, and masks that are read nowhere else need no
 registers.
 """
 

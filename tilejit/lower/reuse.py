@@ -24,8 +24,8 @@ from .engine import Verdict
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal only for operations with the same lane IR up to renaming, or None if there is none.
 
-    Operations have a key if their operands are local tiles at constant offsets, scalars that are variables or
-    constants, and, without optional operands, regions of shared memory that start at such scalars.
+    Operations have a key if all operands are local tiles at constant offsets, scalars that are variables or constants,
+    or, if no optional operand is given, regions of shared memory that start at such scalars.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []

@@ -1,4 +1,4 @@
-"""Variants: ways to carry out a tile operation.
+"""Variants: alternative implementations of tile operations.
 
     operation ─▶ operands ─▶ when ─▶ plan ─▶ a Plan ─▶ emit ─▶ lane IR
                  `- conditions -´    |                 `- appends statements to a Builder
@@ -39,7 +39,7 @@ P = TypeVar("P", bound=Plan)
 # without slots: `Variant[SomePlan](...)` sets an attribute, for which slotted dataclasses raise TypeError
 @dataclass(frozen=True, kw_only=True)
 class Variant(Generic[P]):
-    """One way to carry out some tile operations."""
+    """One implementation of some tile operations."""
 
     name: str
     #: names of the tile operations
@@ -60,7 +60,7 @@ class Variant(Generic[P]):
     starts: tuple[AsyncWork, ...] = ()
 
     def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
-        """True if all conditions hold and all optional operands given are supported. tested: as for `reasons`."""
+        """True if all conditions hold and all optional operands given are supported. tested: as in `reasons`."""
         if not _hold((KINDS, *self.operands), op, context, tested):
             return False
         for name in op.options:
@@ -69,7 +69,7 @@ class Variant(Generic[P]):
         return _hold((SCOPE, *self.when), op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return why conditions of `operands` fail and options aren't supported, or else why those of `when` fail.
+        """Return why conditions of `operands` fail or options aren't supported; if there is no reason, those of `when`.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
@@ -104,8 +104,8 @@ class Variant(Generic[P]):
 class DispatchContext:
     """The context in which a variant is chosen for an operation.
 
-    threads: of the CTA. recomputed: the tiles that can be recomputed at the operation; None without a kernel.
-    cluster: CTAs in each dimension of a cluster; None without clusters.
+    threads: number of threads of the CTA. recomputed: the tiles that can be recomputed at the operation; None without a
+    kernel. cluster: number of CTAs in each dimension of a cluster; None without clusters.
     """
 
     target: Target
@@ -322,7 +322,7 @@ def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def known_starts(remedy: str = "") -> Condition:
-    """Return the condition that all parts of local tiles start at registers known at compile time."""
+    """Return the condition that regions of local tiles start at constant registers. remedy: appended to the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         for region in op.tiles.values():
@@ -341,13 +341,13 @@ def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
 #: for asynchronous copies that write the memory of one CTA
 FILLS_ONE = Condition("one CTA", _fills_one)
 
-#: for asynchronous copies of which those to shared memory complete on a barrier
+#: for asynchronous copies that complete on a barrier if they write shared memory
 LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
 
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: conditions of all variants: the number and the kinds of operands (region or scalar) follow the table of tile
-#: operations, and the CTA has the threads of the scope
+#: operations, and the CTA has as many threads as the scope
 KINDS, SCOPE = Condition("operands", _kinds), Condition("scope", _scope)
 
 #: the operands' types, and their shapes, follow the operation's rules
@@ -356,5 +356,5 @@ RULE_CONDITIONS = (TYPES, SHAPES)
 
 COPY_CONDITIONS = (Condition("dtype", _dtypes), Condition("shape", _shapes))
 
-#: for products whose operands in registers are named by instructions
+#: for products, whose instructions name the registers of their operands
 KNOWN_STARTS = known_starts(": loop with tj.static_range, whose index is known at compile time")

@@ -164,9 +164,9 @@ class BoxCopy(Plan):
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield for each box the index of its issue, and the coordinates and shared addresses of its elements.
+        """Yield, for each box, the index of its issue, and the coordinates and shared addresses of its elements.
 
-        Coordinates are innermost first; run-time starts are as close to 0 as possible.
+        Coordinates are innermost first. Variables in starts take their possible values nearest 0.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
         """
         box, dtype = self.map.box, self.map.dtype
@@ -269,7 +269,7 @@ def box_copy(op: TileOp, context: DispatchContext) -> BoxCopy:
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Return a region's dimensions as those of the kernel argument, None for an added one, or raise LayoutError."""
+    """Return the kernel argument's dimension for each of the buffer's (None for an added one), or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -334,9 +334,9 @@ def _need_start(tensor: Region, major: int) -> None:
     multiple = facts.multiple_of(tensor.starts[major])
     if multiple * size % unit:
         raise LayoutError(
-            f"dimension {major} of {tensor.buffer.name} starts at a multiple of {multiple * size} bytes; "
+            f"the region of {tensor.buffer.name} starts at a multiple of {multiple * size} bytes in dimension {major}; "
             f"TMA needs a multiple of {unit}",
-            hint=f"count in steps of {unit // size} elements: i * {unit // size}, or .tile(...)",
+            hint=f"start at multiples of {unit // size} elements: i * {unit // size}, or .tile(...)",
         )
 
 
@@ -350,7 +350,7 @@ def _need_inside(tensor: Region) -> None:
         _, high = facts.bounds(start)
         if high is not None and high < 0:
             raise LayoutError(
-                f"dimension {d} of {tensor.buffer.name} starts before element 0; TMA can't store there",
+                f"the region of {tensor.buffer.name} starts before index 0 in dimension {d}; TMA can't store there",
                 hint="store the part that lies inside",
             )
 
@@ -367,7 +367,7 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
     end = f"{'after' if isinstance(buffer.shape[major], int) else 'at a multiple of'} {multiple * size} bytes"
     raise LayoutError(
         f"rows of {buffer.name} end {end}; TMA writes whole chunks of {unit} bytes, even past the end of a row",
-        hint="store the tiles at the edge by copy, and the others from tj.assume_in_bounds(...)",
+        hint="store the tiles at the edge by copy, and the others to tj.assume_in_bounds(...)",
     )
 
 
@@ -407,7 +407,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: strides of rows."""
+    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: as in `_boxes`."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d
@@ -415,7 +415,7 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
     raise LayoutError(
         f"multicast: {counted(ctas, 'CTA')} can't share {rows} in {counted(atoms.blocks, 'block')} of columns "
         f"evenly, in parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
-        hint=f"copy {ctas * ATOM_ROWS} rows or a multiple, or leave multicast= out: each CTA copies what it needs",
+        hint=f"copy a multiple of {ctas * ATOM_ROWS} rows, or leave out multicast=: each CTA then copies what it needs",
     )
 
 
@@ -450,7 +450,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
     e, most = atoms.row_elements, TensorMapSpec.MOST_BOX
     if atoms.bits and atoms.columns % e:
         raise LayoutError(
-            f"the tile is {atoms.columns} columns wide; a {atoms.mode} row holds {e}",
+            f"the tile is {atoms.columns} columns wide; a row of the {atoms.mode} swizzle holds {e}",
             hint="take whole rows of the swizzle",
         )
     if atoms.row_bytes % TensorMapSpec.UNIT_BYTES:
@@ -460,7 +460,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
     count = _equal_parts(e, 1, _unit(atoms)) if atoms.rows == 1 and atoms.blocks == 1 else None
     if count is None:
         raise LayoutError(
-            f"{e} columns are contiguous; a box holds {most}", hint='what fits: tj.alloc_shared(..., swizzle="128B")'
+            f"{e} columns are contiguous; a box holds {most}", hint='use tj.alloc_shared(..., swizzle="128B")'
         )
     return e // count, count
 
@@ -470,8 +470,8 @@ def _parts(extent: int, inner: int, unit: int) -> int:
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(
-            f"{extent} rows: no equal parts of at most {TensorMapSpec.MOST_BOX} are multiples of "
-            f"{unit // gcd(unit, inner)}",
+            f"{extent} rows can't be divided into equal parts of at most {TensorMapSpec.MOST_BOX} rows that are "
+            f"multiples of {unit // gcd(unit, inner)}",
             hint="copy them in parts",
         )
     return count

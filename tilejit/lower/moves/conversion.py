@@ -35,7 +35,7 @@ EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _sev
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
     """Return the threads and registers that hold the elements of a region, whose starts must be constants.
 
-    padded: include padding; `region` must then be the whole buffer.
+    padded: True to include padding; `region` must then be the whole buffer.
     raises: LayoutError if the scope can't own the tile, a thread has a value twice, or dimensions are laid out as one.
     """
     buffer = region.buffer
@@ -59,7 +59,7 @@ def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, i
 def need_whole_registers(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> None:
-    """Raise LayoutError if `registers` can't be written in all threads, since they hold elements outside the region."""
+    """Raise LayoutError if `registers`, which all threads write, hold elements outside the region in some thread."""
     if region.extents == region.buffer.shape:
         return
     start = Const(0, int32)

@@ -35,7 +35,7 @@ def by_redux(b: Builder, combining: Combining, instruction: str, partials: Seque
 
 
 def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: Sequence[Partial]) -> list[Partial]:
-    """Combine each partial result, 0 or 1, over all threads that vote. threads: of the CTA."""
+    """Combine each partial result, 0 or 1, over all threads that vote. threads: number of threads of the CTA."""
     _, instance = instances_of(row.scope.name, threads)
     number = [build.add(instance, OF_WARPGROUPS)] if len(row.arguments) > 1 else []
     answers: list[Partial] = []
@@ -121,7 +121,7 @@ class LaneReduction:
 
     @staticmethod
     def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
-        """Allocate registers for `count` partial results at a time; types have multiples of 32 bits."""
+        """Allocate registers for `count` partial results at a time; the size of each type is a multiple of 32 bits."""
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
@@ -179,9 +179,9 @@ class SharedPartials:
     """The threads that combine partial results through shared memory."""
 
     scope: str
-    #: of the CTA
+    #: number of threads of the CTA
     threads: int
-    #: the calling thread's place among them; leaders write their partial results
+    #: the calling thread's place among the threads that combine; leaders write their partial results
     gathering: Gathering
     #: the calling thread's lane if all lanes of a warp have the same results, so each can read one partial; else None
     lane: Expr | None
@@ -240,7 +240,7 @@ def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Ex
 
 
 def _result(b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
-    """Read and combine the partials of a result. places: start of the partials, per value of a partial result."""
+    """Read and combine the partials of a result. places: their buffer and start, for each value of a partial result."""
     if shared.by_lanes is not None and shared.lane is not None:
         mine = build.mod(shared.lane, shared.gathering.members)
         one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])

@@ -49,7 +49,7 @@ class Folding(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and types if LLVM selects the instruction; count per thread) of each instruction."""
+        """(mnemonic, or operation with its types if LLVM selects the instruction; count per thread) of each one."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -115,7 +115,7 @@ def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
 
 
 def _carried(dtype: DType) -> DType:
-    """Return the type in which values are exchanged: whole words that represent `dtype` exactly."""
+    """Return the type in which values are exchanged: one of at least 32 bits that represents `dtype` exactly."""
     if dtype.bits >= 32:
         return dtype
     return float32 if dtype.is_float else int32

@@ -36,7 +36,7 @@ class Index:
         return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
 
     def number(self, b: Builder, register: Vector | None) -> Expr:
-        """Return the index of a vector's box in the gathered dimension. register: holds it if the index is a tile."""
+        """Return the index of a vector's box. register: the one that holds it; None if the index is a scalar."""
         value = self.scalar
         if value is None:
             assert register is not None, "an index that is a tile is an operand of the schedule"

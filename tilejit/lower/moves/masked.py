@@ -112,7 +112,7 @@ class MaskedVector:
     allowed: VectorMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
-    #: the current pass; it has no effect on a vector that can't be partially excluded
+    #: the vectors that the current pass moves; ignored if the vector can't be partially excluded
     selection: Selection = "each"
 
     @property
@@ -186,7 +186,7 @@ class MaskedVector:
     def _elements(
         self, b: Builder, registers: Vector, inside: Expr, apart: bool
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield each element's access. inside: the condition that the vector is inside the tensor, if it is `whole`."""
+        """Yield each element's access. inside: if `mask.whole`, the condition that the vector is inside the tensor."""
         if not apart:
             with b.loop("element", self.width, unrolled=True) as step:
                 at = build.add(step, self.start)

@@ -1,4 +1,4 @@
-"""Vectors in memory that are distributed evenly over the threads of a scope.
+"""Vectors in memory that are distributed cyclically over the threads of a scope.
 
 A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4 with index v:
 
@@ -48,7 +48,7 @@ class Partition(VectorPlan):
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
-        # consecutive threads read consecutive addresses of global memory
+        # follow the order of a global source, so that consecutive threads read consecutive addresses
         is_read = not broadcasts and schedule["src"].buffer.space == "global"
         elements = _ordered(schedule, "src" if is_read else "dst").joined()
         inputs = tuple(elements.operands)[1:] if broadcasts and elements.digits else ()
@@ -80,7 +80,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread) of each access, without narrower accesses at edges and of partial vectors."""
+        """(mnemonic, count per thread) of each access, without the narrower ones for edges and partial vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -133,7 +133,10 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Sort digits by descending stride in `lead`, or with run-time strides only move stride 1 last; not if folded."""
+    """Sort digits by descending stride in `lead`.
+
+    With run-time strides, only move the digit of stride 1 to the end; with folded strides, keep the order.
+    """
     if schedule.folded:
         return schedule
     if any(isinstance(digit.strides[lead], Scaled) for digit in schedule.digits):
@@ -147,8 +150,8 @@ def each_vector(
 ) -> Iterator[Mapping[str, MaskedVector]]:
     """Yield a thread's vector in every operand, in a loop over the iterations.
 
-    The caller emits its code once per yield: for regions inside their tensors and at their edges, for the loop and the
-    partial last iteration, and for each piece of a partial vector.
+    The caller emits its code at each yield: separately for regions inside their tensors and at their edges, for the
+    loop and the partial last iteration, and for each piece of a partial vector.
     twice: False if regions inside their tensors get no separate code.
     """
     thread = b.thread(op.scope, plan.threads)
@@ -167,7 +170,7 @@ def _addresses(plan: Partition, name: str, thread: Expr, b: Builder) -> Callable
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return lambda first: view.address(build.add(first, thread))
-    # later vectors are at the same offsets from a thread's first one in all threads
+    # in all threads, later vectors have the same offsets from the thread's first one
     plain = view.located(thread)
     base = b.let("dst" if name == plan.names[0] else "src", view.swizzled(plain))
 

@@ -1,4 +1,4 @@
-"""Vectors between a thread's registers and memory: their addresses in each iteration, and how they are moved.
+"""Vectors that are moved between a thread's registers and memory: their addresses and accesses in each iteration.
 
 `register_copy` and `update_schedule` return the digits that the tiles of an operation have in common. `OwnedVectors`
 splits them into the digits over threads and those over a thread's registers. In the copy that `schedule/views.py`
@@ -40,8 +40,8 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
 
     A mask is the operand "mask", and an index that is a tile is "index".
-    raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope or is in
-    other threads than the registers, or a region cuts through parts of its layout.
+    raises: LayoutError if there are no common digits, a local tile isn't owned by exactly the threads of the scope, its
+    elements are in other threads than those of "registers", or a region cuts through parts of its layout.
     """
     loads = op.tiles["dst"].buffer.space == "local"
     schedule = _owned(op, *(("dst", "src") if loads else ("src", "dst")), threads)
@@ -58,9 +58,10 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """Return the digits of an atomic update of "memory", and the name of the tile that is "registers" there.
+    """Return the digits of an atomic update, and the name of the tile that becomes the operand "registers".
 
-    It is the first tile of values that has the shape of "place", which is "memory". Other tiles keep their names.
+    That is the first tile of values that has the shape of the tile "place", which becomes "memory". Other tiles keep
+    their names.
     raises: LayoutError as `register_copy` does, or if no tile of values has that shape.
     """
     tiles, shape = op.tiles, op.region("place").shape
@@ -75,12 +76,12 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
-    """Return the digits of all tiles. Each thread owns a part of `owner`, which is "registers"; `other` is "memory"."""
+    """Return the digits of all tiles. `owner`, spread over the threads, becomes "registers", and `other` "memory"."""
     regions, (dst, *_) = op.tiles, op.tiles.values()
     registers, memory = place(regions[owner], op.scope), place(regions[other], op.scope)
     need_all_threads(registers, op.scope, threads)
     every, index = tuple(range(len(registers.shape))), regions[other].gathered
-    # an index selects positions in the leading dimensions; the others have strides in memory
+    # an index selects positions along the leading dimensions; only the others have strides in memory
     boxes = 0 if index is None else len([extent for extent in index.shape if extent != 1])
     tiles: dict[str, Operand] = {"registers": (registers, every)}
     tiles["memory"] = memory, (None,) * boxes + every[: len(every) - boxes]
@@ -99,7 +100,7 @@ def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms, widest first; () for reads of old values, scalars, and orders other than relaxed.gpu."""
+    """Return vector forms, widest first; () if the update returns old values, takes a scalar or isn't relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":
@@ -109,7 +110,7 @@ def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
 
 
 def fill_value(op: TileOp) -> Expr:
-    """Return the value that a copy reads outside its source, 0 by default."""
+    """Return the value that a copy writes in place of elements outside its source, 0 by default."""
     dtype = op.region("dst").dtype
     fill = op.value("fill")
     return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
@@ -185,8 +186,8 @@ class OwnedVectors:
         The caller emits its code once per yield: for each register at which a region may start, and for regions inside
         their tensors and at their edges.
         condition: the condition from which "mask" is computed, or None to read it from registers.
-        loads: True for loads. If vectors may be cut, whole ones may then be moved in a loop before the others, so
-            that their loads are in flight while a warp waits for elements.
+        loads: True for loads. If vectors may be cut, the whole ones may then be loaded in a separate loop before the
+            others, so that their loads are in flight while a warp waits for single elements.
         """
         own = self.threads_share["registers"].of_thread(thread)
         first = self.threads_share["memory"].at(own)
@@ -206,7 +207,10 @@ class OwnedVectors:
         condition: IndexCondition | None,
         loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
-        """Emit the loop. own: the thread's digits. first, base: the first vector's unswizzled and swizzled address."""
+        """Emit the loops of `each_round` for one combination of starts.
+
+        own: values of the digits over threads. first, base: the first vector's address before and after swizzling.
+        """
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory, every = self.vectors["memory"], self.threads_share.then(self.vectors)["memory"]
         elements = self.threads_share.then(self.elements)["memory"]
@@ -230,7 +234,7 @@ class OwnedVectors:
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
-        # if a mask may cut any vector anyway, an edge is only one more test
+        # with a mask, any vector may be cut anyway, so an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.vectors.count, twice=tile is None):
             if index is not None and b.has_checks:
                 with index.checks(b) as examine, b.rounds(self.vectors.count, registers.buffer) as iteration:
@@ -331,7 +335,7 @@ _MAY_COLLIDE = "volatile"
 
 
 def _distance(stride: Stride) -> int:
-    """Return the absolute stride; run-time strides, threads and a stride of 0 compare as larger than any constant."""
+    """Return the absolute stride, to sort by; strides of 0, over threads, or known only at run time sort as largest."""
     return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
 
 
@@ -349,7 +353,7 @@ class VectorRegisters:
         return self.view.buffer
 
     def after(self, iterations: Expr) -> VectorRegisters:
-        """Return the registers of the vector that many iterations later."""
+        """Return the registers of the vector `iterations` iterations later."""
         return VectorRegisters(self.view, build.add(self.first, self.view.steps(iterations)), self.width, self.step)
 
     @property

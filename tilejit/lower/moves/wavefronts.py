@@ -1,4 +1,4 @@
-"""The cost of shared memory accesses in wavefronts: passes in which a bank serves at most one word.
+"""The cost of shared memory accesses in wavefronts: passes in which each bank serves at most one word.
 
 It decides the order of dimensions and the swizzle of a tile that is exchanged through shared memory.
 source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Shared memory tables".
@@ -29,17 +29,18 @@ _BANKS, _WORD_BYTES = 32, 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedAccesses:
-    """The distinct pieces of shared memory that warps access. A piece is an access, or a word that contains it.
+    """The distinct pieces of shared memory that warps access. A piece is an access or, if larger, the word around it.
 
-    Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, of 16 bytes per quarter.
+    Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, those of 16 bytes per
+    quarter warp.
     """
 
-    #: the group of lanes whose pieces are served together, for each piece
+    #: for each piece, the index of its group: lanes whose pieces are served together
     group: Array
     #: the first element of each piece, before swizzling
     address: Array
     bytes_each: int
-    #: pieces per wavefront
+    #: maximum number of pieces per wavefront
     at_once: int
     instructions: int
 
@@ -79,7 +80,10 @@ class SharedAccesses:
 
 
 class LaneDigit(NamedTuple):
-    """Lanes along an axis: their number, how many are active, and their stride in bytes (None if in the same bank)."""
+    """Lanes along an axis: their number, how many are active, and their stride in bytes.
+
+    A stride of None is unknown: all lanes are then assumed to hit the same bank.
+    """
 
     lanes: int
     active: int
@@ -132,7 +136,7 @@ class RoundCosts:
     ) -> RoundCosts:
         """Count the accesses of a copy.
 
-        is_active, place: map a thread and an iteration to whether there is an access, and to its address in elements.
+        is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
         """
         work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = work.holding(is_active(*work.variables))

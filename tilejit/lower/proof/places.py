@@ -23,7 +23,7 @@ _THREAD = 1 << 32
 
 
 def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
-    """Return the address of each element of a region, in elements. values: of variables, by default `launch_values`."""
+    """Return the address of each element, in elements. values: those of variables, by default `launch_values`."""
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)
     if isinstance(layout, Strided):
@@ -47,7 +47,7 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
 
 
 def elements_of_threads(region: Region, scope: str, threads: int, registers: int = 0) -> Array:
-    """Return the element of a region in each register of each thread, or -1. registers: minimum number per thread."""
+    """Return the element of `region` in each register of each thread, as its index or -1. registers: minimum number."""
     owners, places = owners_of(region, scope)
     held = np.full((threads, max(region.buffer.tile_layout.storage().span(), registers)), -1)
     held[owners, places] = np.arange(owners.shape[1])
@@ -55,7 +55,7 @@ def elements_of_threads(region: Region, scope: str, threads: int, registers: int
 
 
 def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
-    """Raise AssertionError if a thread writes an element of a local tile outside its part `region`."""
+    """Raise AssertionError if a thread writes an element of a local tile that is outside `region`."""
     buffer = region.buffer
     if region.extents == buffer.shape:
         return
@@ -66,12 +66,12 @@ def need_no_stray_write(region: Region, scope: str, thread: Array, register: Arr
     stray = np.flatnonzero((tile >= 0) & (part < 0))
     assert len(stray) == 0, (
         f"thread {thread.flat[stray[0]]} writes register {register.flat[stray[0]]} of {buffer.name}, "
-        "which holds an element outside the part"
+        "which holds an element outside the region"
     )
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, places on each side) of each element that is moved, one row per element."""
+    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
@@ -91,7 +91,7 @@ class Contents:
 
     @staticmethod
     def of(region: Region, scope: str, values: Mapping[str, int]) -> Contents:
-        """Return the contents of all places of `region`. values: of variables in strides and starts."""
+        """Return the contents of all places of `region`. values: those of the variables in strides and starts."""
         every = _keys(region, scope, values)
         count = every.shape[1]
         elements = np.broadcast_to(np.arange(count), every.shape).ravel()
@@ -100,11 +100,11 @@ class Contents:
         return Contents(region, every, places, elements[order][first])
 
     def keys(self, thread: Array, place: Array) -> Array:
-        """Return the code of each (thread, place), as in `Moves`."""
+        """Return the encoding of each place. thread, place: as in `Moves`."""
         return thread * _THREAD + place if self.region.buffer.space == "local" else place
 
     def held(self, keys: Array) -> Array:
-        """Return the element that each place holds, or -1."""
+        """Return the index of the element that each place holds, or -1."""
         at = np.minimum(np.searchsorted(self.places, keys), len(self.places) - 1)
         return np.where(self.places[at] == keys, self.elements[at], -1)
 

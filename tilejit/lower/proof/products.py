@@ -45,7 +45,7 @@ def prove_products(products: Products, op: TileOp) -> None:
     span = held[0].shape[1]
     places = np.arange(products.threads)[:, None, None] * span + products.acc
     sums = _tile(np.where(_taken(held[0], products.acc) < 0, _NONE, places), fragments(products)[0])
-    # of shape (warps, instructions, m, k, n): the product of A's (m, k) and B's (k, n), for the accumulator's (m, n)
+    # these broadcast to (warps, instructions, m, k, n): the product of A[m, k] and B[k, n] is added to acc[m, n]
     acc, sums, a, b = acc[:, :, :, None], sums[:, :, :, None], a[..., None], b[:, :, None]
     counts = np.broadcast_to(sums >= 0, np.broadcast_shapes(sums.shape, a.shape, b.shape))
     assert (((a == _ZERO) == (b == _ZERO)) | ~counts).all(), "one of A and B counts as 0 where the other doesn't"
@@ -63,8 +63,7 @@ def prove_products(products: Products, op: TileOp) -> None:
 
 
 def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
-    """Return (row, column) of each element of a lane's fragments of acc, A and B, of shape (lanes, elements).
-    """
+    """Return (row, column) of each element of a lane's fragments of acc, A and B, of shape (lanes, elements)."""
     pack = 32 // products.bits
     lane, i = np.indices((_WARP, 4))
     acc = lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2
@@ -144,7 +143,7 @@ def _row(thread: Array) -> Array:
 
 
 def _held(region: Region, registers: Array, fragment: tuple[Array, Array]) -> Array:
-    """Return the element of a region at each row and column of each instruction's operand, or -1."""
+    """Return the index of the element at each row and column of each instruction's operand, or -1."""
     held = elements_of_threads(region, "warpgroup", _THREADS, registers.max() + 1)
     row, column = fragment
     tile = np.full((len(registers), row.max() + 1, column.max() + 1), -1)
@@ -156,7 +155,7 @@ def _factor(
     region: Region, taken: Array | SharedFactor, fragment: tuple[Array, Array] | None, shape: tuple[int, int], *,
     k_first: bool,
 ) -> Array:
-    """Like `_held`, of shape (instructions, M or N, k). k_first: the region's first dimension is k."""
+    """Like `_held`, for A or B, of shape (instructions, M or N, k). k_first: True if the region has shape (k, ...)."""
     if not isinstance(taken, SharedFactor):
         assert fragment is not None, "B is never in registers"
         return _held(region, taken, fragment)

@@ -53,7 +53,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 
 def prove_staged(moves: Staged, op: TileOp) -> None:
-    """Like `prove`, for consecutive steps: each later one reads the destination of the one before."""
+    """Like `prove`, for consecutive steps: each step after the first reads the destination of the previous one."""
     steps = [step for step, _ in moves.steps]
     assert steps[0].region("src") == op.region("src"), "the first step reads something else"
     assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"
@@ -134,7 +134,7 @@ def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
 def _need_contents(side: Contents, elements: Array, thread: Array, place: Array) -> None:
     none = np.flatnonzero(elements < 0)
     assert len(none) == 0, (
-        f"thread {thread[none[0]]} takes place {place[none[0]]} of {side.region.buffer.name}, "
+        f"thread {thread[none[0]]} reads place {place[none[0]]} of {side.region.buffer.name}, "
         "which holds no element of the region"
     )
 
@@ -143,9 +143,11 @@ def _aligned(moves: Moves, number: int, region: Region) -> None:
     """Raise AssertionError unless accesses are aligned to their size, as the buffer's alignment guarantees."""
     for access in _accesses(moves, number):
         wrong = access.starts[access.starts % access.align != 0]
-        assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}"
+        assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}, unaligned"
         size, align = access.align * region.dtype.bytes, region.buffer.align
-        assert align % size == 0, f"{size} bytes of {region.buffer.name} at once; its base is aligned to {align}"
+        assert align % size == 0, (
+            f"{size} bytes of {region.buffer.name} are accessed at once; its base is aligned to {align}"
+        )
 
 
 def _inside(moves: Moves, number: int, side: Contents) -> None:
@@ -223,7 +225,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless results are in all their places and combine each element once, in row-major order."""
+    """Raise AssertionError unless each result is in all its places and combines its elements once, in their order."""
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
@@ -257,7 +259,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
     need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
-#: marks a register that a thread doesn't take; -1 marks a register that holds no element
+#: marks a register that a thread doesn't use; -1 marks a register that holds no element
 _NONE = -2
 
 

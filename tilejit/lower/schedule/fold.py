@@ -67,7 +67,7 @@ class FoldSteps(ABC, Generic[T]):
 
     @abstractmethod
     def gathered(self, values: Sequence[T], gathering: Gathering) -> list[list[T]]:
-        """Return for each of `values` the corresponding values of all members, in order."""
+        """Return, for each of `values`, the corresponding values of all members, in the order of members."""
 
 
 @lean(frozen=True, slots=False)
@@ -79,7 +79,7 @@ class FoldOrder(ReducedTiles):
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order, or raise LayoutError as `reduced_tiles` does. pairs: names of destinations and sources."""
+        """Return the order, or raise LayoutError as `reduced_tiles` does. pairs: as there."""
         reduced = reduced_tiles(op, threads, pairs)
         steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
         steps.sort(key=lambda step: (-step.dim, step.weight))
@@ -172,7 +172,7 @@ class FoldOrder(ReducedTiles):
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the index of a value's first element, without the thread's part. key: its `Key` after `done` steps."""
+        """Return the index of a value's first element without the thread's contribution. key: after `done` steps."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None
@@ -180,7 +180,10 @@ class FoldOrder(ReducedTiles):
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return the condition that `at` plus the thread's part after `done` steps isn't padding of a reduced axis."""
+        """Return the condition that an element lies within the extents of all reduced dimensions, not in their padding.
+
+        Its index is `at` plus the thread's contribution from the steps after the first `done`.
+        """
         cond: Expr = TRUE
         for dim in self.tiles.padded:
             if not self.weights[dim]:
@@ -190,7 +193,7 @@ class FoldOrder(ReducedTiles):
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
+            # rounding a limit up to a multiple of the index's divisor keeps the result, and lets slots share tests
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond

@@ -10,7 +10,7 @@ bits:
     accumulator  row 16w + g + 8i     column 8h + 2t + e                   index 4h + 2i + e in its fragment
     A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   index pack * (2h + i) + e
 
-Both follow the second rule; for the accumulator, pack is 2.
+With pack = 2, the formulas of A are those of the accumulator.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
@@ -54,21 +54,22 @@ class Depth:
     count: int
     #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]
-    #: the digit over the halves of an instruction's k; may be None if k isn't split
+    #: the digit over the halves of an instruction's k; None or of extent 1 if instructions don't split k
     half: Digit | None
+    #: the digits over lanes
     lanes: tuple[Digit, ...]
     #: the digits over the elements of a 32-bit register, fastest first
     pack: tuple[Digit, ...]
 
     @staticmethod
     def of_one(form: Mma) -> Depth:
-        """Return the `Depth` of products with k of extent 1, as if an instruction's elements were in the order of k."""
+        """Return the `Depth` for k of extent 1, as if an instruction's registers held elements in the order of k."""
         digit = partial(Digit, dim=_K, strides=dict.fromkeys(_LANES, 0))
         lanes = replace(digit(_T[1], weight=form.pack), strides=dict.fromkeys(_LANES, Thread(_T[0])))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
-        """Yield (least, greatest) k over all lanes for each element of a register, in `half` of instruction `tile`."""
+        """Yield (least, greatest) k over all lanes, for each element of a register in `half` of instruction `tile`."""
         reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
         first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
         for k in range(prod(digit.extent for digit in self.pack)):
@@ -95,7 +96,7 @@ def _worth(value: int, digits: Iterable[Digit]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """The digits of a product over a warp's registers, in dimensions (m, n, k), for "acc", "a" and "b"."""
+    """The digits over registers of the operands "acc", "a" and "b" of a warp's product, in dimensions (m, n, k)."""
 
     #: the digits over instruction tiles, slowest first
     m: DigitSchedule
@@ -158,7 +159,7 @@ def _shown(step: DigitStep) -> str:
 
 
 def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
-    """Return an operand's placement; raise LayoutError if it isn't a fragment. pack: elements in a 32-bit register."""
+    """Return operand `name`'s placement, or raise LayoutError if it isn't a fragment. pack: elements in 32 bits."""
     placement = place(region, scope)
     need_slice(placement)
     _need_lanes(placement, name)
@@ -184,7 +185,8 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # an accumulator with an extent of 1, and A and B if k is 1, are copied to scratch registers
+    # other operands needn't fill 32-bit registers: an accumulator with an extent of 1, and A and B if k is 1, are
+    # copied to scratch registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product, words, (*rows, *columns, *depth), form)
     if m > 1:
@@ -219,11 +221,11 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit is over the same threads in both operands; along n, lanes of B are 8 times as far apart."""
+    """True if a digit is over the same threads in both; along n, B's lanes are 8 times as far apart as acc's."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
-        # warps can't share k, since their results aren't added up
+        # warps can't divide k, since their sums aren't added
         return p == q and p.stride < WARP
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
 
@@ -299,12 +301,12 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
     among = "" if warps == (1, 1) else f", warps={warps}"
     among += ', scope="warpgroup"' if among and scope == WARPGROUP.name else ""
     layouts = {"acc": "layout_c", "a": "layout_a", "b": "layout_b"}
-    calls = (f"{n} layout=tj.mma.{layouts[n]}({shapes[n]}, tj.{regions[n].dtype}{among})" for n in names)
-    return "what fits: " + ", ".join(calls)
+    calls = (f"layout=tj.mma.{layouts[n]}({shapes[n]}, tj.{regions[n].dtype}{among}) for {n}" for n in names)
+    return "use " + ", ".join(calls)
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return (warps along m, along n): those of the accumulator if possible, else for the squarest parts, or None."""
+    """Return (warps along m, along n), or None: acc's if they fit, else those with the squarest parts."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)
@@ -330,14 +332,14 @@ class FragmentRun:
 
 
 def warpgroup_registers(region: Region, name: str) -> Array:
-    """Return the indices in a thread's tile of the elements of "acc" or "a" in wgmma's order, per block of 64 rows.
+    """Return, for each block of 64 rows of "acc" or "a", its elements' indices in a thread's tile, in wgmma's order.
 
     raises: LayoutError if the region isn't a fragment.
     """
     pack, layout = 2, f"tj.wgmma.layout_c({region.shape})"
     if name == "a":
         pack, layout = 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})"
-    hint, what = f"what fits: layout={layout}", region.buffer.name
+    hint, what = f"use layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)
     need_slice(placement)
@@ -352,7 +354,7 @@ def warpgroup_registers(region: Region, name: str) -> Array:
         owner = f" (its element {r}, {c} is in thread {thread}; wgmma needs it in thread {wanted})" if wrong else ""
         raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
     by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
-    # offsets of the first of each 8 rows of warp 0, and of the columns of a row's first lane; the rest must match
+    # offsets of rows 0 and 8 in warp 0, and of the columns in lane 0; those in other rows, warps and lanes must match
     i, e = by_row[:, :1, :, :1], by_column[:, :1]
     if (by_row != i).any() or (by_column != e).any():
         raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)

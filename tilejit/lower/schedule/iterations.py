@@ -20,7 +20,7 @@ class Iterations:
 
     rounds: int
     threads: int
-    #: the regions whose run-time strides take the values of `launch_values`
+    #: regions whose run-time strides get placeholder values, those of `launch_values`
     regions: Sequence[Region] = ()
 
     @property

@@ -1,8 +1,8 @@
 """8x8 tiles of 16-bit elements, which ldmatrix and stmatrix move between registers and shared memory.
 
 In registers, lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one 32-bit register: the digits of a tile
-are row (8 lanes, 4 apart), quad (4 lanes) and pair (2 elements). In memory, each row is 16 contiguous bytes, or each
-column with .trans.
+are row (8 lanes, 4 apart), quad (4 lanes) and pair (2 elements). In memory, each row is 16 contiguous bytes; with
+.trans, each column is.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ ROW = 8
 #: maximum number of tiles per instruction
 _MOST = 4
 
-#: lanes that share a row of a tile, each with one register of it
+#: number of lanes that share a row of a tile; each holds one register of the row
 _QUAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The digits of a copy by 8x8 tiles, in "registers" and "memory"."""
+    """The digits of a copy of 8x8 tiles between the operands "registers" and "memory"."""
 
     #: True if columns are contiguous in memory, not rows
     trans: bool
@@ -78,7 +78,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
         have, count = copy.extents[d], copy.counted[d]
         raise LayoutError(
             f"{registers.buffer.name} has {have} elements in {count} slots along a dimension; 8x8 tiles must be full",
-            hint="what fits: extents without padding",
+            hint="use extents without padding",
         )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
     words, pair = _words([d for d in copy.digits if not d.is_spread("registers")], registers)
@@ -88,7 +88,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     trans, pitch = _orientation((rows, quads, _step(pair)), memory)
     reason = misaligned(memory, [pitch, *(d.strides["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
-        raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
+        raise LayoutError(reason, hint=f"start each row at a multiple of {ROW} elements, within a chunk of the swizzle")
     # transposed tiles that are consecutive in registers form one operand of a product without moves
     inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
@@ -108,7 +108,7 @@ def _step(digit: Digit) -> int:
 
 def _fitting(placement: Placement) -> str:
     axis = next((a.name for a in placement.buffer.tile_layout.axes() if a.is_thread), "laneid")
-    return f"what fits: registers S[(8, 4, n, 2) : (4@{axis}, 1@{axis}, 2, 1)]"
+    return f"lay registers out as S[(8, 4, n, 2) : (4@{axis}, 1@{axis}, 2, 1)]"
 
 
 def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
@@ -138,8 +138,8 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
     name = registers.buffer.name
     pairs = [d for d in digits if d.strides["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
-        what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread are consecutive"
-        raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=_fitting(registers))
+        what = f"runs of {pairs[0].extent} elements" if pairs else "no two consecutive elements"
+        raise LayoutError(f"each thread has {what} of {name}; a 32-bit register holds 2", hint=_fitting(registers))
     outer, pair = pairs[0].split(2)
     words = [d for d in (outer, *(d for d in digits if d is not pairs[0])) if d.extent > 1]
     odd = [_register(d) for d in words if _register(d) % 2]
@@ -161,7 +161,7 @@ def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
             raise LayoutError(
                 f"the elements of {which} have strides of {_step(near)} and {_step(far)} in {memory.buffer.name}; "
                 "needs a single stride",
-                hint=f"what fits: {memory.buffer.name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
+                hint=f"lay {memory.buffer.name} out as S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
             )
     return _step(digits[0])
 
@@ -183,7 +183,7 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
     raise LayoutError(
         f"the elements of a row of 8 are {pair} apart in {name}, pairs of them {quads}, and rows {rows}; "
         "needs 1 and 2 (contiguous rows), or rows 1 apart (contiguous columns, .trans)",
-        hint=f"what fits: {name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
+        hint=f"lay {name} out as S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
     )
 
 
@@ -194,7 +194,7 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
     raise LayoutError(
         f"{what} of {name} start every {pitch * bytes_each} bytes; "
         f"needs a {'' if pitch > 0 else 'positive '}multiple of {ROW * bytes_each}",
-        hint=f"what fits: {fits} bytes, or a swizzled layout",
+        hint=f"use {fits} bytes or a swizzled layout",
     )
 
 

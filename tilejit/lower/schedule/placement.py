@@ -76,7 +76,7 @@ class Placement:
     swizzle: Swizzle | None = None
     #: the buffer's dimensions in which the region may exceed the tensor
     edges: tuple[int, ...] = ()
-    #: the first of the scope's threads that own elements
+    #: the index in the scope of the first thread that owns elements
     first_thread: int = 0
 
     @property
@@ -114,7 +114,7 @@ def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep,
 
 @remembered_pair
 def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> int | None:
-    """Return the number of owning threads, replicas included; None if they have gaps or overlap, or own copies."""
+    """Return the number of owners, replicas included; None if they have gaps or overlap, or one has several copies."""
     if any(not isinstance(step.stride, Thread) for step in replicas):
         return None
     reached = 1
@@ -150,7 +150,7 @@ def place(region: Region, scope: str) -> Placement:
 
 @lasting
 def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
-    """Return the cache of placements of whole tiles of a layout, by scope, space, shape and slots."""
+    """Return the cache of placements of whole tiles of a layout, keyed by scope, space, shape and slots."""
     return {}
 
 
@@ -242,7 +242,7 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
     """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
     if threads > 1 and not placement.threads:
         raise LayoutError(
-            f"{placement.buffer.name} has no thread axes: each thread has its own; a {scope} has {threads} threads",
+            f"{placement.buffer.name} has no thread axes, so each thread has its own; a {scope} has {threads} threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
 
@@ -255,7 +255,7 @@ def need_slice(placement: Placement) -> None:
                 parts, start = "·".join(str(extent) for _, extent, _ in step.stride.parts), step.stride.start
                 begin = str(start.value) if isinstance(start, Const) else "a start known only at run time"
                 raise LayoutError(
-                    f"dimension {dim} of {placement.buffer.name} is split into parts, {parts}; "
+                    f"dimension {dim} of {placement.buffer.name} is split as {parts}; "
                     f"{step.extent} elements from {begin} on aren't whole parts",
                     hint="take whole parts; write a run-time start as i * extent, or use tj.sym(..., multiple_of=)",
                 )
@@ -455,7 +455,7 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """Return the dimensions in which a region may exceed its tensor; () if it is assumed in bounds, or not global."""
+    """Return the dimensions in which a region may exceed its tensor; () if it is assumed in bounds or isn't global."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])

@@ -1,4 +1,4 @@
-"""The registers and threads that are combined into each result of a reduction.
+"""The registers and threads whose values are combined into each result of a reduction.
 
 A tile of 64 x 256 over 128 threads, reduced along its rows, each digit as extent : stride:
 
@@ -39,7 +39,7 @@ Array = np.ndarray
 
 @lean(frozen=True, slots=False)
 class ReducedTiles:
-    """The tiles of a reduction, over the sources' shape without unit dimensions."""
+    """The tiles of a reduction, as a schedule over the sources' shape without unit dimensions."""
 
     #: "src" is the first source, "dst" its destination
     tiles: DigitSchedule
@@ -55,7 +55,7 @@ class ReducedTiles:
         return self.tiles.where(lambda d: not self.weight_of(d) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """Yield a thread's result registers relative to `operand`'s start; in a source, each result's first slot."""
+        """Yield each result's register in `operand`, relative to its start; in a source, the first one combined."""
         return _registers(self.results, operand)
 
     @cached_property
@@ -79,7 +79,7 @@ class Gathering:
 
     @staticmethod
     def of(thread: Expr, members: Sequence[DigitStep], groups: Sequence[DigitStep], is_leader: Expr) -> Gathering:
-        """Return the place of `thread` in steps over members and over groups, slowest first."""
+        """Return the place of `thread`. members, groups: steps over members and over groups, slowest first."""
         count, groups_count = (prod([step.extent for step in steps]) for steps in (members, groups))
         return Gathering(count, _numbered(thread, members), groups_count, _numbered(thread, groups), is_leader)
 
@@ -92,7 +92,7 @@ class Slot:
     register: int
     #: the element's index in each dimension of the source, without the thread's contribution
     at: tuple[int, ...]
-    #: its row-major index among the combined elements, without the thread's contribution
+    #: the element's row-major index among the combined elements, without the thread's contribution
     index: int
 
 
@@ -107,7 +107,7 @@ class ResultShares(ReducedTiles):
 
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
-        """Return the shares of a reduction of local tiles, or raise LayoutError as `reduced_tiles` does."""
+        """Return the distribution in a reduction of local tiles, or raise LayoutError as `reduced_tiles` does."""
         reduced = reduced_tiles(op, threads, (("dst", "src"),))
         lanes: list[int] = []
         members: list[DigitStep] = []
@@ -144,7 +144,7 @@ class ResultShares(ReducedTiles):
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """The registers combined into a result that hold an element in at least one thread, by ascending index."""
+        """The registers combined into a result that hold an element in at least one thread, in order of `index`."""
         steps = [(dim_of(digit), digit.weight) for digit in self.values.digits]
         slots: list[Slot] = []
         for values, register in zip(_counted(self.values), _registers(self.values, "src"), strict=True):
@@ -156,13 +156,13 @@ class ResultShares(ReducedTiles):
         return tuple(slots)
 
     def counts(self, thread: Expr) -> list[Expr]:
-        """Return for each slot the condition that it isn't padding along a reduced axis in `thread`."""
+        """Return, for each slot, the condition that it isn't padding along a reduced axis in `thread`."""
         counts: list[Expr] = [TRUE] * len(self.slots)
         for dim in self.tiles.padded:
             if not self.weights[dim]:
                 continue
             index, extent = self._of_thread(thread, dim), self.tiles.extents[dim]
-            # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
+            # rounding a limit up to a multiple of the index's divisor keeps the result, and lets slots share tests
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -179,13 +179,16 @@ class ResultShares(ReducedTiles):
         return build.weighted_sum(terms, int32)
 
     def gathering(self, thread: Expr) -> Gathering:
-        """Return a thread's place in the exchange of partial results. A leader is the lowest thread after shuffles."""
+        """Return a thread's place in the exchange of partial results.
+
+        A leader is the lowest of the threads that hold the same partial result after the shuffles.
+        """
         lowest = self.tiles["src"].placement.is_mover(thread, loads=False)
         lowest = build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
         return Gathering.of(thread, self.members, self.group_steps, lowest)
 
     def partners(self, threads: Array) -> Array:
-        """Return for each thread the threads that contribute to its results, of shape (threads, partners)."""
+        """Return, for each thread, the threads that contribute to its results, of shape (threads, partners)."""
         partners = threads[:, None]
         for step in (*self.members, *(DigitStep(2, Thread(distance)) for distance in self.lanes)):
             own = partners // step.threads % step.extent
@@ -213,7 +216,7 @@ def _registers(digits: DigitSchedule, operand: str) -> Iterator[int]:
 
 
 def _numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
-    """Return the row-major index of `thread` over `steps`, slowest first."""
+    """Return the row-major index of `thread` over `steps`, which are ordered slowest first."""
     every = zip(steps, weights([step.extent for step in steps]), strict=True)
     return build.weighted_sum([(step.of_thread(thread), weight) for step, weight in every], int32)
 
@@ -221,7 +224,7 @@ def _numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
 def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> ReducedTiles:
     """Return the tiles of a reduction.
 
-    pairs: names of each destination and its source.
+    pairs: (name of a destination, name of its source).
     raises: LayoutError, e.g. if layouts don't match each other or the scope.
     """
     regions: dict[str, Region] = {}
@@ -285,13 +288,13 @@ def _need_projected(reduced: ReducedTiles, to: str, of: str) -> None:
         if digit.is_spread(of) or digit.is_spread(to):
             dim = src.dims[dim_of(digit)]
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} give dimension {dim} to different threads",
+                f"{src.buffer.name} and {dst.buffer.name} spread dimension {dim} over different threads",
                 hint="give the destination the source's layout, with the reduced thread axes as replicas",
             )
 
 
 def lanes_and_others(step: DigitStep, threads: int) -> tuple[list[DigitStep], list[DigitStep]]:
-    """Split a step over threads into those between two lanes, which shuffles combine, nearest first, and the others."""
+    """Split a step over threads into steps between two lanes, nearest first, for shuffles, and the other steps."""
     if WARP.left_over(threads):
         # shuffles need whole warps
         return [], [step]

@@ -86,7 +86,7 @@ def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
             for k, (divisor, extent, step) in enumerate(stride.parts):
                 digit = build.floordiv(at, divisor)
                 weighted.append((build.mod(digit, extent) if k else digit, step))
-    # fast path for one term, as most operands have; `build.mul` caches the product
+    # fast path for the single term that most operands have; `build.mul` caches the product
     return build.mul(*weighted[0]) if len(weighted) == 1 else build.weighted_sum(weighted, dtype)
 
 

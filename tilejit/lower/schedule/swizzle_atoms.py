@@ -1,8 +1,8 @@
 """Shared memory as atoms: the layout that TMA fills box by box and wgmma reads.
 
-An atom has 8 contiguous rows of w bytes; w is 32, 64 or 128, depending on the swizzle, or without one the length of the
-contiguous runs. If a row of the tile is longer than w, its columns are split into blocks. Elements of 16 bits,
-swizzle="128B", 64 x 256:
+An atom has 8 contiguous rows of w bytes; w is 32, 64 or 128, depending on the swizzle, or the length of the contiguous
+runs without one. If a row of the tile is longer than w, its columns are split into blocks. For a tile of 64 x 256
+16-bit elements with swizzle="128B":
 
                     columns 0 ... 63       64 ... 127     128 ... 191    192 ... 255
     rows 0 ... 7    byte 0 ... 1023        8192 ...       16384 ...      24576 ...       w = 128, e = 64 elements
@@ -97,8 +97,8 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
     """Return a region of shared memory as atoms, or raise LayoutError.
 
     accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one block,
-        starting at a multiple of 8 rows; without a swizzle, rows of contiguous elements, contiguous at least in groups
-        of 8. If columns run along dimension `k`, a part of a block may start at a multiple of an instruction's k.
+        starting at a multiple of 8 rows; without a swizzle, groups of 8 contiguous rows of contiguous elements. If
+        columns run along dimension `k`, a part of a block may start at a multiple of an instruction's k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
@@ -131,7 +131,7 @@ def _swizzle_bits(placement: Placement) -> int:
         bits = 8 * _CHUNK_BYTES >> swizzle.base
         raise LayoutError(
             f"swizzle {swizzle!r} is for {bits}-bit elements; {dtype} needs base {wanted.base}",
-            hint=f'what fits: swizzle="{_mode_of(swizzle)}", or {wanted!r}',
+            hint=f'use swizzle="{_mode_of(swizzle)}" or {wanted!r}',
         )
     raise LayoutError(f"swizzle {swizzle!r} is not supported by TMA and wgmma; {wanted!r} is", hint=f"use {wanted!r}")
 
@@ -164,8 +164,8 @@ def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int
         return e, slower[0].extent, stride
     if fastest.extent > e:
         raise LayoutError(
-            f"{fastest.extent} columns of {buffer.name} are contiguous; a {mode} row holds {e}",
-            hint=f'what fits: tj.alloc_shared(..., swizzle="{mode}"), which splits columns into blocks',
+            f"{fastest.extent} columns of {buffer.name} are contiguous; a row of the {mode} swizzle holds {e}",
+            hint=f'use tj.alloc_shared(..., swizzle="{mode}"), which splits columns into blocks',
         )
     return e, 1, 0
 
@@ -183,10 +183,10 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
     pitch = _stride(steps[-1])
     if pitch != e:
         bytes_each = buffer.dtype.bits / 8
-        held = f"a {MODES[bits]} row has {e * bytes_each:g}" if bits else f"they hold {e * bytes_each:g}"
+        held = f"with the {MODES[bits]} swizzle they must be" if bits else "they must be contiguous,"
         raise LayoutError(
-            f"rows of {buffer.name} start every {pitch * bytes_each:g} bytes; {held}",
-            hint='what fits: tj.alloc_shared(..., swizzle="128B"), or rows without padding',
+            f"rows of {buffer.name} are {pitch * bytes_each:g} bytes apart; {held} {e * bytes_each:g} bytes apart",
+            hint='use tj.alloc_shared(..., swizzle="128B") or rows without padding',
         )
     if len(steps) == 1:
         return rows, ATOM_ROWS * e, dims

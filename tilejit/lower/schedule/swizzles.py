@@ -38,7 +38,7 @@ def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> E
     bits = possible_bits(near)
     if bits == 0:
         return build.add(base, far)
-    # multiples of the period have none of the low bits
+    # multiples of the period have no bits below it, so they can't overlap `bits`
     before = possible_bits(build.apart(plain, swizzle.period)[1] if 0 <= bits < swizzle.period else plain)
     if bits < 0 or before & bits:
         return swizzled(build.add(plain, moved), swizzle)

@@ -43,9 +43,9 @@ class Words:
 class Elements:
     """The places of a region's elements; run-time starts count as 0."""
 
-    #: the owner in the warpgroup; 0 for memory
+    #: the owner's index in the warpgroup; 0 for memory
     threads: Array
-    #: the index in the thread's tile, or in tensor memory
+    #: the index in the thread's tile; in tensor memory, lane * TMEM_LANE + column
     places: Array
 
     @staticmethod
@@ -58,7 +58,7 @@ class Elements:
 
     @staticmethod
     def along(placement: Placement) -> list[Elements]:
-        """Return for each dimension the distance of each index from the first element. accepts: the same as `of`."""
+        """Return, for each dimension, the distance of each index from the first one. accepts: the same as `of`."""
         # drop padding: slots past the extent
         return [
             Elements(_along(steps, _among_threads)[:extent], _along(steps, _in_tile)[:extent])
@@ -91,7 +91,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words to move between regions, or raise LayoutError, e.g. if threads hold different registers."""
+    """Return the words to move, or raise LayoutError, e.g. if threads hold `local` in different registers."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -106,12 +106,12 @@ def words(local: Region, tmem: Region) -> Words:
     if (register != register[0]).any():
         raise LayoutError(
             f"the threads of the warpgroup hold the region of {local.buffer.name} in different registers",
-            hint="take a region of the same registers in every thread",
+            hint="take a region that every thread holds in the same registers",
         )
     _need_packed(local, register[0], packed)
     _need_packed(tmem, column, packed)
     if (lane.reshape(WARPGROUP, -1, packed) != lane[:, ::packed, None]).any():
-        raise LayoutError(f"the elements of one 32-bit register come from several lanes of {tmem.buffer.name}")
+        raise LayoutError(f"the elements of one 32-bit register are in several lanes of {tmem.buffer.name}")
     return Words(
         packed, register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
         _moved(held, packed), _moved(there, packed),
@@ -160,8 +160,8 @@ def _moved(placement: Placement, packed: int) -> Expr:
         assert isinstance(offset.stride, int)
         if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:
             raise LayoutError(
-                f"{offset.what} is known only at run time, and moves along TLane",
-                hint="slice rows, and dimensions over threads or lanes, at constants",
+                f"{offset.what} is known only at run time, and selects a lane of tensor memory",
+                hint="start at constants in dimensions over threads or lanes",
             )
         if offset.multiple % packed:
             name, dtype = placement.buffer.name, placement.buffer.dtype

@@ -29,8 +29,8 @@ from .registers import RegisterRun
 from .strides import Folded, Scaled, Stride, Term, Thread, goes_on, times, total_along
 from .swizzles import advanced, swizzled
 
-#: an operand's placement, and for each dimension of the space the placement's dimension along it; None if the operand
-#: is broadcast
+#: an operand's placement and, for each dimension of the schedule, the placement's dimension along it (None if the
+#: operand is broadcast)
 Operand = tuple[Placement, Sequence[int | None]]
 
 
@@ -93,7 +93,7 @@ class DigitSchedule:
         """Return the coarsest digits in which every operand has a single stride per digit.
 
         A dimension for which the operands have no common digits becomes one digit with `Folded` strides.
-        raises: LayoutError if a dimension without common digits is over threads, or a local tile lacks slots.
+        raises: LayoutError if a dimension without common digits is over threads, or a local tile has too few slots.
         """
         digits: list[Digit] = []
         counted: list[int] = []
@@ -131,7 +131,7 @@ class DigitSchedule:
             if other != shape:
                 raise LayoutError(
                     f"{first} has shape {shape}, but {name} has shape {other}",
-                    hint="take operands of one shape; dimensions of 1 don't count",
+                    hint="take operands of the same shape; dimensions of extent 1 don't count",
                 )
         return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
@@ -176,7 +176,10 @@ class DigitSchedule:
         return self.over(sorted(self.digits, key=by, reverse=True))
 
     def joined(self) -> DigitSchedule:
-        """Merge adjacent contiguous digits, but no dimension with padding or edges, which masks test, with another."""
+        """Merge adjacent contiguous digits.
+
+        Digits of different dimensions are not merged if either dimension has padding or edges: masks test its index.
+        """
         edges = set(self.padded)
         for view in self.views:
             edges.update([dim for dim, d in enumerate(view.dims) if d in view.placement.edges])
@@ -392,7 +395,7 @@ def _counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) ->
 
 
 def _folded(steps: tuple[DigitStep, ...]) -> Stride:
-    """Return the stride of a dimension as a single digit; it may not be spread over threads."""
+    """Return the stride of a dimension that becomes one digit and isn't over threads."""
     if len(steps) == 1 and isinstance(steps[0].stride, (int, Scaled, Folded)):
         return steps[0].stride
     parts = []
@@ -427,7 +430,8 @@ def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
         if is_spread or isinstance(stride, Thread):
             one, other = schedule[owner].buffer, schedule[name].buffer
             raise LayoutError(
-                f"{other.name} and {one.name} give dimension {digit.dim} to different threads", hint=_moved(one, other)
+                f"{other.name} and {one.name} spread dimension {digit.dim} over different threads",
+                hint=_moved(one, other),
             )
 
 

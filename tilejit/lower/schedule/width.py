@@ -28,7 +28,7 @@ def widest_vector(schedule: DigitSchedule, names: Collection[str], *, ragged: bo
     """Return the widest vector along a schedule's last digit for which all accesses to operands `names` are aligned.
 
     A vector has at most `WIDEST_BITS`, is contiguous in these operands, and lies in one chunk of each swizzle. Every
-    term of every address must be provably a multiple of its width: the strides of all other digits, the offsets and the
+    term of its addresses must be provably a multiple of its width: the strides of all other digits, the offsets and the
     base.
     ragged: True if the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
@@ -67,14 +67,14 @@ def _no_run(views: Sequence[View]) -> str:
         if isinstance(layout, Strided) and layout.unit_dim is None:
             return f"no dimension of {name} is known to have stride 1"
         if isinstance(stride, Folded):
-            return f"a dimension of {name} has no constant stride, so adjacent elements aren't contiguous"
+            return f"a dimension of {name} has no constant stride, so its elements may not be contiguous"
         if stride != 1:
             return f"adjacent elements of the fastest dimension are {shown(stride)} elements apart in {name}"
     return "there is only one element"
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why vectors of `width` elements of `placement` may be misaligned, or None. strides: between vectors."""
+    """Return why vectors of `width` elements may be misaligned, or None. strides: those from vector to vector."""
     region, swizzle = placement.region, placement.swizzle
     buffer, offsets = region.buffer, placement.offsets
     bytes_each = buffer.dtype.bytes

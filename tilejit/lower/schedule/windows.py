@@ -1,15 +1,14 @@
 """Bounds tests of accesses to global tensors.
 
 In each dimension, coordinate c of a region is inside the tensor if 0 <= start + c < size. That is a single unsigned
-comparison, since a negative index becomes a large number. Starts and sizes of a tensor have 64 bits; coordinates of a
-region fit in 32 bits. If there are many accesses, start and size are clamped to the region first, so that the tests
-take 32 bits:
+comparison, since a negative index becomes a large number. Starts and sizes have 64 bits; coordinates fit in 32 bits. If
+there are many accesses, start and size are clamped to the region first, so that the tests can use 32 bits:
 
     tensor          |0 . . . . . . . . 9|                  size 10
     region      . . . . . . . .                            start -3, extent 8
     coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
 
-Coordinates of padding are past the region's end, so the end of a padded region is tested like an edge. The test isn't
+Coordinates of padding are past the region's end, so the end of a padded region is tested like an edge. That test isn't
 needed if the region is known to pass its tensor's end, because the tensor ends before the padding.
 """
 
@@ -30,12 +29,12 @@ from .views import View
 
 @lean(frozen=True, slots=True)
 class Edges:
-    """The edges that accesses to an operand may pass: those of a global tensor, and of its region if it is padded."""
+    """The edges that accesses to an operand may pass: those of a global tensor, and those of a padded region."""
 
     view: View
     #: the buffer's dimensions in which accesses may pass the tensor's edge
     dims: tuple[int, ...]
-    #: the space's dimension along which vectors run; None if there are no digits or vectors span several
+    #: the schedule's dimension along which vectors run; None if there are no digits or vectors span several dimensions
     run_dim: int | None
     #: distance in that dimension between adjacent elements of a vector
     run_step: int
@@ -61,14 +60,14 @@ class Edges:
         return cond
 
     def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread. refuted: a condition that is false where they are made."""
+        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
         return self._mask([_plain(self.view, d, refuted) for d in self.dims])
 
     def clamped(self, b: Builder, refuted: Expr = FALSE) -> Mask:
-        """Return the tests with windows clamped to 32 bits, for use in loops."""
+        """Return the tests with windows clamped to the region, which use 32 bits; meant for loops."""
         return self._mask([_clamped_window(self.view, d, b, refuted) for d in self.dims])
 
     @property
@@ -77,7 +76,6 @@ class Edges:
         return Edges.of(self.view, self.width, ())._mask([])
 
     def _mask(self, windows: Sequence[Window]) -> Mask:
-        """Return the mask of `windows` and of a window for each other padded dimension."""
         schedule, tested = self.view.schedule, [window.dim for window in windows]
         of_region = [
             Window(dim, _ZERO, build.const(schedule.extents[dim], int32))
@@ -100,7 +98,7 @@ def _moves_whole(view: View, dims: Sequence[int], width: int) -> bool:
     return all(multiple % (width * run.weight) == 0 for multiple in multiples)
 
 
-#: maps a dimension of the space and a data type to the coordinate in that dimension
+#: maps a dimension of the space and a data type to the coordinate in that dimension, in that type
 Coordinate = Callable[[int, DType], Expr]
 
 
@@ -131,7 +129,10 @@ class Window:
         return build.less(build.cast(at, unsigned), build.cast(self.size, unsigned))
 
     def count_from(self, coordinate: Coordinate, first: Expr, width: int, step: int) -> Expr:
-        """Return how many of `width` coordinates, `step` apart from `first` on, are inside; none may be negative."""
+        """Return how many of `width` coordinates, `step` apart from `coordinate` + `first` on, precede the end.
+
+        None may precede the start.
+        """
         ahead = build.sub(self.size, self._at(coordinate, first))
         if step > 1:
             ahead = build.floordiv(build.add(ahead, step - 1), step)
@@ -158,7 +159,7 @@ class Mask:
         return self.edges.whole
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return the condition that element `step` (first if None) of the vector at `coordinate` passes the tests."""
+        """Return the condition that element `step`, or the first if None, of a vector passes the tests."""
         cond: Expr = TRUE
         run_dim, run_step = self.edges.run_dim, self.edges.run_step
         further = step if step is None or run_step == 1 else build.mul(step, run_step)
@@ -168,7 +169,7 @@ class Mask:
         return cond
 
     def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
-        """Return the condition that all elements of a vector from `first` to `last` pass the tests."""
+        """Return the condition that elements `first` to `last` of a vector all pass the tests."""
         cond: Expr = TRUE
         for window in self.windows:
             ends: tuple[Expr | None, ...] = (None,)
@@ -180,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of elements [start, start + width) precede the tensor's end; none may precede its start."""
+        """Return how many of a vector's elements [start, start + width) precede the end; none may precede the start."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
@@ -198,9 +199,9 @@ _FAR = 1 << 62
 
 
 def _passes_end(view: View, d: int, refuted: Expr) -> bool:
-    """True if it follows from the falsity of `refuted` that the region passes its tensor's end in dimension `d`.
+    """True if the region passes its tensor's end in dimension `d` whenever `refuted` is false.
 
-    Nothing follows if `refuted` is a conjunction over several dimensions or operands, or with a test of the start.
+    False if `refuted` also tests something else: another dimension, another operand or the start.
     """
     return ends_inside(view.placement.region, d) == refuted
 
@@ -212,7 +213,7 @@ def _plain(view: View, d: int, refuted: Expr) -> Window:
         size = build.minimum(size, build.add(start, view.placement.region.counts[d]))
         low, high = facts.bounds(start)
         if low is None or low < 0 or high is None or high > _FAR:
-            # the sum is negative if the region is before the tensor or the sum overflows; the test takes it as unsigned
+            # a size below 0, for a region before the tensor or after overflow, would be large as an unsigned number
             size = build.maximum(size, 0)
     return Window(dim, start, size)
 
@@ -237,7 +238,7 @@ def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
-    """Yield a function that checks an index of dimension `dim` if a condition holds; assert once, on exit."""
+    """Yield a function that checks an index of dimension `dim` if a condition holds; assert all checks on exit."""
     extent = extent_of(region.buffer, dim)
     is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
     b.append(Declare(is_wrong, build.const(False, bool_), b.span))
