@@ -26,10 +26,10 @@ from ...ops.copies import INDEX
 from ...target import Target
 from ..builder import Builder
 from ..plans import VectorPlan
-from ..schedule.placement import need_all_threads, need_slice, place
+from ..schedule.placement import need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
-from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need_same_threads
+from ..schedule.views import DigitSchedule, View, owned_schedule
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask, each_inside
 from .gathered import Index
@@ -44,7 +44,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     elements are in other threads than those of "registers", or a region cuts through parts of its layout.
     """
     loads = op.tiles["dst"].buffer.space == "local"
-    schedule = _owned(op, *(("dst", "src") if loads else ("src", "dst")), threads)
+    schedule = owned_schedule(op, *(("dst", "src") if loads else ("src", "dst")), threads)
     if schedule.folded:
         registers, memory = schedule["registers"].placement, schedule["memory"].placement
         need_slice(registers)
@@ -68,35 +68,11 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
     owner = next((n for n in ("before", "value", "desired") if n in tiles and tiles[n].shape == shape), None)
     if owner is None:
         raise LayoutError("no tile of values has the place's shape, so no thread owns its elements")
-    schedule = _owned(op, owner, "place", threads)
+    schedule = owned_schedule(op, owner, "place", threads)
     if schedule.folded:
         need_slice(schedule["memory"].placement)
         raise LayoutError("a tile and the place split a dimension into steps that don't match")
     return schedule, owner
-
-
-def _owned(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
-    """Return the digits of all tiles. `owner`, spread over the threads, becomes "registers", and `other` "memory"."""
-    regions, (dst, *_) = op.tiles, op.tiles.values()
-    registers, memory = place(regions[owner], op.scope), place(regions[other], op.scope)
-    need_all_threads(registers, op.scope, threads)
-    every, index = tuple(range(len(registers.shape))), regions[other].gathered
-    # an index selects positions along the leading dimensions; only the others have strides in memory
-    boxes = 0 if index is None else len([extent for extent in index.shape if extent != 1])
-    tiles: dict[str, Operand] = {"registers": (registers, every)}
-    tiles["memory"] = memory, (None,) * boxes + every[: len(every) - boxes]
-    for name, region in regions.items():
-        if name in (owner, other):
-            continue
-        along = broadcast_along(region.shape, dst.shape)
-        if name == INDEX.name:
-            along = every[:boxes] + (None,) * (len(every) - boxes)
-        tiles[name] = place(region, op.scope), along
-        need_all_threads(tiles[name][0], op.scope, threads)
-    schedule = DigitSchedule.of(registers.shape, tiles)
-    for name in list(tiles)[2:]:
-        need_same_threads(schedule, "registers", name)
-    return schedule
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:

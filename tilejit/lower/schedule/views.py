@@ -21,10 +21,11 @@ from ...dataclass import field, lean
 from ...dtypes import DType, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Const, Expr
+from ...ir.nodes import Buffer, Const, Expr, TileOp
 from ...layout.iters import common_refinement, weights
+from ...ops.copies import INDEX
 from ...remember import LIMIT, remembered_pair
-from .placement import DigitStep, Placement, need_slice
+from .placement import DigitStep, Placement, need_all_threads, need_slice, place
 from .registers import RegisterRun
 from .strides import Folded, Scaled, Stride, Term, Thread, goes_on, times, total_along
 from .swizzles import advanced, swizzled
@@ -455,3 +456,27 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
         f"a dimension over threads has no digits common to the operands: {listed}",
         hint="choose layouts and regions whose extents divide each other",
     )
+
+
+def owned_schedule(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
+    """Return the digits of all tiles. `owner`, spread over the threads, becomes "registers", and `other` "memory"."""
+    regions, (dst, *_) = op.tiles, op.tiles.values()
+    registers, memory = place(regions[owner], op.scope), place(regions[other], op.scope)
+    need_all_threads(registers, op.scope, threads)
+    every, index = tuple(range(len(registers.shape))), regions[other].gathered
+    # an index selects positions along the leading dimensions; only the others have strides in memory
+    boxes = 0 if index is None else len([extent for extent in index.shape if extent != 1])
+    tiles: dict[str, Operand] = {"registers": (registers, every)}
+    tiles["memory"] = memory, (None,) * boxes + every[: len(every) - boxes]
+    for name, region in regions.items():
+        if name in (owner, other):
+            continue
+        along = broadcast_along(region.shape, dst.shape)
+        if name == INDEX.name:
+            along = every[:boxes] + (None,) * (len(every) - boxes)
+        tiles[name] = place(region, op.scope), along
+        need_all_threads(tiles[name][0], op.scope, threads)
+    schedule = DigitSchedule.of(registers.shape, tiles)
+    for name in list(tiles)[2:]:
+        need_same_threads(schedule, "registers", name)
+    return schedule
