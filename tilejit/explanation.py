@@ -64,11 +64,11 @@ class LocalTile:
 
 @dataclass(frozen=True, slots=True)
 class ElementAccess:
-    """Accesses of single threads to single elements of memory.
+    """Accesses by a single thread to a single element of memory.
 
     kind: `load`, `store`, or `atomic` with the operation.
     place: the buffer, its memory space and its element type.
-    times: occurrences on the line; a loop body counts once.
+    times: occurrences on the line; the body of a run-time loop counts once, of an unrolled loop once per iteration.
     """
 
     line: str

@@ -27,7 +27,8 @@ REFUSED = [
     (lambda: tj.operand("shared", (8, 8), F32, region=((0, 8),)), tj.KernelTypeError, "1 dimension ", "extent)"),
     (
         lambda: tj.operand("shared", (8, 8), F32, region=((4, 8), (0, 8))),
-        tj.KernelTypeError, "[4 : 4 + 8] leaves dimension 0 of the shared buffer, whose extent is 8", "global tensors",
+        tj.KernelTypeError, "[4 : 4 + 8] is out of bounds for dimension 0 of the shared buffer, whose extent is 8",
+        "global tensors",
     ),
     (lambda: tj.operand("shared", (8, 8), F32, strides="runtime"), tj.KernelTypeError, "only global", "layout="),
     (lambda: ask(SHARED, GLOBAL, name="teleport"), tj.DispatchError, "no tile operation 'teleport'", "copy"),

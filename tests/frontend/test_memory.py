@@ -129,12 +129,18 @@ def test_a_part_of_a_region_in_bounds_is_in_bounds() -> None:
 @pytest.mark.parametrize(
     ("expression", "words"),
     [
-        ("A[0:4, :][0:8, 0:8]", r"\[0 : 8\] leaves dimension 0 of a region of A, whose extent is 4"),
-        ("A[i : i + 8, 0:8][4:12, :]", r"\[4 : 12\] leaves dimension 0 of a region of A, whose extent is 8"),
-        ("A[n, 0:8][-1:3]", r"\[-1 : 3\] leaves dimension 1 of a region of A, whose extent is 8"),
+        ("A[0:4, :][0:8, 0:8]", r"\[0 : 8\] is out of bounds for dimension 0 of a region of A, whose extent is 4"),
+        (
+            "A[i : i + 8, 0:8][4:12, :]",
+            r"\[4 : 12\] is out of bounds for dimension 0 of a region of A, whose extent is 8",
+        ),
+        ("A[n, 0:8][-1:3]", r"\[-1 : 3\] is out of bounds for dimension 1 of a region of A, whose extent is 8"),
         ("A[0:4, :][4]", "index 4 is outside dimension 0 of a region of A, whose extent is 4"),
-        ("A[0:12, 0:8].tile((8, 8), (1, 0))", r"\[8 : 16\] leaves dimension 0 of a region of A, whose extent is 12"),
-        ("s[0:4, :][2:6, :]", r"\[2 : 6\] leaves dimension 0 of a region of s, whose extent is 4"),
+        (
+            "A[0:12, 0:8].tile((8, 8), (1, 0))",
+            r"\[8 : 16\] is out of bounds for dimension 0 of a region of A, whose extent is 12",
+        ),
+        ("s[0:4, :][2:6, :]", r"\[2 : 6\] is out of bounds for dimension 0 of a region of s, whose extent is 4"),
     ],
 )
 def test_a_part_of_a_region_stays_inside_it(expression: str, words: str) -> None:

@@ -238,7 +238,7 @@ def test_a_window_that_is_no_layout_is_refused_with_the_iterator_it_crosses() ->
 
 def test_a_window_outside_the_shape_is_refused() -> None:
     for region, text in (((120, 16), "[120, 136)"), ((-1, 4), "[-1, 3)"), ((0, 0), "[0, 0)")):
-        with refuses(f"{text} is empty or leaves dimension 0 of extent 128"):
+        with refuses(f"{text} is empty or out of bounds for dimension 0 of extent 128"):
             S[(128, 8)].slice((128, 8), [region, (0, 8)])
     with refuses("a region of 1 dimension can't slice shape (128, 8)"):
         S[(128, 8)].slice((128, 8), [(0, 8)])
@@ -254,9 +254,9 @@ def test_a_run_time_start_that_moves_two_iterators_is_refused() -> None:
 def test_coordinates_that_dont_fit_are_refused() -> None:
     with refuses("takes a flat index or 3 coordinates; got (1, 2)", help="name the logical shape"):
         S[(2, 3, 4)](1, 2)
-    with refuses("coordinate 4 leaves dimension 2 of extent 4"):
+    with refuses("coordinate 4 is out of bounds for dimension 2 of extent 4"):
         S[(2, 3, 4)](1, 2, 4)
-    with refuses("coordinate -1 leaves dimension 0 of extent 24"):
+    with refuses("coordinate -1 is out of bounds for dimension 0 of extent 24"):
         S[(2, 3, 4)](-1)
     with refuses("1 coordinate (3,) can't index shape (4, 6)"):
         S[(2, 3, 4)].apply(3, shape=(4, 6))

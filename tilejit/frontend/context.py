@@ -248,7 +248,7 @@ class Context:
         raise self.syntax_error(node, f"{what} can't be used in a kernel", instead)
 
     def locate(self, error: TilejitError, node: ast.AST) -> None:
-        """Give an error without a location that of a node."""
+        """Set the error's location to the node's, unless it already has one."""
         if error.span is None:
             error.span = self.span(node)
 

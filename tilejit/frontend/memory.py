@@ -155,7 +155,8 @@ def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
     scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
     if scope != THREAD.name:
         raise ctx.type_error(
-            node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
+            node,
+            f"{memory.buffer.name} is distributed over the threads of a {scope}; its elements can't be accessed singly",
             "use .registers for the calling thread's elements, or copy the tile to shared memory",
         )
     if memory.is_local and 0 in memory.buffer.shape:

@@ -379,7 +379,8 @@ def _check_slice(
             hint = f"a part of a region must be inside the region: slice {memory.buffer.name} itself"
         raise ctx.type_error(
             part.node,
-            f"[{start} : {start + taken}] leaves dimension {dim} of {_title(memory, dim)}, whose extent is {extent}",
+            f"[{start} : {start + taken}] is out of bounds for dimension {dim} of {_title(memory, dim)}, "
+            f"whose extent is {extent}",
             hint,
         )
 
@@ -414,7 +415,7 @@ def _assert_inside(
     cond = build.logical_and(build.greater_equal(start, 0), below)
     if cond == TRUE:
         return
-    what = "index {0} is outside" if taken is None else "[{0} : {1}] leaves"
+    what = "index {0} is outside" if taken is None else "[{0} : {1}] is out of bounds for"
     message = f"{what} dimension {dim} of {_title(memory, dim)}, whose extent is {extent}"
     values = tuple(build.cast(e, int64) for e in (start, end))
     ctx.emit(Assert(cond, message, "bounds", values, ctx.span(node)))

@@ -222,7 +222,9 @@ def inputs(
     conditions = ELEMENTWISE[name].conditions
     for value in values:
         if not isinstance(value, (Memory, Scalar)) and not is_number(value):
-            raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "pass one of these")
+            raise ctx.type_error(
+                node, f"{name} takes tiles and scalars; got {describe(value)}", "pass a tile, a scalar or a number"
+            )
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
         # rank-0 tiles are promoted like scalars

@@ -65,7 +65,7 @@ def steps(iters: Iterable[Iter], coord: Iterable[int]) -> dict[Axis, int]:
 
 
 def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
-    """Return iterators of the same function, as few as possible; () if all extents are 1."""
+    """Return the fewest iterators that compute the same function; () if all extents are 1."""
     run: list[Iter] = []
     for it in iters:
         if it.extent == 1:

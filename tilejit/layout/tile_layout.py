@@ -288,7 +288,7 @@ class TileLayout:
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
             if start < 0 or extent < 1 or start + extent > full:
                 raise LayoutError(
-                    f"[{start}, {start + extent}) is empty or leaves dimension {dim} of extent {full}",
+                    f"[{start}, {start + extent}) is empty or out of bounds for dimension {dim} of extent {full}",
                     hint="give (start, extent) inside the shape",
                 )
         fitted = self._fitted(shape).canonical()
@@ -519,7 +519,9 @@ def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
         )
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):
         if x < 0 or (dim > 0 and x >= extent):
-            raise LayoutError(f"coordinate {shown(x)} leaves dimension {dim} of extent {extent}", hint="count from 0")
+            raise LayoutError(
+                f"coordinate {shown(x)} is out of bounds for dimension {dim} of extent {extent}", hint="count from 0"
+            )
 
 
 def _fused(it: Iter, to: Mapping[Axis, tuple[Axis, int]]) -> Iter:

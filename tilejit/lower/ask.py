@@ -125,7 +125,8 @@ def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], s
         first = start if isinstance(start, int) else 0
         if first < 0 or first + extent > size:
             raise KernelTypeError(
-                f"[{start} : {start} + {extent}] leaves dimension {dim} of the {space} buffer, whose extent is {size}",
+                f"[{start} : {start} + {extent}] is out of bounds for dimension {dim} of the {space} buffer, "
+                f"whose extent is {size}",
                 hint="only regions of global tensors may extend past the edge",
             )
 

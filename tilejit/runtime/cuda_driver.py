@@ -70,7 +70,7 @@ def failure(error: Any, doing: str) -> LaunchError:
 
 
 def name(error: Any) -> str:
-    """Return CUDA's name of an error: `CUDA_ERROR_INVALID_VALUE`."""
+    """Return CUDA's name for an error, such as `CUDA_ERROR_INVALID_VALUE`."""
     return str(getattr(error, "name", error))
 
 

@@ -203,7 +203,7 @@ class Workers:
         try:
             answer = process.ask(question, name)
         except BaseException:
-            # the worker has ended, or may still send an answer that nothing would read
+            # the worker has ended, or may still send its answer, which the next question would take for its own
             process.end()
             raise
         self._free.put(process)

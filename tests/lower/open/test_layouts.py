@@ -11,10 +11,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import tilejit as tj
 from tests.lower.open.kernels import kernel, tensor, tile, whole
 from tests.reference import layouts
 from tests.support.goldens import Golden
 from tests.support.running import run
+from tilejit import S, laneid
 from tilejit.ir.nodes import Alloc, Kernel, Open
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
@@ -563,3 +565,16 @@ def test_an_explanation_says_how_threads_are_spread_and_what_the_next_grid_would
     assert line in str(made.explain()).splitlines()
     assert line in made.explain()._repr_html_()
     assert "local float16[32, 48] open cta" in made.open_ir and "open" not in made.tile_ir
+
+
+def test_a_layout_propagates_through_a_reduction_as_it_is_written() -> None:
+    """The lanes that share a sum are replicas in the order of the given layout, although another order is equal."""
+    given = S[(2,) * 6 : (2 @ laneid, 1 @ laneid, 4 @ laneid, 8 @ laneid, 16 @ laneid, 1)]
+
+    @tj.kernel(threads=256)
+    def sums(A: tj.Tensor, B: tj.Tensor) -> None:
+        x = tj.warp.load(A[0:4, 0:16], layout=given)
+        tj.warp.store(B[0:16], tj.sum(x, axis=0, dtype=tj.uint16))
+
+    compiled = sums.compile(tj.spec((4, 16), tj.uint16), tj.spec(16, tj.uint16), target="sm_90a")
+    assert "+ R[(2, 2) : (2 @ laneid, 1 @ laneid)]" in compiled.tile_ir

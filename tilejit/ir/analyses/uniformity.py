@@ -9,11 +9,12 @@ threads has a level, too: the widest scope such that all or none of the threads 
     cta         all threads agree                     constants, parameters, cta_id
 
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
-`continue` or `return` in such a branch also lowers the level for the statements after it. Expressions of thread ids and
-constants only are evaluated (see `thread_values`); any other has the lowest level of its parts. Loads from global and
-shared memory have the level of their address. A tile of one element with a copy in every thread of a scope, which no
-thread writes alone, has the level of the scope, or the lower level of the scalars from which the copies are computed.
-The levels of variables and copies that change are iterated to a fixed point.
+`continue` or `return` in such a branch also lowers the level for the statements after it. An expression that consists
+only of thread ids and constants is evaluated for every thread (see `thread_values`); any other has the lowest level
+of its parts. Loads from global and shared memory have the level of their address. A tile of one element with a copy
+in every thread of a scope, which no thread writes alone, has the level of the scope, or the lower level of the
+scalars from which the copies are computed. The levels of variables and copies that change are iterated to a fixed
+point.
 """
 
 from __future__ import annotations

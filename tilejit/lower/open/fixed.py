@@ -163,8 +163,8 @@ def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projectio
     labels = step.labels[use.name]
     if wanted is None or not set(_given(use.labels)) <= set(labels):
         return None
-    seen = LabelledLayout.of(wanted, step.op.region(use.name).shape, labels)
-    return None if seen is None else seen.over(use.labels).concise(use.tile.shape)
+    dims = [None if label is None else labels.index(label) for label in use.labels]
+    return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
 
 
 def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
@@ -247,8 +247,13 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
         # dimensions of extent 1 have neither label nor axis
         if axis is not None and (label is None or axes.get(label) != axis):
             return None
-    seen = LabelledLayout.of(part, source.extents, source.labels)
-    return None if seen is None else seen.over(use.labels).concise(use.tile.shape)
+    pairs = zip(use.labels, use.tile.axes, strict=True)
+    dims = [None if axis is None else source.labels.index(label) for label, axis in pairs]
+    try:
+        # one projection: to project twice could write equal replicas differently
+        return part.along(source.extents, dims).concise(use.tile.shape)
+    except LayoutError:
+        return None
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:

@@ -191,7 +191,7 @@ class _PassedWait:
 
 @dataclass(frozen=True, slots=True)
 class _WaitState:
-    """The waits passed, and the variables in stages whose definitions still hold (`current`)."""
+    """The waits that a thread has passed. current: variables of stage expressions that weren't redefined since."""
 
     waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()

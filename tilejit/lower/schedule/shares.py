@@ -288,7 +288,7 @@ def _need_projected(reduced: ReducedTiles, to: str, of: str) -> None:
         if digit.is_spread(of) or digit.is_spread(to):
             dim = src.dims[dim_of(digit)]
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} spread dimension {dim} over different threads",
+                f"{src.buffer.name} and {dst.buffer.name} distribute dimension {dim} over threads differently",
                 hint="give the destination the source's layout, with the reduced thread axes as replicas",
             )
 

@@ -260,7 +260,7 @@ class View:
         return total_along((*self.placement.terms, *zip(self.strides, values, strict=True)), self.buffer.index_dtype)
 
     def distance(self, values: Sequence[Expr]) -> Expr:
-        """Return the unswizzled distance of these values of the digits from the operand's start."""
+        """Return the unswizzled offset from the operand's start at these values of the digits."""
         return total_along(zip(self.strides, values, strict=True), self.buffer.index_dtype)
 
     def located(self, index: Expr) -> Expr:
@@ -431,7 +431,7 @@ def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
         if is_spread or isinstance(stride, Thread):
             one, other = schedule[owner].buffer, schedule[name].buffer
             raise LayoutError(
-                f"{other.name} and {one.name} spread dimension {digit.dim} over different threads",
+                f"{other.name} and {one.name} are distributed over threads differently",
                 hint=_moved(one, other),
             )
 

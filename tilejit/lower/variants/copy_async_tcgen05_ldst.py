@@ -252,7 +252,7 @@ VARIANT = Variant(
         *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", on_warpgroup), Condition("width", _width),
         needs(LD, "tensor memory"),
     ),
-    # neither side is a global tensor, so no element is outside and filled
+    # neither side is a global tensor, so no element is out of bounds and nothing is filled
     honours=("fill",),
     starts=(TMEM_LOAD, TMEM_STORE),
     plan=plan,

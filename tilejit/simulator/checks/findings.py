@@ -1,6 +1,6 @@
-"""Findings: errors and warnings about a kernel, one per rule, level and pair of source locations.
+"""Findings: errors and warnings about a kernel, one per rule, level and pair of locations.
 
-A location is a PTX line and, through `.loc`, a source line.
+A location is the source position that `.loc` gives or, without one, the PTX line.
 """
 
 from __future__ import annotations

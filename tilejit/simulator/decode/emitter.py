@@ -87,7 +87,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Emit checks of the read; return the variable with register `name` as `dtype`, truncated if it is wider."""
+        """Emit checks of the read; return the variable that holds register `name` as `dtype`, truncated if wider."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -125,7 +125,7 @@ class BlockWriter:
         return operand in self.names.register_bits or operand in SPECIAL
 
     def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
-        """Return the variable with a source operand: a register, negated predicate, literal, or address of a symbol."""
+        """Return the variable that holds a source operand: a register, negated predicate, literal or symbol address."""
         if not operand:
             self.fail("an operand is empty")
         first = operand[0]

@@ -35,7 +35,8 @@ class TranslatedBlock:
     """A basic block and its function."""
 
     block: BasicBlock
-    #: run(machine, *inputs) returns (extra, *outputs); extra: the predicate's value, or a barrier's arguments
+    #: run(machine, *inputs) returns (extra, *outputs); extra: a branch's predicate, a switch's
+    #: index, or a barrier's arguments
     run: Callable[..., tuple[Any, ...]]
     #: slots of the registers that the function takes and returns
     inputs: tuple[int, ...]

@@ -404,7 +404,7 @@ class Shares:
             self.report("regions", mine, other)
 
     def finish(self, barrier: MBarrier, ctas: Index) -> None:
-        """Report, at the end of a phase, a destination to which not all sharing CTAs have copied a part."""
+        """At the end of a phase, report CTAs that copied their parts to different destinations."""
         for cta in ctas.tolist() if self.copied else ():
             copied = self.copied.pop((cta, barrier.address), {})
             sharing = {rank for there in copied.values() for rank in there}

@@ -44,9 +44,10 @@ _CELLS: dict[str, Callable[[Index, Index], tuple[Index, Index]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The cells of a tcgen05.ld or .st, relative to its address. rows, columns: lanes × registers (× halves if packed).
+    """The cells of a tcgen05.ld or .st, relative to its address.
 
-    height: the number of lanes of tensor memory. used: the distinct columns.
+    rows, columns: the cell of each register, of shape (lanes of the warp, registers), with a third axis of 2 if packed.
+    height: the number of lanes of tensor memory that the instruction spans. used: the distinct columns, ascending.
     packed: each register holds the lower 16 bits of two adjacent columns.
     """
 
