@@ -207,7 +207,7 @@ def test_sums_go_by_the_widest_instruction(
 def test_a_region_past_the_edge_is_an_error_in_checked_builds() -> None:
     with tj.use_device("sim"), pytest.raises(tj.OutOfBoundsError) as caught:
         summed[1](np.zeros((16, 63), np.float32), np.zeros((16, 64), np.float32))
-    assert "[0 : 64] is out of bounds for dimension 1 of P, whose extent is 63" in str(caught.value)
+    assert "[0 : 64] leaves dimension 1 of P, whose extent is 63" in str(caught.value)
 
 
 @tj.kernel(threads=64)
@@ -292,8 +292,7 @@ def test_an_update_of_more_rows_than_there_are_is_outside_wherever_it_begins(pin
     whole = np.zeros((64, 40), np.float32)
     with tj.use_device("sim"):
         for n, rows in ((-1, "-1 : 3"), (0, "0 : 4"), (1, "1 : 5"), (10, "0 : 9"), (12, "2 : 11"), (15, "5 : 14")):
-            wanted = rf"\[{rows}\] is out of bounds for dimension 0 of H, whose extent is 3"
-            with pytest.raises(tj.OutOfBoundsError, match=wanted):
+            with pytest.raises(tj.OutOfBoundsError, match=rf"\[{rows}\] leaves dimension 0 of H, whose extent is 3"):
                 k[1](n, whole[20:23])
     assert not whole.any()
 

@@ -131,8 +131,7 @@ def test_a_negative_index_and_a_start_past_the_end_are_reported_with_numbers():
     with tj.use_device("sim"):
         with pytest.raises(tj.OutOfBoundsError, match=r"index -1 is outside dimension 0 of s, whose extent is 4"):
             read_shared[1](a, b, -1, 0)
-        wanted = r"\[5 : 7\] is out of bounds for dimension 1 of r, whose extent is 6"
-        with pytest.raises(tj.OutOfBoundsError, match=wanted):
+        with pytest.raises(tj.OutOfBoundsError, match=r"\[5 : 7\] leaves dimension 1 of r, whose extent is 6"):
             region_of_local[1](a, b, 0, 5)
         with pytest.raises(tj.OutOfBoundsError, match=r"dimension 0 of a view of A, whose extent is 6"):
             read_transposed[1](a, b, 0, 6)

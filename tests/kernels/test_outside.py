@@ -171,8 +171,7 @@ def test_a_part_of_a_region_at_a_run_time_place_that_leaves_it_is_an_error(j, fi
     y = np.zeros(8, np.float32)
     with pytest.raises(tj.OutOfBoundsError) as caught:
         tj.simulate(part_of_a_part, 1, A, y, j)
-    wanted = f"[{first} : {first + 8}] is out of bounds for dimension 0 of a region of X, whose extent is 16"
-    assert wanted in str(caught.value)
+    assert f"[{first} : {first + 8}] leaves dimension 0 of a region of X, whose extent is 16" in str(caught.value)
     assert not y.any()
     tj.simulate(part_of_a_part, 1, A, y, 8)
     np.testing.assert_array_equal(y, A[8:16])

@@ -415,7 +415,7 @@ def _assert_inside(
     cond = build.logical_and(build.greater_equal(start, 0), below)
     if cond == TRUE:
         return
-    what = "index {0} is outside" if taken is None else "[{0} : {1}] is out of bounds for"
+    what = "index {0} is outside" if taken is None else "[{0} : {1}] leaves"
     message = f"{what} dimension {dim} of {_title(memory, dim)}, whose extent is {extent}"
     values = tuple(build.cast(e, int64) for e in (start, end))
     ctx.emit(Assert(cond, message, "bounds", values, ctx.span(node)))

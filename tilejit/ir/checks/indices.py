@@ -84,7 +84,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
         values: tuple[Expr, ...] = (first, build.add(first, build.const(count, int64)))
         if not isinstance(size, int):
             values = (*values, _number(extent))
-        what = "index {0} is outside" if region.extents[d] is None else "[{0} : {1}] is out of bounds for"
+        what = "index {0} is outside" if region.extents[d] is None else "[{0} : {1}] leaves"
         shown = size if isinstance(size, int) else "{2}"
         message = f"{what} dimension {d} of {title(region.buffer)}, whose extent is {shown}"
         yield Assert(cond, message, "bounds", values, region.span)
