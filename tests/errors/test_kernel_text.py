@@ -146,7 +146,7 @@ TYPE_CASES = [
     ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«-1», 0]", "indices don't count from the end", "s.shape[0] - 1"),
     (
         "s = tj.alloc_shared((8, 8), tj.float32)\n«s[tj.lane_id() + 8, 0]» = 1.0",
-        "dimension 0 of s has 8 elements; accessing 1 from 8 or more is out", "only regions of global tensors",
+        "dimension 0 of s has 8 elements; accessing 1 from 8 or more is out", "only of global tensors",
     ),
     ("A[«-1», 0] = 0", "index -1", "A.shape[0] - 1"),
     ("x = tj.cta.load(A[0, «-2»:])", "index -2 is negative: indices don't count from the end", "A.shape[1] - 2"),
@@ -160,7 +160,7 @@ TYPE_CASES = [
     ("x = tj.warp.load(A[0:8, 0:8])\n«x[0:4]» = x[4:8]", "single elements", "rebind the name"),
     ("x = tj.warp.load(A[0:8, 0:8])\n«x[0:4]» += 1", "single elements", "allocate a buffer with tj.alloc_local"),
     ("x = tj.warp.load(A[0, 0:64])\ntj.warp.fill(«x», 0)", "result of an expression", "alloc_local"),
-    ("x = tj.warp.load(A[0, 0:64])\nA[0, 0] = «x[3]»", "spread over the threads", "registers"),
+    ("x = tj.warp.load(A[0, 0:64])\nA[0, 0] = «x[3]»", "distributed over the threads", "registers"),
     ("x = «A @ B»", "@ takes local tiles; got a global region", "x = tj.cta.load(region)"),
     (
         "x = tj.warp.load(A[0, 0:64])\ny = tj.cta.load(B[0, 0:64])\nz = «x + y»",

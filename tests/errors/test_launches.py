@@ -235,10 +235,10 @@ OPTIONS = [
     (lambda: tj.kernel(staticmethod(add)), tj.KernelSyntaxError, "is a staticmethod", "below @staticmethod"),
     (lambda: tj.kernel(lambda A: None), tj.KernelSyntaxError, "a kernel can't be a lambda", "def"),
     (lambda: tj.empty((3,), complex), LAUNCH, "is not an element type", "float32"),
-    (lambda: tj.empty((-3,), tj.float32), LAUNCH, "an array can't have shape (-3,)", "a tuple of integers"),
-    (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "a tuple of integers"),
+    (lambda: tj.empty((-3,), tj.float32), LAUNCH, "an array can't have shape (-3,)", "an integer >= 0 or a tuple"),
+    (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "an integer >= 0 or a tuple"),
     (lambda: tj.to_device(["a"]), LAUNCH, "dtype('<U1') is not an element type", "float32"),
-    (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "a tuple of integers"),
+    (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "an integer >= 0 or a tuple"),
     (lambda: tj.spec((3,), "float33"), tj.KernelTypeError, "'float33' is not an element type", "tj.float32"),
     (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "non-negative integers; got (-1,)", "change the shape"),
     (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 stride (1,) for shape (3, 4)", "one stride"),
@@ -259,7 +259,7 @@ INTERFACES = [
     (BrokenArray(without="typestr"), "is broken: typestr is missing", "'<f4'"),
     (BrokenArray(typestr="what"), "is broken: typestr is 'what'", "'<f4'"),
     (BrokenArray(typestr=4), "is broken: typestr is 4", "'<f4'"),
-    (BrokenArray(whole=3), "is 3", "data, shape, typestr"),
+    (BrokenArray(whole=3), "is 3", "data, shape and typestr"),
     (BrokenArray(fails=True), "can't be read: KeyError: 'fails'", "address, shape and type"),
 ]
 ARGUMENTS += [

@@ -387,7 +387,7 @@ def test_the_proof_finds_a_plan_that_combines_something_else(change: Callable[[R
         ({"dst": "[32] S[32 : 1]"}, "s has no thread axes"),
         (
             {"src": "[8, 4] S[(8, 4) : (4 @ laneid, 1 @ laneid)]", "dst": "[8] S[8 : 1 @ laneid] + R[4 : 8 @ laneid]"},
-            "x and s are distributed over threads differently",
+            "x and s distribute dimension 0 over threads differently",
         ),
         (
             {"src": "[8, 4] in [64] S[(32, 2) : (1 @ laneid, 1)]", "dst": "[8] S[8 : 1 @ laneid] + R[4 : 8 @ laneid]"},
