@@ -238,7 +238,7 @@ OPTIONS = [
     (lambda: tj.empty((-3,), tj.float32), LAUNCH, "an array can't have shape (-3,)", "an integer >= 0 or a tuple"),
     (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "an integer >= 0 or a tuple"),
     (lambda: tj.to_device(["a"]), LAUNCH, "dtype('<U1') is not an element type", "float32"),
-    (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "an integer >= 0 or a tuple"),
+    (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "a tuple of integers"),
     (lambda: tj.spec((3,), "float33"), tj.KernelTypeError, "'float33' is not an element type", "tj.float32"),
     (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "non-negative integers; got (-1,)", "change the shape"),
     (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 stride (1,) for shape (3, 4)", "one stride"),
