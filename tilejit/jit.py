@@ -352,6 +352,8 @@ def simulate(
         raise LaunchError(f"{shown(k)} is not a kernel", hint="pass a kernel made by @tj.kernel, without a grid")
     if not isinstance(schedule, int) or schedule < 0:
         raise LaunchError(f"schedule={shown(schedule)} is not the number of a schedule", hint="pass 0, 1, 2, ...")
+    if checks not in (True, False, "strict"):
+        raise LaunchError(f"checks={shown(checks)} is not valid", hint='pass True, False or "strict"')
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)

@@ -242,6 +242,7 @@ OPTIONS = [
     (lambda: tj.spec((3,), "float33"), tj.KernelTypeError, "'float33' is not an element type", "tj.float32"),
     (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "non-negative integers; got (-1,)", "change the shape"),
     (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 stride (1,) for shape (3, 4)", "one stride"),
+    (lambda: tj.spec(3, tj.float32, 1), tj.KernelTypeError, "strides=1 is not valid", "a tuple of integers"),
     (lambda: tj.spec(3, tj.float32, ("a",)), tj.KernelTypeError, "strides must be integers; got ('a',)", "elements"),
     (lambda: tj.TileLayout(3), tj.LayoutError, "3 is not a layout", "S[extents : strides]"),
 ]
@@ -503,6 +504,13 @@ def test_a_schedule_is_a_number_from_zero(schedule):
     names, _ = execute(kernel_text("pass", "A"))
     with pytest.raises(tj.LaunchError, match="is not the number of a schedule"):
         tj.simulate(names["k"], 1, np.zeros(1, np.float32), schedule=schedule)
+
+
+@pytest.mark.parametrize("checks", ["x", None, 2])
+def test_checks_are_on_off_or_strict(checks):
+    names, _ = execute(kernel_text("pass", "A"))
+    with pytest.raises(tj.LaunchError, match=f"checks={checks!r} is not valid"):
+        tj.simulate(names["k"], 1, np.zeros(1, np.float32), checks=checks)
 
 
 def test_only_kernels_are_simulated():

@@ -159,6 +159,8 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
     if strides is None:
         dense = tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
         return PinnedTensor(extents, element, dense)
+    if not isinstance(strides, Sequence) or isinstance(strides, str):
+        raise KernelTypeError(f"strides={shown(strides)} is not valid", hint="write a tuple of integers")
     if len(strides) != len(extents):
         raise KernelTypeError(
             f"{counted(len(strides), 'stride')} {tuple(strides)} for shape {extents}",
