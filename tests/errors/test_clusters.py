@@ -61,7 +61,7 @@ MISTAKES = (
     Mistake(f"{COPY}, barrier=ring[0], multicast=0)", DispatchError,
             "3 CTAs can't share 64 rows in 1 block of columns evenly", COPY, "copy a multiple of 24 rows", (3, 1)),
     Mistake("tj.warp.copy_async(run[0], A[0, 0:64], barrier=ring[0], multicast=0)", DispatchError,
-            "2 CTAs can't share 1 row in 1 block of columns evenly", "tj.warp.copy_async", "copy a multiple of 16 rows"),
+            "2 CTAs can't share 1 row in 1 block of columns evenly", "tj.warp.copy_async", "multiple of 16 rows"),
     Mistake("tj.warp.copy_async(run, tj.assume_in_bounds(A[0:64, 0:64]), barrier=ring[0], multicast=0, variant='bulk')",
             DispatchError, "fills the memory of one CTA; got multicast=0", "tj.warp.copy_async", ""),
     Mistake("tj.warp.copy_async(A[0:64, 0:64], a[0], barrier=ring[0], multicast=0)", DispatchError,
