@@ -45,7 +45,6 @@ def _literal(choices: Iterable[object]) -> str:
     return f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
 
 
-
 #: parameters that several calls share, by name; operands of tile operations are described by `TileOperand`
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
