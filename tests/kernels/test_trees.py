@@ -21,9 +21,9 @@ REFUSED = (
     r"mma: needs whole warps",
     r"mma of \w+ by \w+ into \w+ needs sm_\d+",
     # a thread's own tile is row-major, its transpose isn't, and joining paths must agree
-    r"is in layout .* where line \d+ gives it",
+    r"is in layout .*: paths that join must agree",
     # many tiles that live at once
-    r"needs \d+ registers per thread for the tiles that are live at once",
+    r"needs [\d,]+ registers per thread for the tiles that are live at once",
 )
 
 #: one program in this number also runs under a second schedule
@@ -39,6 +39,19 @@ def runs(program: Program, device: Device, target: str | None = None, schedule: 
     except (DispatchError, KernelTypeError, ResourceError) as error:
         if not any(re.search(reason, str(error)) for reason in REFUSED):
             raise
+
+
+def test_layouts_that_differ_where_paths_join_count_as_refused(device: Device) -> None:
+    lines = (
+        "x = tj.thread.load(X[0:5, 0:5])",
+        "y = x.T",
+        "for i in range(n):",
+        "    y = x + 1",
+        "tj.thread.store(Y[0:5, 0:5], y)",
+    )
+    with pytest.raises(KernelTypeError):
+        written(*lines).run(device)
+    runs(written(*lines), device)
 
 
 @settings(max_examples=3 * EXAMPLES // 2)
