@@ -33,7 +33,7 @@ class BasicBlock:
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
-    #: the number of warps that execute the first instruction together; 0 if lanes may execute it separately
+    #: the number of warps whose lanes must all execute the first instruction together (`aligned_warps`)
     warps: int = 0
 
 
@@ -55,7 +55,7 @@ def is_barrier(ins: PtxInstruction) -> bool:
 
 
 def can_block(ins: PtxInstruction) -> bool:
-    """True if the machine parks threads at this instruction until registers are free or their cluster has arrived."""
+    """True if threads may be parked at this instruction until registers are free or their whole cluster has arrived."""
     return ins.root == "setmaxnreg" or (ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait"))
 
 
@@ -144,7 +144,7 @@ def live_after(block: BasicBlock, live: Sequence[int]) -> int:
 
 
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
-    """Return the registers live into each block, as bit sets. uses: those read before any write. defs: written."""
+    """Return the registers live into each block, as bit sets. uses: its upward-exposed uses. defs: its definitions."""
     live = list(uses)
     changed = True
     while changed:
