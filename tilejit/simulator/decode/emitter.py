@@ -294,7 +294,7 @@ class BlockWriter:
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """If wgmma registers have been accessed since the last such call, emit a call that reports this to the machine."""
+        """If wgmma registers were accessed since the last such call, emit a call that reports them to the machine."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows

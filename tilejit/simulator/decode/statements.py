@@ -152,7 +152,7 @@ class _Body(Cursor):
             raise self.refusal("this directive is malformed or not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """Handle a `.loc`. If the call is in an inlined function itself, an earlier `.loc` of the call gives its caller.
+        """Handle a `.loc`. If the calling function was itself inlined, an earlier `.loc` of the call gives its caller.
 
         nvcc 13.5 omits `inlined_at` when it repeats a location, so the `inlined_at` of the earlier `.loc` is used.
         """
