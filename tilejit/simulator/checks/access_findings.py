@@ -90,7 +90,7 @@ class AccessFindings:
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
-        """Report accesses to targets of copies in flight and to mbarriers, and reads of unwritten cells."""
+        """Report accesses to mbarriers and to targets of copies in flight; pass unwritten cells to `unwritten`."""
         self.target_in_flight(x, at[writes[at] == IN_FLIGHT])
         self.of_barrier(x, at[writes[at] == BARRIER])
         if x.site.kind != "store":
@@ -130,7 +130,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access to cells that an asynchronous operation wrote or read (`did`), before a wait for it."""
+        """Report an access to cells that an asynchronous operation wrote or read (`did`), before the wait for it."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(

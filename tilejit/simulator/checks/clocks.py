@@ -12,9 +12,9 @@ agent, up to that event happen before what the view's owner does next.
               their accesses are visible
 
 A proxy fence joins the first plane into one or both of the proxy's planes. Barriers and messages update all planes,
-except some messages to other CTAs (`order.py`). A *message* is what threads release and others acquire: in each plane,
-a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA
-is a cluster.
+except some messages to other CTAs (`order.py`). A *message* has the events that some threads release and others
+acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk.
+Without clusters, each CTA is a cluster.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
 """
@@ -162,7 +162,7 @@ class Clocks:
         self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
 
     def split_warps(self, positions: Index) -> tuple[Index, Index, Index]:
-        """Return the CTAs and indices in them of complete warps in `positions`, and the positions of other threads."""
+        """Return the CTA and the index in the CTA of each complete warp in `positions`, and the other threads."""
         warp = self.lanes.full["chunk_warp"][positions]
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
@@ -177,7 +177,7 @@ class Clocks:
         return ctas, warps
 
     def released(self, positions: Index, now: int, cta_start: Index, warp_start: Index) -> RowOfEach:
-        """Return the message that threads release: what happened before the event `now`, their own accesses included.
+        """Return the message that threads release: their own and all other events that happen before their event `now`.
 
         cta_start, warp_start: the event of the last barrier of each CTA and warp of the chunk.
         """
@@ -331,7 +331,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by` (threads of a CTA), the event up to which they all see all the CTA's warps."""
+        """Return, for each row of `by` (threads of one CTA), the last event up to which all see all the CTA's warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))

@@ -70,7 +70,7 @@ class Profiler:
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
     """Return (wavefronts or sectors, minimum), summed over full warps; compute them once per pattern.
 
-    Shifting by words in shared memory, which permutes the banks, or by sectors in global memory keeps the counts.
+    Adding words to all shared addresses, which permutes the banks, or sectors to all global ones keeps the counts.
     """
     first = index[:, 0]
     start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)

@@ -32,7 +32,7 @@ class AccessChecker:
     """Checks the memory accesses of a launch, and holds the state of its other checks."""
 
     def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
-        """strict: True if shuffles, votes and matches don't order memory accesses."""
+        """strict: True if shuffles, votes, matches and reductions don't order memory accesses."""
         self.lanes = lanes
         self.facts = program.ordering
         self.order = HappensBefore(ctas, lanes, not strict, self.facts)
@@ -302,7 +302,7 @@ class AccessChecker:
     def examine_collision(
         self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
-        """Check one instruction's stores to the same cells. lost: indices of those that another thread overwrote.
+        """Check one instruction's stores to the same cells. lost: the elements of `x` that another thread overwrote.
 
         Stores of different values race, unless they are strong with scopes that include the other thread.
         """

@@ -17,7 +17,7 @@ A record is an event and its actor:
                                               1: several threads that stored equal values; actor: a log entry's index
                                               2: several threads that are no longer listed
 
-A log entry holds the record of one of the threads, and the index of the next entry. A record of several threads has the
+A log entry contains the record of one of the threads and the next entry's index. A record of several threads has the
 latest of their events.
 """
 

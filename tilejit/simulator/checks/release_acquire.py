@@ -142,7 +142,7 @@ class ReleaseAcquire:
             column[groups[rows]] = self.frontiers.joined_groups(values[rows])[:, None]
 
     def share_fences(self, groups: Index, fenced: NDArray[np.bool_]) -> None:
-        """Let all threads of each row release what the last sequentially consistent fence of any of them releases."""
+        """Let the threads of each row release what the last sequentially consistent fence of each of them releases."""
         row, _ = np.nonzero(fenced)
         positions = groups[fenced]
         event, frontier, _, _ = self.fenced[CONSISTENT][:, positions]

@@ -84,7 +84,7 @@ class Program:
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError if it is missing or not fully supported."""
+    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError if it is missing or not supported."""
     # a cache lookup is cheap, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
