@@ -90,7 +90,7 @@ class AccessFindings:
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
-        """Report accesses to mbarriers and to targets of copies in flight; pass unwritten cells to `unwritten`."""
+        """Report accesses to mbarriers and to targets in flight; pass reads of unwritten cells to `unwritten`."""
         self.target_in_flight(x, at[writes[at] == IN_FLIGHT])
         self.of_barrier(x, at[writes[at] == BARRIER])
         if x.site.kind != "store":
