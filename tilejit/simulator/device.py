@@ -140,7 +140,7 @@ class DeviceModule:
         shared_bytes: size of dynamic shared memory.
         write: called with each string that the kernel prints; None for standard output.
         raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for arguments that
-            don't match the parameters; UnsupportedInstructionError for PTX that the simulator doesn't support.
+            don't match the parameters; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)

@@ -36,7 +36,7 @@ class InstructionRow:
 
 
 def instruction_rows() -> dict[str, list[InstructionRow]]:
-    """Return topic → rows. Opcodes of a topic share a row if their patterns and fidelities are equal."""
+    """Return the rows of each topic. Opcodes of a topic share a row if their patterns and fidelities are equal."""
     topics: dict[str, list[InstructionRow]] = {}
     for module in TOPICS:
         entries: Entries = module.ENTRIES

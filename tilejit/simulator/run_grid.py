@@ -70,7 +70,7 @@ def run(
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
     raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for invalid arguments;
-        UnsupportedInstructionError for an unknown kernel or PTX that the simulator doesn't support.
+        UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)

@@ -130,7 +130,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access to cells that an asynchronous operation wrote or read (`did`), before the wait for it."""
+        """Report an access, before the wait, to cells that an asynchronous operation wrote or read (`did`)."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(

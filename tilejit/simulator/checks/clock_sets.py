@@ -251,7 +251,7 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Return a mask, True if frontier `numbers[i]` includes `events[i]` of `thread[i]` (in `warp[i]`, `cta[i]`)."""
+        """Return a mask, True if frontier `numbers[i]` includes `events[i]` of `thread[i]`, `warp[i]` or `cta[i]`."""
         until = np.zeros(numbers.size, np.uint32)
         for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
             np.maximum(until, self.values(numbers, table[ids]), out=until)

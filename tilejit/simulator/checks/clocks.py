@@ -68,7 +68,7 @@ class Clocks:
         self.rows, self.columns = np.full((2, lanes.threads), -1)
         #: warp → the rows of its threads
         self.rows_of: dict[int, list[int]] = {}
-        #: name of an agent → its number
+        #: name of an agent → its index
         self.agents: dict[Hashable, int] = {}
         #: agent → its column for rank 0
         self.agent_columns: list[int] = []
@@ -111,7 +111,7 @@ class Clocks:
         return result if self.ranks == 1 else result + self.lanes.full["chunk_cta"][positions] % self.ranks
 
     def agent(self, name: Hashable) -> int:
-        """Return the number of the agents called `name`, of which each CTA has one; add them if they are new."""
+        """Return the index of the agents called `name`, of which each CTA has one; add them if they are new."""
         if name not in self.agents:
             self.agents[name] = len(self.agent_columns)
             self.agent_columns.append(self.width)
@@ -143,7 +143,7 @@ class Clocks:
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, actors: Index) -> tuple[Index, Index]:
-        """Return (agent, CTA of the chunk) of actors in records. Agents of earlier chunks are negative."""
+        """Return (agent, CTA of the chunk) of actors in records; indices of earlier chunks' agents are negative."""
         agent, cta = np.divmod((self.last_agent - actors) // WARP, self.lanes.ctas)
         return agent, cta
 

@@ -253,7 +253,7 @@ def real(records: Record) -> NDArray[np.bool_]:
 
 
 def recent(writes: Record, base: Any) -> Record:
-    """Replace records older than `base` by 0, because the log may no longer list their writers."""
+    """Replace records older than `base` with 0, because the log may no longer list their writers."""
     return np.where(writes < base, np.uint64(0), writes)
 
 
@@ -264,7 +264,7 @@ def actors_of(records: Record) -> Index:
 
 
 def since(event: int, base: Any) -> bool:
-    """False only if all records are older than `base`. event: that of the newest record, 0 if there are none."""
+    """False only if all records are older than `base`. event: the newest record's event, 0 if there are none."""
     return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
 
 

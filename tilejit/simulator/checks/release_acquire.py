@@ -291,7 +291,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads acquire the releases that they read, now or at a later fence. cells: each location's first."""
+        """Let threads acquire releases that they read, now or at a later fence. cells: each location's first cell."""
         if not shadow.releases:
             return
         assert shadow.released is not None

@@ -23,7 +23,7 @@ class BasicBlock:
     """Straight-line code with one terminator."""
 
     index: int
-    #: the instructions, by index in the function's body, except jumps
+    #: indices in the function's body of the instructions except jumps
     pcs: list[int] = field(default_factory=list)
     #: kind of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
@@ -43,7 +43,7 @@ def is_warp_barrier(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps whose lanes must all execute `ins` together; 0 if none, and for barriers of a CTA."""
+    """Return the number of warps whose lanes must all execute `ins` together: 1 or 4; 0 for others and CTA barriers."""
     if ins.root == "setmaxnreg" or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))

@@ -252,7 +252,7 @@ def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
 
 
 def origins(every: Sequence[Roles], seeds: Iterable[str]) -> tuple[list[Roles], set[str]]:
-    """Return the instructions on which `seeds` depend, directly or not, and the seeds and their inputs."""
+    """Return the instructions on which `seeds` depend, directly or not, and the union of `seeds` and their inputs."""
     inputs: dict[str, list[str]] = {}
     for x in every:
         for name in x.writes:

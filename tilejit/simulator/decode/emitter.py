@@ -190,7 +190,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return dtype `signed` if an operand at `indices` has a view of it but none of `unsigned`, else `unsigned`."""
+        """Return dtype `signed` if an operand at `indices` has a view in it but none in `unsigned`, else `unsigned`."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -433,7 +433,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry without operands that emits `text`; {pc} is the instruction's index, {x} is group x."""
+    """Return an entry for an instruction without operands, which emits `text`; {pc} is its index, {x} is group x."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)

@@ -24,7 +24,7 @@ class Ordering:
     wide: NDArray[np.bool_]
     #: a load with .nc
     constant: NDArray[np.bool_]
-    #: an id of the instruction's source location
+    #: an id of the instruction's source location, or of the instruction if that is unknown
     operation: NDArray[np.int64]
     any_constant: bool
     #: some strong access or fence has a scope no wider than a cluster
