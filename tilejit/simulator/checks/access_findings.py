@@ -162,7 +162,7 @@ class AccessFindings:
         self.findings.add(
             "read-only", self.describe(x, first, verb), x.site.pc, other, self.threads(x.me[at]), at.size,
             hint="read it without .nc, or let another kernel write it",
-            then=f"and this kernel {did} it; memory that ld.global.nc reads may not change while the kernel runs",
+            then=f"and this kernel {did} it; memory that ld.global.nc reads must not change while the kernel runs",
         )
 
     def race(self, x: CellAccess, records: Record, at: Index, did: str) -> bool:

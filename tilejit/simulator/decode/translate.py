@@ -1,7 +1,4 @@
-"""Translation of PTX kernels into one Python function per basic block.
-
-Translated kernels are cached.
-"""
+"""Translation of PTX kernels into one Python function per basic block. Translated kernels are cached."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class TranslatedBlock:
     """A basic block and its function."""
 
     block: BasicBlock
-    #: run(machine, *inputs) returns (extra, *outputs); extra: a branch's predicate, a switch's
-    #: index, or a barrier's arguments
+    #: (machine, *inputs) → (extra, *outputs); extra: a branch's predicate, a switch's index or a barrier's arguments
     run: Callable[..., tuple[Any, ...]]
     #: slots of the registers that the function takes and returns
     inputs: tuple[int, ...]
