@@ -43,7 +43,7 @@ def is_warp_barrier(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps whose lanes must all execute `ins` together: 1 or 4; 0 for others and CTA barriers."""
+    """Return the number of warps whose lanes must all execute `ins` together; 0 for others and for CTA barriers."""
     if ins.root == "setmaxnreg" or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))

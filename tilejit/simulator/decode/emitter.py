@@ -433,7 +433,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry for an instruction without operands, which emits `text`; {pc} is its index, {x} is group x."""
+    """Return an entry that takes no operands and emits `text`; {pc} is the instruction's index, {x} is group x."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)
