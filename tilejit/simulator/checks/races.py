@@ -302,7 +302,7 @@ class AccessChecker:
     def examine_collision(
         self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
-        """Check one instruction's stores to the same cells. lost: indices into `x.cells` of overwritten ones.
+        """Check one instruction's stores to the same cells. lost: indices in `x.cells` that another thread overwrote.
 
         Stores of different values race, unless they are strong with scopes that include the other thread.
         """
