@@ -74,7 +74,7 @@ class Device:
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Return an uninitialized array. Until it is written to, launches must write elements before using them."""
+        """Return an array that counts as uninitialized until the host or an earlier launch has written to it."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
@@ -140,7 +140,7 @@ class DeviceModule:
         shared_bytes: size of dynamic shared memory.
         write: called with each string that the kernel prints; None for standard output.
         raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for arguments that
-            don't match the parameters; UnsupportedInstructionError for PTX that the simulator doesn't support.
+            don't match the parameters; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)

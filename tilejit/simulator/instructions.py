@@ -36,7 +36,7 @@ class InstructionRow:
 
 
 def instruction_rows() -> dict[str, list[InstructionRow]]:
-    """Map topics to rows. Opcodes of a topic share a row if their patterns and fidelities are equal."""
+    """Return the rows of each topic. Opcodes of a topic share a row if their patterns and fidelities are equal."""
     topics: dict[str, list[InstructionRow]] = {}
     for module in TOPICS:
         entries: Entries = module.ENTRIES
@@ -50,7 +50,7 @@ def instruction_rows() -> dict[str, list[InstructionRow]]:
 
 
 def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
-    """Yield the lines of the table, after an introduction.
+    """Yield the introduction and the lines of the table.
 
     emitted: (opcode, modifiers) pairs that a compiler may emit; those unknown to the simulator are listed last.
     """
@@ -81,7 +81,7 @@ def _notation(pattern: str) -> str:
     """Convert a regular expression for modifiers to the notation of `HEADER`."""
     text = re.sub(r"\(\?P<(\w)>\\d\+\)", lambda m: m[1].upper(), pattern)
     text = re.sub(r"\(\?P<(?!part\d)\w+>", "(?:", text)
-    # Patterns of `opcodes.memory.any_order` exclude duplicates by look-ahead, and name required parts at the end.
+    # Patterns of `opcodes.memory.any_order` exclude duplicates by look-ahead, and test for required parts at the end.
     needed = re.findall(r"\(\?\(part(\d+)\)\|\(\?!\)\)", text)
     text = re.sub(
         r"\(\?P<part(\d+)>(.+?)\)\(\?!\.\*\2\(\?!\[\\w:\]\)\)",
@@ -95,7 +95,7 @@ def _notation(pattern: str) -> str:
 
 
 def _group(match: re.Match[str]) -> str:
-    """Convert an innermost group. `_notation` will replace "<" and ">" by parentheses."""
+    """Convert an innermost group. `_notation` then replaces "<" and ">" with parentheses."""
     text = re.sub(r"^<([^<>]*)>$", r"\1", match[1])
     if match[2]:
         return "{" + text + "}"

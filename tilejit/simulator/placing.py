@@ -54,10 +54,10 @@ class TensorMap:
     element_type: str
     #: the swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str = "none"
-    #: the array's dimension for each of the map's, for messages; empty if the map has the array's in reverse order
+    #: for messages, the array's dimension that each dimension of the map covers; empty if these are in reverse order
     axes: tuple[int, ...] = ()
     #: The distance between the boxes that consecutive CTAs of a cluster contribute to a multicast copy. If it is given,
-    #: it is checked, except for coordinates of -2^31 or at least 2^31 - 16.
+    #: copies are checked against it, except at coordinates of -2^31 or at least 2^31 - 16.
     share: Share | None = None
 
 

@@ -59,8 +59,8 @@ def run(
     """Execute kernel `entry` of the module `ptx` with NumPy, and return its report.
 
     args: one per parameter. The bytes of a NumPy scalar are used unchanged; an int wraps to the parameter's size.
-    checks: False disables the checks for races, undefined values and asynchronous copies. With "strict", shuffles,
-        votes and matches don't order memory accesses, as in the PTX ISA.
+    checks: False disables the checks for races, unwritten memory and asynchronous copies. With "strict", shuffles,
+        votes, matches and reductions don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all findings in the report.
     schedule: seed of the thread order; each seed gives a legal order.
     delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
@@ -70,7 +70,7 @@ def run(
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
     raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for invalid arguments;
-        UnsupportedInstructionError for PTX that the simulator doesn't support.
+        UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)

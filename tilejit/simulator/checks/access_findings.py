@@ -90,7 +90,7 @@ class AccessFindings:
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
-        """Report accesses to targets of copies in flight and to mbarriers, and reads of unwritten cells."""
+        """Report accesses to mbarriers and to targets in flight; pass reads of unwritten cells to `unwritten`."""
         self.target_in_flight(x, at[writes[at] == IN_FLIGHT])
         self.of_barrier(x, at[writes[at] == BARRIER])
         if x.site.kind != "store":
@@ -130,7 +130,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access to cells that an asynchronous operation wrote or read (`did`), before a wait for it."""
+        """Report an access, before the wait, to cells that an asynchronous operation wrote or read (`did`)."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(
@@ -162,7 +162,7 @@ class AccessFindings:
         self.findings.add(
             "read-only", self.describe(x, first, verb), x.site.pc, other, self.threads(x.me[at]), at.size,
             hint="read it without .nc, or let another kernel write it",
-            then=f"and this kernel {did} it; memory that ld.global.nc reads may not change while the kernel runs",
+            then=f"and this kernel {did} it; memory that ld.global.nc reads must not change while the kernel runs",
         )
 
     def race(self, x: CellAccess, records: Record, at: Index, did: str) -> bool:

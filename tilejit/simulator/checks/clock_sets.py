@@ -160,7 +160,7 @@ class ClockSets:
         number = self.next_page
         while number in self.pages:
             number += 1
-        # frontiers stay below 2**31: `joined` packs two of them into an int64
+        # frontiers must be below 2**31: `joined` packs two of them into an int64
         self.next_page = number + 1 if number + 2 << PAGE_BITS < 2 * PAGED else PAGED >> PAGE_BITS
         self.pages[number] = page
         self.paged_elements += page.elements
@@ -229,7 +229,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop the table's rows and the pages that no array in `kept` uses; renumber the other rows, also in `kept`."""
+        """Drop rows and pages that no array in `kept` uses; renumber the table's other rows, and update `kept`."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()
@@ -251,7 +251,7 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Return a mask, True if frontier `numbers[i]` includes `events[i]` of `thread[i]`, `warp[i]` and `cta[i]`."""
+        """Return a mask, True if frontier `numbers[i]` includes `events[i]` of `thread[i]`, `warp[i]` or `cta[i]`."""
         until = np.zeros(numbers.size, np.uint32)
         for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
             np.maximum(until, self.values(numbers, table[ids]), out=until)

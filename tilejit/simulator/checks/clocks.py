@@ -12,9 +12,9 @@ agent, up to that event happen before what the view's owner does next.
               their accesses are visible
 
 A proxy fence joins the first plane into one or both of the proxy's planes. Barriers and messages update all planes,
-except some messages to other CTAs (`order.py`). A *message* is what threads release and others acquire: in each plane,
-a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA
-is a cluster.
+except some messages to other CTAs (`order.py`). A *message* has the events that some threads release and others
+acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk.
+Without clusters, each CTA is a cluster.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
 """
@@ -68,7 +68,7 @@ class Clocks:
         self.rows, self.columns = np.full((2, lanes.threads), -1)
         #: warp → the rows of its threads
         self.rows_of: dict[int, list[int]] = {}
-        #: name of an agent → its number
+        #: name of an agent → its index
         self.agents: dict[Hashable, int] = {}
         #: agent → its column for rank 0
         self.agent_columns: list[int] = []
@@ -111,7 +111,7 @@ class Clocks:
         return result if self.ranks == 1 else result + self.lanes.full["chunk_cta"][positions] % self.ranks
 
     def agent(self, name: Hashable) -> int:
-        """Return the number of the agents called `name`, of which each CTA has one; add them if they are new."""
+        """Return the index of the agents called `name`, of which each CTA has one; add them if they are new."""
         if name not in self.agents:
             self.agents[name] = len(self.agent_columns)
             self.agent_columns.append(self.width)
@@ -143,7 +143,7 @@ class Clocks:
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, actors: Index) -> tuple[Index, Index]:
-        """Return (agent, CTA of the chunk) of actors in records. Agents of earlier chunks are negative."""
+        """Return (agent, CTA of the chunk) of actors in records; indices of earlier chunks' agents are negative."""
         agent, cta = np.divmod((self.last_agent - actors) // WARP, self.lanes.ctas)
         return agent, cta
 
@@ -162,7 +162,7 @@ class Clocks:
         self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
 
     def split_warps(self, positions: Index) -> tuple[Index, Index, Index]:
-        """Return the CTAs and indices in them of complete warps in `positions`, and the positions of other threads."""
+        """Return the CTA and the index in the CTA of each complete warp in `positions`, and the other threads."""
         warp = self.lanes.full["chunk_warp"][positions]
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
@@ -177,7 +177,7 @@ class Clocks:
         return ctas, warps
 
     def released(self, positions: Index, now: int, cta_start: Index, warp_start: Index) -> RowOfEach:
-        """Return the message that threads release: what happened before the event `now`, their own accesses included.
+        """Return the message that threads release: their own and all other events that happen before their event `now`.
 
         cta_start, warp_start: the event of the last barrier of each CTA and warp of the chunk.
         """
@@ -331,7 +331,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by` (threads of a CTA), the event up to which they all see all the CTA's warps."""
+        """Return, for each row of `by` (threads of one CTA), the last event up to which all see all the CTA's warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))

@@ -157,7 +157,7 @@ class Definedness:
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
-        """Return marks of a selp's predicate and chosen operand (both operands if unknown), or None without marks."""
+        """Return the marks of a selp's predicate and chosen operand (both operands if unknown); None if none."""
         sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

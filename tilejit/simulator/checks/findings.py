@@ -79,7 +79,7 @@ def rule_of(error: SimulationError) -> str:
 
 
 class Findings:
-    """The findings of a launch: raises the first error, or collects all findings."""
+    """The findings of a launch. Errors are raised or collected; warnings are collected."""
 
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect

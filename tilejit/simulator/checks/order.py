@@ -76,7 +76,7 @@ class HappensBefore:
     """The happens-before relation of a launch's events."""
 
     def __init__(self, ctas: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
-        """ctas: number of CTAs in the grid. collectives_order: True if shuffles, votes and matches order accesses."""
+        """ctas: the grid's CTA count. collectives_order: True if shuffles, votes, matches and redux order accesses."""
         self.event = 1
         #: event → index of its instruction
         self.pcs = array("I", [0, 0])

@@ -86,7 +86,7 @@ class PhaseOrder:
             self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 
     def forget(self, ctas: Index) -> None:
-        """Drop the arrivals at the barriers of `ctas`; all later arrivals must be ordered after them."""
+        """Drop the arrivals at the barriers of `ctas`. All later arrivals must be ordered after the dropped ones."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta] = {}, {}
 

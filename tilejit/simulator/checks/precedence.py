@@ -31,7 +31,7 @@ class Precedence:
         return self.order.pcs_of((records >> HALF).astype(np.int64))
 
     def peers(self, records: Record, site: Site, one_cta: bool) -> bool:
-        """True if `site` and all recorded accesses are strong and, unless `one_cta`, their scopes include all CTAs."""
+        """True if `site` and all records are strong accesses, whose scopes include all CTAs unless `one_cta`."""
         if not site.strong or not (one_cta or site.wide) or np.count_nonzero(real(records)) != records.size:
             return False
         reaching = self.strong if one_cta else self.wide
@@ -65,7 +65,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return a mask, True if all (unless `every`: any) of a record's listed writers are `me` or before it."""
+        """Return a mask, True if some (with `every`: each) listed writer of a record is `me` or `ordered` before it."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)

@@ -70,7 +70,7 @@ class Profiler:
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
     """Return (wavefronts or sectors, minimum), summed over full warps; compute them once per pattern.
 
-    Shifting by words in shared memory, which permutes the banks, or by sectors in global memory keeps the counts.
+    Shifting all shared addresses by words, which permutes the banks, or all global ones by sectors keeps the counts.
     """
     first = index[:, 0]
     start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)
@@ -99,7 +99,7 @@ def same_rows(a: Index, b: Index) -> bool:
 
 @lru_cache(maxsize=1024)
 def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Index, Index]:
-    """Return (count, minimum) per warp. start: lane 0's offset in its word or sector. pattern: offsets in elements."""
+    """Return (count, minimum) per warp. start: lane 0's offset in its word or sector. pattern: offsets from lane 0."""
     table = np.frombuffer(pattern, np.int64).reshape(-1, WARP) << shift
     table = table + np.frombuffer(start, np.int64)[:, None]
     return wavefronts(table, 1 << shift) if shared else sectors(table, 1 << shift)

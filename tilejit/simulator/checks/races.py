@@ -29,10 +29,10 @@ from .records import BARRIER, LOW, ONE, UNWRITTEN, CellAccess, Record, Shadow, e
 
 
 class AccessChecker:
-    """Checks the memory accesses of a launch, and holds the state of its other checks."""
+    """Checks the memory accesses of a launch, and owns the state of its other checks."""
 
     def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
-        """strict: True if shuffles, votes and matches don't order memory accesses."""
+        """strict: True if shuffles, votes, matches and reductions don't order memory accesses."""
         self.lanes = lanes
         self.facts = program.ordering
         self.order = HappensBefore(ctas, lanes, not strict, self.facts)
@@ -184,10 +184,10 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # Don't replace a read by one that races with fewer accesses: .nc reads race with most, strong with fewest.
+            # Keep a read that races with more accesses than the new one: .nc reads race with most, strong with fewest.
             if not shadow.shared and not x.site.strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
-            # the first reader stays the first; its record is updated to its latest read
+            # the first reader remains the first; its record is updated to its latest read
             claim |= (old & LOW) == me
             mine = np.flatnonzero(claim)[::-1]
             first[cells[mine]] = stamp[mine]
@@ -302,7 +302,7 @@ class AccessChecker:
     def examine_collision(
         self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
-        """Check one instruction's stores to the same cells. lost: indices of those that another thread overwrote.
+        """Check one instruction's stores to the same cells. lost: indices in `x.cells` that another thread overwrote.
 
         Stores of different values race, unless they are strong with scopes that include the other thread.
         """

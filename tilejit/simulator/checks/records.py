@@ -17,7 +17,7 @@ A record is an event and its actor:
                                               1: several threads that stored equal values; actor: a log entry's index
                                               2: several threads that are no longer listed
 
-A log entry holds the record of one of the threads, and the index of the next entry. A record of several threads has the
+A log entry contains the record of one of the threads and the next entry's index. A record of several threads has the
 latest of their events.
 """
 
@@ -253,7 +253,7 @@ def real(records: Record) -> NDArray[np.bool_]:
 
 
 def recent(writes: Record, base: Any) -> Record:
-    """Replace records older than `base` by 0, because the log may no longer list their writers."""
+    """Replace records older than `base` with 0, because the log may no longer list their writers."""
     return np.where(writes < base, np.uint64(0), writes)
 
 
@@ -264,7 +264,7 @@ def actors_of(records: Record) -> Index:
 
 
 def since(event: int, base: Any) -> bool:
-    """False only if all records are older than `base`. event: that of the newest record, 0 if there are none."""
+    """False only if all records are older than `base`. event: the newest record's event, 0 if there are none."""
     return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
 
 

@@ -142,7 +142,7 @@ class ReleaseAcquire:
             column[groups[rows]] = self.frontiers.joined_groups(values[rows])[:, None]
 
     def share_fences(self, groups: Index, fenced: NDArray[np.bool_]) -> None:
-        """Let all threads of each row release what the last sequentially consistent fence of any of them releases."""
+        """Let the threads of each row release what the last sequentially consistent fence of each of them releases."""
         row, _ = np.nonzero(fenced)
         positions = groups[fenced]
         event, frontier, _, _ = self.fenced[CONSISTENT][:, positions]
@@ -291,7 +291,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads acquire the releases that they read, now or at a later fence. cells: each location's first."""
+        """Let threads acquire releases that they read, now or at a later fence. cells: each location's first cell."""
         if not shadow.releases:
             return
         assert shadow.released is not None

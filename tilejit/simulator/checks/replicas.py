@@ -50,9 +50,9 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → per thread, the latest event at the time of its last execution in a diverged group
+        # store or atomic → per thread, the value of `order.event` when the thread last executed it in a diverged group
         self.executed: dict[int, NDArray[np.uint32]] = {}
-        # store or atomic → the same for its executions by all threads of the chunk together
+        # store or atomic → the value of `order.event` when all threads of the chunk last executed it together
         self.executed_by_all: dict[int, int] = {}
         self.unused: dict[tuple[int, int], UnusedRead] = {}
 
@@ -86,7 +86,7 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value; None if others may or the load isn't ordinary.
+        """Return the stores and atomics that use a load's value; None if it has other uses or the load isn't ordinary.
 
         since: an event; also include all other loads from this memory since then.
         """

@@ -23,7 +23,7 @@ class BasicBlock:
     """Straight-line code with one terminator."""
 
     index: int
-    #: the instructions, by index in the function's body, except jumps
+    #: indices in the function's body of the instructions except jumps
     pcs: list[int] = field(default_factory=list)
     #: kind of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
@@ -33,7 +33,7 @@ class BasicBlock:
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
-    #: the number of warps that execute the first instruction together; 0 if lanes may execute it separately
+    #: the number of warps whose lanes must all execute the first instruction together (`aligned_warps`)
     warps: int = 0
 
 
@@ -43,7 +43,7 @@ def is_warp_barrier(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps whose lanes must all execute `ins` together; 0 if none, and for barriers of a CTA."""
+    """Return the number of warps whose lanes must all execute `ins` together; 0 for others and for CTA barriers."""
     if ins.root == "setmaxnreg" or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
@@ -55,7 +55,7 @@ def is_barrier(ins: PtxInstruction) -> bool:
 
 
 def can_block(ins: PtxInstruction) -> bool:
-    """True if the machine parks threads at this instruction until registers are free or their cluster has arrived."""
+    """True if threads may be parked at this instruction until registers are free or their whole cluster has arrived."""
     return ins.root == "setmaxnreg" or (ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait"))
 
 
@@ -144,7 +144,7 @@ def live_after(block: BasicBlock, live: Sequence[int]) -> int:
 
 
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
-    """Return the registers live into each block, as bit sets. uses: those read before any write. defs: written."""
+    """Return the registers live into each block, as bit sets. uses: its upward-exposed uses. defs: its definitions."""
     live = list(uses)
     changed = True
     while changed:

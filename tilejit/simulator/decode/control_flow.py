@@ -1,7 +1,8 @@
 """Control-flow analyses: loops that may wait for other threads, endless loops, and uses of loaded values.
 
 A loop may wait for other threads if it contains a strong load, an atomic or a wait at an mbarrier, and one of its
-branches depends on the result of one of these or of another load, other than from parameter or constant memory.
+branches depends on the result of one of these, of another mbarrier instruction, or of any load other than `.nc` loads
+and loads from parameter or constant memory.
 
 The *deciding* registers of a loop are those on which its branches, its store addresses and the operands of its barriers
 and similar instructions depend, except those that affect only stored values. If they all have the values of an earlier
@@ -116,7 +117,7 @@ class ControlFlow:
 
     @cached_property
     def waiting_loops(self) -> dict[BackEdge, bool]:
-        """Back edge of a loop that may wait for other threads → True if it may wait for CTAs outside its cluster."""
+        """Back edge of a loop that may wait for other threads → True if these may be in other clusters."""
         reads = [site for site in self.sites if site.kind != "store"]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
         ordered |= {site.pc: False for site in reads if self.is_wait(site)}
@@ -171,7 +172,7 @@ class ControlFlow:
         return self.live_into[number]
 
     def deciding(self, number: int) -> tuple[int, ...] | None:
-        """Return the slots of the deciding registers live into a block; None if its cycle isn't understood."""
+        """Return the slots of its cycle's deciding registers live into a block; None if the cycle isn't understood."""
         if number not in self.deciding_slots:
             cycle = self.cycle(number)
             slots = {self.slots[x] for x in cycle.registers if x in self.slots}
@@ -181,7 +182,7 @@ class ControlFlow:
 
     @cached_property
     def loads(self) -> frozenset[int]:
-        """The loads on which the deciding registers of any loop depend, by `Site.index`."""
+        """The union of all loops' `Cycle.loads`."""
         return frozenset(x for head in {head for _, head in self.back_edges} for x in self.cycle(head).loads)
 
     def cycle(self, number: int) -> Cycle:
@@ -209,7 +210,7 @@ class ControlFlow:
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
 
     def stores_of(self, pc: int) -> frozenset[int] | None:
-        """Return the stores and atomics of values computed from a load's result; None if it may be used otherwise."""
+        """Return the stores and atomics of values computed from a load's result; None if it may have other uses."""
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)
         return self.stores_from[pc]
@@ -237,7 +238,7 @@ class ControlFlow:
         return [self.roles[pc] for block in blocks for pc in block.pcs]
 
     def is_understood(self, instruction: Roles) -> bool:
-        """True if an instruction's results are known to depend only on registers or parameters."""
+        """True if an instruction's results are known to depend only on registers and parameters."""
         if instruction.root in LOAD_ROOTS:
             # loads of the kernel's parameters have no `Site`
             symbol = self.function.body[instruction.pc].operands[1].strip("[]").split("+")[0].strip()
@@ -251,7 +252,7 @@ def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
 
 
 def origins(every: Sequence[Roles], seeds: Iterable[str]) -> tuple[list[Roles], set[str]]:
-    """Return the instructions on which `seeds` depend, directly or not, and the seeds and their inputs."""
+    """Return the instructions on which `seeds` depend, directly or not, and the union of `seeds` and their inputs."""
     inputs: dict[str, list[str]] = {}
     for x in every:
         for name in x.writes:

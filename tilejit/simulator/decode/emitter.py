@@ -1,4 +1,4 @@
-"""Emission of the Python source of a basic block: registers become local variables, and instructions expressions.
+"""Emission of a basic block's Python source: registers become local variables, and instructions become statements.
 
 Within a block, a register's value is kept in each dtype of its width in which it has been accessed since its last write
 (its *views*), so that a `.b32` register that holds a float is not reinterpreted between float instructions. Between
@@ -27,7 +27,7 @@ class Touched:
     at: tuple[int, ...]
 
 
-# `drop_dead` is for blocks of more than this many generated lines; the values of others usually fit in the cache.
+# `drop_dead` applies to blocks with more generated lines; the values of shorter blocks usually fit in the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -190,7 +190,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return dtype `signed` if an operand at `indices` has a view of it but none of `unsigned`, else `unsigned`."""
+        """Return dtype `signed` if an operand at `indices` has a view in it but none in `unsigned`, else `unsigned`."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -235,7 +235,7 @@ class BlockWriter:
                 self.write(name, dtypes if isinstance(dtypes, str) else dtypes[i], f"{values}[{i}]")
 
     def write_part(self, name: str, dtype: str, whole: str, parts: str, index: int, count: int) -> None:
-        """Assign element `index` of `whole`, whose elements are in `parts`, and record where it comes from."""
+        """Assign element `index` of `whole`, whose elements are in `parts`, and record its origin for `whole_of`."""
         self.write(name, dtype, f"{parts}[{index}]")
         variable = self.views[self.names.slots[name]].get(dtype)
         if variable is not None:
@@ -294,7 +294,7 @@ class BlockWriter:
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """Emit a call that tells the machine which wgmma registers were accessed since the last such call, if any."""
+        """If wgmma registers were accessed since the last such call, emit a call that reports them to the machine."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -392,7 +392,7 @@ class Fidelity:
 
     #: "exact", "approximate" or "unsupported"
     kind: str = "exact"
-    #: the difference from the ISA, or a bound on it; for unsupported instructions, the error message
+    #: a note, such as the difference from the ISA or a bound on it; for unsupported instructions, the error message
     how: str = ""
     #: False if the race check ignores some of its memory accesses
     races: bool = True
@@ -433,7 +433,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry without operands that emits `text`; {pc} is the instruction's index, {x} is group x."""
+    """Return an entry that takes no operands and emits `text`; {pc} is the instruction's index, {x} is group x."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)
@@ -443,7 +443,7 @@ def statement(text: str) -> Entry:
 
 
 def flags(m: Match, *groups: str) -> str:
-    """Return a tuple expression of the names of those groups that match."""
+    """Return a tuple expression of the names of those `groups` that match."""
     return repr(tuple(x for x in groups if m.get(x)))
 
 

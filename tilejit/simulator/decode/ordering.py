@@ -24,12 +24,12 @@ class Ordering:
     wide: NDArray[np.bool_]
     #: a load with .nc
     constant: NDArray[np.bool_]
-    #: an id of the instruction's source location
+    #: an id of the instruction's source location, or of the instruction if that is unknown
     operation: NDArray[np.int64]
     any_constant: bool
-    #: some access or fence has a scope no wider than a cluster
+    #: some strong access or fence has a scope no wider than a cluster
     narrow: bool
-    #: some access or fence has a scope no wider than a CTA
+    #: some strong access or fence has a scope no wider than a CTA
     within: bool
     #: some fence is sequentially consistent
     consistent: bool
@@ -77,5 +77,5 @@ def is_memory_fence(ins: PtxInstruction) -> bool:
 
 
 def is_proxy(ins: PtxInstruction) -> bool:
-    """True for wgmma and bulk instructions, which use the asynchronous proxy, and for its fences."""
+    """True for wgmma and bulk instructions, which use the asynchronous proxy, and for that proxy's fences."""
     return ins.root == "wgmma" or ".bulk" in ins.suffix or (ins.root == "fence" and ".proxy.async" in ins.suffix)

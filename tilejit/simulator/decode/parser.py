@@ -134,7 +134,7 @@ def variable(source: Source, match: re.Match[str]) -> Variable:
 
 
 def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:
-    """Return a variable's initial bytes; those of addresses, which are appended to `symbols`, are 0."""
+    """Return a variable's initial bytes, with 0 in place of addresses, and append the addresses to `symbols`."""
     type_name = match["type"]
     width = TYPE_BYTES[type_name]
     out = bytearray(size)

@@ -143,7 +143,7 @@ class SymbolAddress:
     size_bytes: int
     name: str
     offset: int
-    #: a generic address, rather than one in the variable's state space
+    #: True for a generic address, False for one in the variable's state space
     generic: bool
 
 

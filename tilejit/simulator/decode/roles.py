@@ -1,6 +1,6 @@
 """The roles of an instruction's operands: what it writes, reads, uses as an address, and is predicated on.
 
-All analyses of registers use `roles_of`. The emitters in `opcodes/` must treat operands in the same way.
+All analyses of registers but liveness use `roles_of`. The emitters in `opcodes/` must treat operands in the same way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
 LOAD_ROOTS = frozenset({"ld", "ldu"})
-# Opcodes that write no register, although their first operand isn't in brackets; forms with .red do.
+# Opcodes that write no register, although their first operand isn't in brackets; their forms with .red do write one.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 
@@ -26,7 +26,7 @@ class Roles:
     reads: tuple[str, ...]
     #: registers in brackets
     addresses: tuple[str, ...]
-    #: accumulators, a part of `writes`
+    #: accumulators, which are read and written; also in `writes`
     updates: tuple[str, ...]
     #: "" for an unconditional instruction
     predicate: str

@@ -105,7 +105,7 @@ class _Body(Cursor):
         self.function.labels[unique] = len(self.function.body)
 
     def resolve_labels(self, scope: _Scope) -> None:
-        """At the end of an inner scope, replace labels by their unique names in its branches and branch tables."""
+        """At the end of an inner scope, replace labels with their unique names in its branches and branch tables."""
         if not self.scopes:
             return
         # a table may also name labels of the scopes around it
@@ -152,7 +152,7 @@ class _Body(Cursor):
             raise self.refusal("this directive is malformed or not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """Handle a `.loc`. If the calling function was itself inlined, an earlier `.loc` of the call has its caller.
+        """Handle a `.loc`. The location of an inlined call gets its own caller, if any, from an earlier `.loc` for it.
 
         nvcc 13.5 omits `inlined_at` when it repeats a location, so the `inlined_at` of the earlier `.loc` is used.
         """
@@ -186,7 +186,7 @@ class _Body(Cursor):
                 self.function.registers[self.declare(name)] = bits
 
     def declare(self, name: str, prefix: str = "%") -> str:
-        """Declare a name in the current scope; return its unique name. prefix: added in inner scopes if % is absent."""
+        """Declare a name in the current scope; return its unique name. prefix: for names without % in inner scopes."""
         if len(self.scopes) == 1:
             return name
         self.renamed = True

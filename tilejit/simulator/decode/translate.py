@@ -1,7 +1,4 @@
-"""Translation of PTX kernels into one Python function per basic block.
-
-Translated kernels are cached.
-"""
+"""Translation of PTX kernels into one Python function per basic block. Translated kernels are cached."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class TranslatedBlock:
     """A basic block and its function."""
 
     block: BasicBlock
-    #: run(machine, *inputs) returns (extra, *outputs); extra: a branch's predicate, a switch's
-    #: index, or a barrier's arguments
+    #: (machine, *inputs) → (extra, *outputs); extra: a branch's predicate, a switch's index or a barrier's arguments
     run: Callable[..., tuple[Any, ...]]
     #: slots of the registers that the function takes and returns
     inputs: tuple[int, ...]
@@ -69,7 +65,7 @@ class Program:
     initial: tuple[Any, ...]
     #: (name, slot) of special registers
     special: tuple[tuple[str, int], ...]
-    #: (slot, dtype, offset) of parameters
+    #: (slot, dtype, offset) of the parameters that the kernel loads
     params: tuple[tuple[int, np.dtype[Any], int], ...]
     #: (block, bit mask of performance events) for each instruction that triggers any
     events: tuple[tuple[int, int], ...]
@@ -84,7 +80,7 @@ class Program:
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError if anything in it isn't supported."""
+    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError if it is missing or not supported."""
     # a cache lookup is cheap, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
@@ -228,7 +224,7 @@ class _Translator:
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
     """Return the log2 of the size in bytes of the narrowest access to each state space: at most 4; 2 without accesses.
 
-    Parts of wider accesses and of copies don't count.
+    Generic accesses count for each space; parts of wider accesses and of copies don't count.
     """
     result = {}
     for space in ("shared", "global", "local"):

@@ -45,7 +45,7 @@ def place_all(
     if variables:
         named = {x for ins in function.body for x in ins.names()}
         variables = [v for v in variables if v.name in named]
-    # dynamic shared memory comes last, as on a GPU
+    # dynamic shared memory is placed last, as on a GPU
     placed.extend(places.place(v) for v in sorted([*variables, *function.variables.values()], key=lambda v: v.external))
     ends = [at + dynamic_shared_bytes for v, at in placed if v.external and v.space == "shared"]
     shared_end = max(places.next_free["shared"], *ends, 0)
@@ -53,7 +53,7 @@ def place_all(
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """Return a variable's initial bytes with resolved addresses; raise an error if a symbol is unknown."""
+    """Return a variable's initial bytes, addresses resolved; raise UnsupportedInstructionError for unknown symbols."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
     addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
