@@ -13,7 +13,7 @@ from .lanes import WARP, Index, Lanes, thread_coordinate
 
 
 class Registers:
-    """The registers of all threads. The results of a partial group are kept separately while it runs."""
+    """The registers of all threads. The results of a partial group are kept separately until written back."""
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
