@@ -115,8 +115,8 @@ def check(
     or a sequence for the last ones; all other arrays must be unchanged. It may also be a function, which is called with
     copies of `args` and returns one of these, or modifies its arguments and returns None.
     rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal; all NaNs are equal.
-    ulp: maximum error of floats in units in the last place. A function `expected` then gets floats as float64, and its
-    float64 results are not rounded before the comparison.
+    ulp: maximum error of floats in units in the last place. A function `expected` then receives floats as float64, and
+    its float64 results are not rounded before the comparison.
     target: the architecture to simulate.
     device: "sim", "cuda" and the like; by default the device set by `tj.use_device`, `--tilejit-device` or
     TILEJIT_DEVICE, else the simulator.
