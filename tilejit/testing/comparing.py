@@ -122,8 +122,8 @@ def check(
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
-    raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError;
-    ValueError if `expected` is invalid or, unless `grid` was drawn, `target` is passed for a GPU.
+    raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError
+    from the simulator; ValueError if `expected` is invalid or, unless `grid` was drawn, `target` is passed for a GPU.
 
     Example:
         from tilejit.testing import check

@@ -52,7 +52,6 @@ class Access:
         self.order = checker.order if checker is not None else None
         self.profiler = profiler
         self.bound: list[Bound | None] = [None] * len(sites)
-        # created by `watch`
         self.watched: Watched | None = None
 
     def watch(self, loads: frozenset[int]) -> Watched:
@@ -287,7 +286,7 @@ class Access:
             raise self.failure(
                 SimulationError, at,
                 f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
-                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first thread "
+                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first thread has "
                 f"{int(table[row, 0]):#x}", pc,
             )
         return table[:, 0]

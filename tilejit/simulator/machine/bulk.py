@@ -376,7 +376,7 @@ class Shares:
     CTA's. If regions or destinations differ, every CTA receives a mixture, which a GPU doesn't report.
 
     copied: (receiving CTA, barrier address) → destination → index of the copying CTA among the receivers → box. All
-    receivers of a copy have the same inner dictionary.
+    receivers of a copy share one inner dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:

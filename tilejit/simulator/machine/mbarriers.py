@@ -207,7 +207,7 @@ class MBarriers:
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Report an operation that signals another CTA's barrier if no fence has followed the initialization."""
+        """Report an operation's signal to another CTA's barrier unless the initializing thread has executed a fence."""
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return

@@ -61,7 +61,7 @@ class Schedule:
         return number, positions[chosen]
 
     def wakes(self) -> bool:
-        """Return True, at random, if parked and held groups should retry now, although other groups may be ready."""
+        """Return True if parked and held groups should retry while others are ready: at random, never for seed 0."""
         return self.random is not None and bool(self.random.random() < 0.1)
 
 

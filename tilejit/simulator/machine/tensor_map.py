@@ -84,7 +84,7 @@ class MapShape:
         if not 2 <= rank <= MOST_DIMENSIONS:
             return f"its rank is {rank}; ranks 2 to {MOST_DIMENSIONS} are supported"
         if len(self.strides) != rank - 1 or len(self.box) != rank:
-            return f"for {rank} dimensions, the number of strides must be {rank - 1}, and that of box extents {rank}"
+            return f"a map of {rank} dimensions needs {rank - 1} strides and {rank} box extents"
         if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:
             return f"elements of {self.element_bytes} bytes with swizzle {self.swizzle} are not supported"
         if address % CHUNK_BYTES:

@@ -28,7 +28,7 @@ def round_integral(x: PerThread, mode: str) -> PerThread:
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN becomes 0 or, from float64 or to 64 bits, the top bit alone.
+    """Convert a float to an integer, clamped. NaN becomes 0 or, if the source or target has 64 bits, only the top bit.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
