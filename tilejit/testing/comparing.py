@@ -24,7 +24,6 @@ __tracebackhide__ = True
 #: expected contents of arrays: by parameter name, for the last array arguments, or for the last one
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 
-
 #: a grid as in `k[grid]`
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 

@@ -13,12 +13,10 @@ from ..numerics.floats import FUNCTIONS as FLOAT
 Array = NDArray[Any]
 Update = Callable[[Array, tuple[Array, ...]], Array]
 
-
 _INTEGER: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-
 
 # updates of one element by one thread, on Python integers
 _ONE_BY_ONE: dict[str, Callable[..., int]] = {

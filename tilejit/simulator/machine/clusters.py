@@ -49,7 +49,7 @@ class Clusters:
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
-        """Return the offset of an address in the thread's own CTA. Addresses in other CTAs map outside all memory."""
+        """Return the offset of an address in the thread's own CTA; addresses in other CTAs become out of bounds."""
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:

@@ -114,7 +114,7 @@ class Machine(Units):
             number = target
 
     def run_exits(self) -> None:
-        """After an error, run the threads in blocks from which all paths exit: their output may explain the error.
+        """After an error, run the threads in blocks that lead straight to the exit: their output may explain the error.
 
         Compiler-inserted checks print and exit in such blocks, which often come last in the program.
         """

@@ -62,7 +62,7 @@ class Operation:
     signals: Sequence[Signal] = ()
     #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
-    #: the message that its signals add to what their barriers' phases release
+    #: the happens-before message that its signals add to the releases of their barriers' phases
     news: Message | None = None
 
 
