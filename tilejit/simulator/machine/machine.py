@@ -1,8 +1,7 @@
 """The scheduler: runs groups of threads one basic block at a time, with barriers, parking and deadlock detection.
 
-Groups that reach the same block merge. A group that takes the back edge of a loop is parked if the loop may wait for
-other threads or the group returns to an earlier state. It is retried when no other group can run, or, in random
-schedules, possibly earlier.
+Groups that reach the same block merge. A group that returns to an earlier state, or takes the back edge of a loop
+that may wait for other threads, is parked until no other group can run; random schedules may retry it earlier.
 """
 
 from __future__ import annotations

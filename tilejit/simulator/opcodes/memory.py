@@ -11,7 +11,7 @@ from ..decode.ptx import parse_number, vector
 
 
 def any_order(*parts: str) -> str:
-    """Return a pattern of modifiers in any order, each at most once. Parts that begin with "!" are required."""
+    """Return a pattern that matches `parts` in any order, each at most once. Parts that begin with "!" are required."""
     once = []
     needed = ""
     for i, part in enumerate(parts):
