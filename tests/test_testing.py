@@ -84,7 +84,7 @@ def test_check_refuses_names_and_arrays_that_the_call_does_not_have() -> None:
         check(double, 1, A, A.copy(), expected={"C": A})
     with pytest.raises(ValueError, match="`expected` has 3 arrays"):
         check(double, 1, A, A.copy(), expected=[A, A, A])
-    with pytest.raises(AssertionError, match="B has type float32; expected has float64"):
+    with pytest.raises(AssertionError, match="B has type float32, but the expected array has type float64"):
         check(double, 1, A, A.copy(), expected=2.0 * A.astype(np.float64))
 
 
@@ -229,7 +229,7 @@ def test_references_of_float64_are_compared_in_units_of_the_result() -> None:
     beyond = np.nextafter(narrow, np.float32(9))
     with pytest.raises(AssertionError, match=r"x\[0\] is 0.33333337, expected 0.33.*, 1.333 ulp apart; .*: 4 of 7"):
         assert_equal("x", beyond, third, ulp=0.9)
-    with pytest.raises(AssertionError, match="expected has float64: cast it"):
+    with pytest.raises(AssertionError, match="the expected array has type float64: cast it"):
         assert_equal("x", narrow, third)
     for dtype in (tj.float16, tj.bfloat16):
         assert_equal("x", np.array([1 / 3]).astype(dtype.numpy), np.array([1 / 3]), ulp=0.5)

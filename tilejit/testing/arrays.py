@@ -21,7 +21,7 @@ Limits = tuple[float, float]
 
 
 def dtypes(*, kinds: Sequence[str] = ("bool", "int", "uint", "float"), fp8: bool = True) -> st.SearchStrategy[DType]:
-    """Return a strategy for element types. fp8: include the two float8 types, which can only be moved and cast."""
+    """Return a strategy for element types of `kinds`. fp8: include float8 types, which can only be moved and cast."""
     return st.sampled_from([t for t in DTYPES.values() if t.kind in kinds and (fp8 or not t.is_fp8)])
 
 
@@ -287,9 +287,9 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
     wanted = np.asarray(expected)
     is_reference = bool(ulp) and wanted.dtype == np.float64 and _is_float(got)
     if wanted.dtype != got.dtype and not is_reference:
-        raise AssertionError(f"{name} has type {got.dtype}; expected has {wanted.dtype}: cast it")
+        raise AssertionError(f"{name} has type {got.dtype}, but the expected array has type {wanted.dtype}: cast it")
     if wanted.shape != got.shape:
-        raise AssertionError(f"{name} has shape {got.shape}; expected has {wanted.shape}")
+        raise AssertionError(f"{name} has shape {got.shape}, but the expected array has shape {wanted.shape}")
     wrong = ~_agree(got, wanted, rtol, atol, ulp)
     if not wrong.any():
         return

@@ -24,7 +24,6 @@ __tracebackhide__ = True
 #: expected contents of arrays: by parameter name, for the last array arguments, or for the last one
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 
-
 #: a grid as in `k[grid]`
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 
@@ -115,15 +114,15 @@ def check(
     or a sequence for the last ones; all other arrays must be unchanged. It may also be a function, which is called with
     copies of `args` and returns one of these, or modifies its arguments and returns None.
     rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal; all NaNs are equal.
-    ulp: maximum error of floats in units in the last place. A function `expected` then gets floats as float64, and its
-    float64 results are not rounded before the comparison.
+    ulp: maximum error of floats in units in the last place. A function `expected` then receives floats as float64, and
+    its float64 results are not rounded before the comparison.
     target: the architecture to simulate.
     device: "sim", "cuda" and the like; by default the device set by `tj.use_device`, `--tilejit-device` or
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
-    raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError;
-    ValueError if `expected` is invalid or, unless `grid` was drawn, `target` is passed for a GPU.
+    raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError
+    from the simulator; ValueError if `expected` is invalid or, unless `grid` was drawn, `target` is passed for a GPU.
 
     Example:
         from tilejit.testing import check

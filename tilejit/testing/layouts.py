@@ -92,7 +92,7 @@ def memory_layouts(
     return TileLayout(run), tuple(shape)
 
 
-#: scope -> alternative lists of (axis, extent) that number its threads, fastest first; extent None: the remaining ones
+#: scope -> alternative lists of (axis, extent) that number its threads, fastest first; None: the remaining extent
 _CHAINS: dict[str, tuple[tuple[tuple[str, int | None], ...], ...]] = {
     "thread": ((),),
     "warp": ((("laneid", 32),),),

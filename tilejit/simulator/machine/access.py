@@ -52,7 +52,6 @@ class Access:
         self.order = checker.order if checker is not None else None
         self.profiler = profiler
         self.bound: list[Bound | None] = [None] * len(sites)
-        # created by `watch`
         self.watched: Watched | None = None
 
     def watch(self, loads: frozenset[int]) -> Watched:
@@ -62,13 +61,13 @@ class Access:
         return self.watched
 
     def memory_changed(self) -> None:
-        """Record a change of memory or of a barrier's state, other than by a store or atomic."""
+        """Record that something other than a store or an atomic has changed memory or a barrier's state."""
         if self.watched is not None:
             self.watched.events += 1
             self.watched.changes += 1
 
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Bind an instruction to the region of its first address; if there is none, report an error and return None."""
+        """Bind `site` to the region that contains its first address; report an error and return None if none does."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -273,12 +272,12 @@ class Access:
     def report_arrival(
         self, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
     ) -> None:
-        """Add a finding on a barrier: '<threads> <what>', the location, and 'after' and the location of `other_pc`."""
+        """Add a 'barrier' finding: '<threads> <what>' at `pc` and, if given, 'after' the location of `other_pc`."""
         then = None if other_pc is None else ("after", other_pc)
         self.finding("barrier", positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
 
     def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return one value per warp or warpgroup of `size` threads; raise SimulationError if it differs within one."""
+        """Return one value per `size` threads (a warp or warpgroup); raise SimulationError if their values differ."""
         table = self.lanes.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:
@@ -287,13 +286,13 @@ class Access:
             raise self.failure(
                 SimulationError, at,
                 f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
-                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first thread "
+                f"{self.lanes.describe_position(int(at[0]))} has {int(table[row, column]):#x}, the first thread has "
                 f"{int(table[row, 0]):#x}", pc,
             )
         return table[:, 0]
 
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
-        """Report misaligned addresses; return True if there are any."""
+        """Report misaligned addresses, as out of bounds if the first is in no region; return True if there are any."""
         actual = self.actual(site, address)
         width = 1 << site.shift
         wrong = np.flatnonzero(actual & np.uint64(width - 1))
@@ -356,9 +355,10 @@ class Access:
 class Watched:
     """The bytes read so far by the loads that determine the control flow of loops.
 
-    loads: the indices of these memory instructions.
-    events: incremented when one of them reads a new byte, and when a byte that they have read may have changed.
-    changes: incremented when memory or a barrier's state has changed.
+    loads: the indices of these memory instructions, which include atomics.
+    events: incremented when one of them reads a new byte, when a byte that they have read is written (except by one of
+    them that changes nothing), and by `Access.memory_changed`.
+    changes: incremented when memory or a barrier's state may have changed.
     """
 
     def __init__(self, loads: frozenset[int]) -> None:
@@ -380,7 +380,7 @@ class Watched:
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # if the state recurs, an atomic in `loads` that changed nothing changes nothing again; another access may
+        # if a state recurs, an atomic in `loads` that changed nothing has no effect again; other accesses may have one
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 

@@ -13,12 +13,10 @@ from ..numerics.floats import FUNCTIONS as FLOAT
 Array = NDArray[Any]
 Update = Callable[[Array, tuple[Array, ...]], Array]
 
-
 _INTEGER: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-
 
 # updates of one element by one thread, on Python integers
 _ONE_BY_ONE: dict[str, Callable[..., int]] = {
@@ -52,7 +50,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Apply `op` to `view[index]`, thread by thread. Return the old values or, unless `wanted`, possibly None."""
+    """Apply `op` to `view[index]` as if thread by thread. Return the old values; unless `wanted`, possibly None."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -90,7 +88,7 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
 
 
 def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a stable argsort, if possible by one or two 16-bit keys, which NumPy sorts 4 to 10 times as fast."""
+    """Return a stable argsort of `index`; if possible, sort 16-bit keys, which NumPy does 4 to 10 times as fast."""
     least = index.min()
     span = int(index.max() - least)
     if span == 0:

@@ -40,7 +40,7 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """True if the arrival includes any of these threads; bar.arrive doesn't wait, so a thread may arrive again."""
+        """Return True if any of these threads have arrived; since bar.arrive doesn't wait, a thread may repeat it."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
@@ -72,7 +72,7 @@ class Barriers:
         each = np.broadcast_to(numbers, positions.shape)
         for number in fast_unique(each):
             if number > 15:
-                what = f"barrier {number} does not exist"
+                what = f"barrier {number} does not exist: a CTA has barriers 0 to 15"
                 raise self.access.failure(SimulationError, positions[each == number], what, block.end_pc)
             at = np.flatnonzero(each == number)
             count = None if counts is None else int(np.broadcast_to(counts, positions.shape)[at[0]])
@@ -88,7 +88,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Add an arrival, or merge it into one at the same instruction, since lanes of a warp may arrive separately."""
+        """Record an arrival; merge arrivals of several lanes at one instruction, since lanes may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
@@ -158,7 +158,7 @@ class Barriers:
         self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
-        """Report more arrivals than the phase expects, since it is undefined which of them complete it."""
+        """Report that more threads have arrived than the phase expects; which arrivals complete it is undefined."""
         positions = arrival.positions[excess[self.lanes.full["chunk_cta"][arrival.positions]]]
         what = f"arrived at barrier {number}, at which more threads have arrived than the {count} "
         what += "that its phase expects"

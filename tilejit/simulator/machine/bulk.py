@@ -116,7 +116,7 @@ class BulkCopies:
             self.issue_store("TMA store", position, shared.part(run.which), run.part(run.which))
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
-        """Raise OutOfBoundsError if a stored box begins before the tensor. Loaded boxes may (measured on an H100)."""
+        """Raise OutOfBoundsError if a stored box begins before the tensor; loads may do so (measured on an H100)."""
         for axis, first in enumerate(coordinates):
             if first < 0:
                 what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
@@ -350,14 +350,14 @@ class SharedBox:
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
-        """Return the corresponding box of the first CTA. rank: the index of this box's CTA among the receivers."""
+        """Return the corresponding box of the first receiver. rank: the index of this box's CTA among the receivers."""
         coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
         is_exact = all(c in _EXACT for c in self.coordinates)
         to = self.to - rank * share.bytes
         return replace(self, coordinates=tuple(coordinates), to=to, is_exact=is_exact)
 
     def differs(self, other: SharedBox) -> bool:
-        """True if the two boxes certainly begin at different global addresses."""
+        """Return True if the two boxes certainly begin at different global addresses."""
         here, there = (box.map.address + box.map.shape.first(box.coordinates) for box in (self, other))
         return here != there and self.is_exact and other.is_exact
 
@@ -370,13 +370,13 @@ class SharedBox:
 
 
 class Shares:
-    """Checks that CTAs that share a multicast copy all copy parts of one region to one destination.
+    """Checks that the CTAs that share a multicast copy read parts of one region and write to one destination.
 
     Each box implies where the region begins: at the start of the box minus the offset of its CTA's part from the first
     CTA's. If regions or destinations differ, every CTA receives a mixture, which a GPU doesn't report.
 
     copied: (receiving CTA, barrier address) → destination → index of the copying CTA among the receivers → box. All
-    receivers of a copy have the same inner dictionary.
+    receivers of a copy share one inner dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:

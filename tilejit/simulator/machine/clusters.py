@@ -49,16 +49,16 @@ class Clusters:
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
-        """Return the offset of an address in the thread's own CTA. Addresses in other CTAs map outside all memory."""
+        """Return the offset of an address in the thread's own CTA; addresses in other CTAs become out of bounds."""
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """Like `offset`, for generic addresses; addresses outside shared memory don't change."""
+        """Like `offset`, for generic addresses; addresses outside shared memory are returned as they are."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: return the corresponding address in the CTA of rank `rank`; raise OutOfBoundsError if there is none."""
+        """mapa: return the corresponding address in the CTA of rank `rank`; raise OutOfBoundsError if no CTA has it."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
@@ -90,7 +90,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, which begins its block. raises: Blocked for the threads whose phase is incomplete."""
+        """barrier.cluster.wait, which starts its block. raises: Blocked for the threads whose phase is incomplete."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()

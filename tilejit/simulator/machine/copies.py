@@ -115,9 +115,9 @@ class AsyncCopies:
         self.wait(0)
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
-        """Yield (copies, binding, element indices) for each region that holds addresses of `copies`.
+        """Yield (copies, binding, element indices) for each region that contains addresses of `copies`.
 
-        The threads of `copies` must be executing. In each iteration, only the threads of the yielded copies are.
+        The executing threads must be those of `copies`; in each iteration, only those of the yielded copies are.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:

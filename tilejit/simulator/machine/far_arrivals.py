@@ -27,9 +27,9 @@ EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.clus
 
 
 class FarArrivals:
-    """Arrivals of a chunk's threads at barriers of other CTAs. alive: True for threads that have not exited.
+    """Arrivals with .shared::cluster at barriers of a cluster's CTAs. alive: True for threads that have not exited.
 
-    last: CTA → the event of the last such arrival there by each thread of the cluster, in order of ranks; 0 if none.
+    last: CTA → for each thread of the cluster, by rank, the event of its last arrival from another CTA; 0 if none.
     """
 
     def __init__(self, mbarriers: MBarriers, alive: NDArray[np.bool_]) -> None:
@@ -55,7 +55,7 @@ class FarArrivals:
             self.mbarriers.arrive_at(site, barrier, arriving, expected, release)
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, int, bool, Index]]:
-        """Yield (barrier, its CTA's rank, True if that is another CTA, threads); report and skip invalid addresses."""
+        """Yield (barrier, rank of its CTA, True if in another CTA, threads); report and skip invalid addresses."""
         lanes, mbarriers = self.lanes, self.mbarriers
         actual = np.broadcast_to(mbarriers.access.actual(site, address), (lanes.n,)).astype(np.int64)
         ranks, offsets = np.divmod(actual, 1 << RANK_SHIFT)
@@ -75,7 +75,7 @@ class FarArrivals:
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
-        """Return a mask of the threads whose target CTA has a usable barrier; report the others, and unordered uses."""
+        """Return a mask of the threads whose target barrier is usable; report the others, and unordered uses."""
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):
@@ -98,7 +98,7 @@ class FarArrivals:
         return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 
     def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
-        """Report uses of another CTA's barrier that neither its initialization nor a later fence happens before."""
+        """Report uses of another CTA's barrier that aren't ordered after its initialization or fence.mbarrier_init."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():
@@ -116,7 +116,7 @@ class FarArrivals:
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """Report a copy that signals another CTA's barrier unless the barrier's initialization happens before it."""
+        """Report a copy that signals another CTA's barrier without being ordered after the barrier's initialization."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
@@ -145,7 +145,7 @@ class FarArrivals:
             self.last[cta][inside[ctas == cta]] = event
 
     def release_to(self, rank: int, releases: str) -> Callable[[MBarrier, Index], None]:
-        """Return a function that adds threads' releases to the current phase of a barrier in the CTAs of this rank."""
+        """Return a function that adds threads' releases to a barrier's current phase in the CTAs of rank `rank`."""
         order = self.order
 
         def release(barrier: MBarrier, threads: Index) -> None:

@@ -1,7 +1,7 @@
 """The scheduler: runs groups of threads one basic block at a time, with barriers, parking and deadlock detection.
 
-Groups that reach the same block merge. A group that takes the back edge of a loop that may wait for other threads, or
-that returns to an earlier state, is parked until no other group can run; random schedules may retry it earlier.
+Groups that reach the same block merge. A group that returns to an earlier state, or takes the back edge of a loop
+that may wait for other threads, is parked until no other group can run; random schedules may retry it earlier.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Machine(Units):
             number = target
 
     def run_exits(self) -> None:
-        """After an error, run the threads in blocks that only lead to the exit: their output may explain the error.
+        """After an error, run the threads in blocks that lead straight to the exit: their output may explain the error.
 
         Compiler-inserted checks print and exit in such blocks, which often come last in the program.
         """
@@ -170,7 +170,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the block at which all threads continue; None if they diverge, or after a switch, barrier or trap."""
+        """Return the next block of all threads, or EXIT; None if they diverge, or at a switch, barrier or trap."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -302,7 +302,7 @@ class Machine(Units):
         return True
 
     def is_stuck(self) -> bool:
-        """True if retries change nothing that determines the control flow of the groups' loops, or nothing at all."""
+        """Return True if retries change nothing that determines the groups' control flow, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
             # this is the first check, or threads have exited since the last one: memory needn't be watched yet
@@ -330,7 +330,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return [(slot, value)] of the registers from `ControlFlow.deciding`, or of all live ones if it gives None."""
+        """Return [(slot, value)] of the registers from `ControlFlow.deciding`, or of all live ones if it is None."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -344,7 +344,10 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Retry held groups. If none has run since the last retry, let different bar.warp.sync match, or raise."""
+        """Retry held groups.
+
+        If no block has run since the last retry, let different bar.warp.sync instructions match, or raise an error.
+        """
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if is_warp_barrier(self.program.function.body[self.first_pc(b)])}
             lanes = np.zeros(self.lanes.total, bool)

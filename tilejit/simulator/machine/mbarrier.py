@@ -21,7 +21,7 @@ PENDING_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Threads that arrived at the barriers of one address by one instruction, with each one's target CTA and phase."""
+    """Threads that arrived at the barriers at one address in one instruction, with their target CTAs and phases."""
 
     pc: int
     positions: Index
@@ -31,7 +31,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address, with each one's target CTA and number of arrivals."""
+    """Executing threads that arrive at the barriers at one address, with their target CTAs and numbers of arrivals."""
 
     threads: Index
     ctas: Index
@@ -75,7 +75,7 @@ class MBarrier:
         return result
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
-        """Return the state before each thread's arrivals. ctas: ascending. each: the number of arrivals per thread."""
+        """Return the state before each thread's arrivals. ctas: target CTAs, ascending. each: arrivals per thread."""
         # per thread: the number of arrivals at the same CTA before its own
         before = np.cumsum(each) - each
         before -= before[np.searchsorted(ctas, ctas)]
@@ -106,7 +106,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """Return [(instruction, threads of one CTA)] of arrivals in a CTA's current phase. home: each thread's CTA."""
+        """Return `cta`'s arrivals in its current phase as (instruction, threads of a CTA). home: each thread's CTA."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]

@@ -1,7 +1,7 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-Phases are numbered from 0; a parity is the lowest bit of this number. A phase completes when no arrival and no byte is
-pending. The state is kept in Python objects, not in the barrier's bytes in memory.
+Phases are numbered from 0; the parity of a phase is the lowest bit of its number. A phase completes when no arrival and
+no byte is pending. The state is kept in Python objects, not in the barrier's bytes in memory.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -124,7 +124,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address; return the states before the arrivals. `arriving.ctas` must ascend."""
+        """Arrive at an address's barriers; return the states before the arrivals. `arriving.ctas` must be sorted."""
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
@@ -207,7 +207,7 @@ class MBarriers:
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Report an operation that signals another CTA's barrier if no fence has followed the initialization."""
+        """Report an operation's signal to another CTA's barrier unless the initializing thread has executed a fence."""
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
@@ -248,7 +248,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """Return the barriers at an address, or None if it is invalid, which is reported."""
+        """Return the barriers at an address; report an invalid address and return None."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -415,7 +415,7 @@ class MBarriers:
             self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
     def init_pc(self, address: int, cta: int) -> int | None:
-        """Return the instruction that initialized the barrier at a shared address of a CTA, or None."""
+        """Return the instruction that initialized a CTA's barrier at a shared address; None if there is no barrier."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 

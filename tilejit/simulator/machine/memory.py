@@ -76,7 +76,7 @@ class MemoryRegion:
         return WINDOWS[self.space] + self.base
 
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
-        """Return the memory as elements of `dtype`, and the number of bytes before element 0, which is aligned."""
+        """Return the memory as elements of `dtype`, and the number of bytes before element 0, the first aligned one."""
         key = (dtype, shift)
         if key not in self.views:
             width = 1 << shift
@@ -106,7 +106,7 @@ class Bound:
 
 
 class AddressMap:
-    """The regions, sorted by generic address. maps: address → tensor map; no region holds their bytes.
+    """The regions, sorted by generic address. maps: address → tensor map, whose bytes are in no region.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
     """
@@ -124,7 +124,7 @@ class AddressMap:
         self.regions.insert(i, region)
 
     def find(self, space: str, address: int) -> MemoryRegion | None:
-        """Return the region that holds an address in `space` ("" for a generic address), or None."""
+        """Return the region that contains an address in `space` ("" for a generic address), or None."""
         generic = address + WINDOWS[space]
         i = bisect_right(self.starts, generic) - 1
         if i < 0:
@@ -159,7 +159,7 @@ class AddressMap:
         return min(same, key=distance, default=None)
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
-        """Return, for each access, the index of the region that holds all its bytes; -1 if there is none."""
+        """Return, for each access, the index of the region that contains all its bytes; -1 if there is none."""
         if not self.regions:
             return np.full(addresses.shape, -1)
         generic = addresses.astype(np.uint64) + np.uint64(WINDOWS[site.space])
@@ -220,7 +220,7 @@ def _host_address(memory: Bytes) -> int:
 
 
 def host_memory(address: int, size: int) -> Bytes:
-    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep their owner alive."""
+    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep its owner alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)
 

@@ -62,7 +62,7 @@ class Operation:
     signals: Sequence[Signal] = ()
     #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
-    #: the message that its signals add to what their barriers' phases release
+    #: the happens-before message that its signals add to the releases of their barriers' phases
     news: Message | None = None
 
 
@@ -73,7 +73,7 @@ class Delivery:
         self.text = text
         kind, _, seed = text.partition(":")
         if not (text in ("late", "early") or (kind == "random" and seed.isdigit())):
-            raise LaunchError(f"delivery must be 'late', 'early' or 'random:' and a number, got {text!r}")
+            raise LaunchError(f"delivery must be 'late', 'early' or 'random:' followed by a number, got {text!r}")
         self.early = text == "early"
         self.random = np.random.default_rng(int(seed)) if seed else None
 
@@ -210,7 +210,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 def address_run(
     access: Access, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
 ) -> AddressRun:
-    """Return the elements at addresses of a CTA; report the first address outside all regions.
+    """Return the elements that `cta` accesses at `addresses`; report the first address outside all regions.
 
     inside: a mask of the elements to access, None for all. issuer: position of the thread to name in the report.
     """

@@ -27,7 +27,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at entry: an equal share, a multiple of 8, of at most .maxnreg and 255."""
+    """Return the initial registers per thread: an equal share, at most .maxnreg and 255, in multiples of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
@@ -79,7 +79,7 @@ class RegisterPool:
             self.each[cta, group], self.set_by[cta, group], self.wanted[cta, group] = count, pc, 0
 
     def check(self, how: str, count: int, pc: int, cta: int, group: int) -> None:
-        """Report a warpgroup that sets its registers a second time, adds some with dec, or gives some up with inc."""
+        """Report a warpgroup that sets its registers a second time, adds some with dec, or releases some with inc."""
         before, other = int(self.each[cta, group]), int(self.set_by[cta, group])
         party = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
         threads = self.lanes.numbers(self.members(cta, group))
@@ -107,7 +107,7 @@ class RegisterPool:
                 f"warpgroup {g} of CTA {self.lanes.cta_coordinates(self.lanes.first + c)} waits for {count} registers "
                 f"per thread, which takes {(count - before) * WARPGROUP:,} more; {int(self.free[c]):,} are free\n"
                 f"  {self.places.describe(int(self.wanted_by[c, g]))}\n"
-                f"  the warpgroups want {others} registers per thread; a CTA of {self.lanes.threads} threads starts "
+                f"  the warpgroups request {others} registers per thread; a CTA of {self.lanes.threads} threads starts "
                 f"with {self.groups} x {self.entry}"
             )
         return lines

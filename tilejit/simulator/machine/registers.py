@@ -13,11 +13,10 @@ from .lanes import WARP, Index, Lanes, thread_coordinate
 
 
 class Registers:
-    """The registers of all threads. The results of a partial group are kept separately while it runs."""
+    """The registers of all threads. The results of a partial group are kept separately until written back."""
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
-        #: the registers of all threads, by slot
         self.all: list[Any] = list(program.initial)
         for slot, dtype, offset in program.params:
             self.all[slot] = np.frombuffer(params, dtype, 1, offset)[0]
@@ -74,7 +73,7 @@ class Registers:
         return whole if group is None or not whole.ndim else whole[group]
 
     def values(self, slots: Iterable[int], group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) pairs of these registers for a group's threads, including its kept values."""
+        """Return [(slot, value)] of the registers `slots` for a group's threads, including values kept separately."""
         kept = self.kept if group is not None and group is self.kept_group else {}
         if not kept:
             self.write_back()

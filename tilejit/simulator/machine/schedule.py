@@ -1,8 +1,8 @@
 """The order in which groups of threads run, and the detection of groups that make no progress.
 
 A loop can't end if a group returns to an earlier state that no other group can change. A group's state consists of the
-registers that determine its loop's control flow (`decode/control_flow.py`). Most include a counter, so comparing one
-register usually shows that the state has changed. From iteration 1024 on, the registers are compared with the last
+registers that determine its loop's control flow (`decode/control_flow.py`). Most states include a counter, so comparing
+one register usually shows that the state has changed. From iteration 1024 on, the registers are compared with the last
 saved ones, and saved whenever the number of iterations has doubled. This finds cycles of any length, at the cost of one
 comparison per iteration.
 """
@@ -30,7 +30,7 @@ class Schedule:
     """Chooses the next ready group.
 
     seed: 0 runs the whole group at the lowest block, so that threads reconverge after a branch. Other seeds run a
-    random group, and often only some of its warps: each seed gives a legal order.
+    random group, and often only some of its warps: each seed selects a legal order.
     together: blocks at which warpgroups aren't split.
     """
 
@@ -61,13 +61,13 @@ class Schedule:
         return number, positions[chosen]
 
     def wakes(self) -> bool:
-        """True if parked and held groups should retry now, although other groups may be ready."""
+        """Return True if parked and held groups should retry while others are ready: at random, never for seed 0."""
         return self.random is not None and bool(self.random.random() < 0.1)
 
 
 @dataclass(slots=True)
 class Kept:
-    """Saved registers of a group at a loop header. differs: the index in `values` of the one that differed last."""
+    """Saved registers of a group at a loop header. differs: the index in `values` of the latest difference."""
 
     iteration: int
     group: Index | None
@@ -83,9 +83,9 @@ class Loops:
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """True if a group returns to `head` with the registers last saved, or after many iterations if `endless`.
+        """Return True if a group returns to `head` with the last saved registers, or, if `endless`, at iteration 1024.
 
-        deciding: not an attribute, which would create a reference cycle with the machine.
+        deciding: a parameter, because an attribute would create a reference cycle with the machine.
         """
         iteration = self.iterations.get(head, 0) + 1
         self.iterations[head] = iteration
@@ -129,7 +129,7 @@ class Standstill:
         self.state: Any = None
 
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
-        """True if the state equals that of an earlier retry and nothing has changed since.
+        """Return True if the state equals that of an earlier retry and `changes` has not increased since.
 
         The state is saved at retries 1, 2, 4, …, and compared at up to 64 retries after each, so long polling is cheap.
         changes: a counter of changes. state: returns the groups' state, or None if it can't be compared.

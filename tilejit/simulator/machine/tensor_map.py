@@ -2,8 +2,8 @@
 
 source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Tensor: Swizzling
 Modes" and "Matrices in shared memory: swizzling modes". Undocumented behavior was measured on an H100: the driver
-accepts strides of 0 or smaller than a row and boxes larger than the tensor, and refuses boxes larger than a CTA's
-shared memory.
+accepts strides that are 0 or smaller than a row, and boxes larger than the tensor, but refuses boxes larger than a
+CTA's shared memory.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ ELEMENT_BYTES = (1, 2, 4, 8)
 class AddressSwizzle:
     """A swizzle mode of shared memory, which permutes the 16-byte chunks of an atom.
 
-    An atom has 8 rows of 32, 64 or 128 bytes. The address bits from 4 on that select a chunk in a row are XORed with as
-    many bits from 7 on. The pattern depends only on the address, not on the start of a matrix.
+    An atom has 8 rows of 32, 64 or 128 bytes. The `bits` address bits from bit 4 on, which select a chunk in a row, are
+    XORed with those from bit 7 on. The pattern depends only on the address, not on the start of a matrix.
 
-    row_bytes: the size of the atom's rows, 0 for none. bits: the number of changed address bits.
+    row_bytes: the size of the atom's rows, 0 for mode "none". bits: the number of changed address bits.
     code: the value in bits 62 and 63 of a matrix descriptor.
     """
 
@@ -84,7 +84,7 @@ class MapShape:
         if not 2 <= rank <= MOST_DIMENSIONS:
             return f"its rank is {rank}; ranks 2 to {MOST_DIMENSIONS} are supported"
         if len(self.strides) != rank - 1 or len(self.box) != rank:
-            return f"for {rank} dimensions, the number of strides must be {rank - 1}, and that of box extents {rank}"
+            return f"a map of {rank} dimensions needs {rank - 1} strides and {rank} box extents"
         if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:
             return f"elements of {self.element_bytes} bytes with swizzle {self.swizzle} are not supported"
         if address % CHUNK_BYTES:
@@ -135,7 +135,7 @@ class MapShape:
         return swizzle.apply(_offsets(self.box, tuple(pitches)) + start)
 
     def first(self, coordinates: tuple[int, ...]) -> int:
-        """Return the offset in bytes from the tensor's first element to that of the box at `coordinates`."""
+        """Return the offset in bytes from the tensor's first element to the first of the box at `coordinates`."""
         return sum(c * step for c, step in zip(coordinates, self.steps, strict=True))
 
     def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:

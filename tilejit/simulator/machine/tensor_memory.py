@@ -238,9 +238,9 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Raise RaceError if synchronization and tcgen05 fences don't order other warps' accesses before this one.
+        """Raise RaceError if synchronization and tcgen05 fences don't order other warps' accesses before this access.
 
-        other, how: the kinds of their accesses and of this one, "load" or "store".
+        other, how: the kinds of the other accesses and of this access, "load" or "store".
         """
         assert self.order is not None
         record = self.record[other][cells]
@@ -392,7 +392,7 @@ class Allocator:
             taken = "\n".join(self.line(a) for a in self.live[cta])
             what = f"waits forever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} are free"
             hint = "allocate fewer columns, or free some first"
-            self.refuse(warp, pc, what, f"\nits CTA holds\n{taken}", DeadlockError, hint)
+            self.refuse(warp, pc, what, f"\nits CTA has allocated\n{taken}", DeadlockError, hint)
         self.last[cta] = Allocation(start, columns, warp, pc)
         self.live[cta].append(self.last[cta])
         self.owned[cta, start : start + columns] = True

@@ -140,7 +140,10 @@ class Units:
         return self.warps.spread(self.warps.active())
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Check and return member masks (None: the active lanes); unless checks are strict, order members' accesses."""
+        """Return the member masks after checking them; unless checks are strict, order the members' accesses.
+
+        mask: None for the active lanes, whose accesses aren't ordered.
+        """
         if mask is None:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)

@@ -23,7 +23,7 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if threads that must execute together are missing. together: those of complete warpgroups."""
+    """Raised if threads that must execute together are missing. together: the threads of complete warpgroups."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()

@@ -171,7 +171,7 @@ class ProductRegisters:
         self.touches[:, here] = 0
 
     def touched(self, touched: Touched) -> None:
-        """Check and record accesses to the registers of products by instructions other than wgmma."""
+        """Check and record how instructions other than wgmma access the registers of products."""
         here = self.lanes.warps()
         rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
         wrote = np.arange(rows.size)[:, None] >= len(touched.read)
@@ -247,7 +247,7 @@ def _shape_code(form: ProductForm) -> int:
 class MatrixDescriptor:
     """A decoded matrix descriptor: the 16-byte chunks of an operand in shared memory. start, leading, stride: in bytes.
 
-    A chunk holds 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
+    A chunk contains 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
 
         bits 0-13    start >> 4                   bits 49-51    base offset
         bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode

@@ -16,19 +16,19 @@ _ROUND: dict[str, Callable[[PerThread], PerThread]] = {"rni": np.rint, "rzi": np
 
 
 def int_sat(x: PerThread, target: np.dtype[Any]) -> PerThread:
-    """Convert an integer to another integer type, clamped to its range."""
+    """Convert an integer to the integer type `target`, clamped to the range of `target`."""
     to, source = np.iinfo(target), np.iinfo(x.dtype)
     low, high = max(to.min, source.min), min(to.max, source.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(target)
 
 
 def round_integral(x: PerThread, mode: str) -> PerThread:
-    """Round a float to an integral value by mode rni, rzi, rmi or rpi."""
+    """Round a float to an integral value in mode rni, rzi, rmi or rpi."""
     return _ROUND[mode](x)
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN gives 0 or, from float64 or to 64 bits, the top bit alone.
+    """Convert a float to an integer, clamped. NaN becomes 0 or, if the source or target has 64 bits, only the top bit.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -66,7 +66,7 @@ def _sticky_f64(x: PerThread) -> PerThread:
 
 
 def int_to_float(x: PerThread, target: str, mode: str) -> PerThread:
-    """Convert an integer to f16, bf16 (as bits), f32 or f64."""
+    """Convert an integer to f16, bf16 (as bits), f32 or f64, rounded in `mode`."""
     if target != "f64":
         return float_to_float(_sticky_f64(x), target, mode)
     if mode == "rn" or x.dtype.itemsize < 8:
@@ -78,7 +78,7 @@ def int_to_float(x: PerThread, target: str, mode: str) -> PerThread:
 
 
 def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
-    """Convert float32, exact or rounded to odd, to f16 or bf16 by a directed rounding."""
+    """Convert a float32, exact or rounded to odd, to f16 or bf16 (as bits) in the directed rounding mode `mode`."""
     if target == "bf16":
         near = floats.f32_to_bf16(x)
         back = bf16_to_f32(near)
@@ -90,7 +90,7 @@ def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
 
 
 def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
-    """Convert f16, f32 or f64 to `target`, rounded by mode rn, rz, rm or rp; bf16 is returned as bits."""
+    """Convert f16, f32 or f64 to `target`, rounded in mode rn, rz, rm or rp; bf16 is returned as bits."""
     if target == "f64":
         return x.astype(F8)
     if target == "f32":
@@ -148,7 +148,7 @@ _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
 def encode_fp8(x: PerThread, form: str) -> PerThread:
-    """Return the 8-bit code of a float, rounded to nearest even: overflow gives the largest finite value, NaN 0x7f."""
+    """Return a float's 8-bit code, rounded to nearest even; overflow becomes the largest finite value, NaN 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
     finite = FP8_VALUES[form][: _FINITE[form]]
     wide = x.astype(F8)
@@ -207,7 +207,7 @@ def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerT
 
 
 def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *operands: PerThread) -> PerThread:
-    """Apply a 16-bit operation with .ftz, .sat or .relu, to both halves if the type `t` is packed."""
+    """Apply a 16-bit operation with the modifiers in `flags` (.ftz, .sat, .relu), to both halves if `t` is packed."""
 
     def apply(*values: PerThread) -> PerThread:
         if "ftz" in flags:

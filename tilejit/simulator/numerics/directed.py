@@ -11,7 +11,7 @@ from .integer import PerThread, functions_of, sel
 
 
 def step_directed(near: PerThread, error: PerThread, mode: str) -> PerThread:
-    """Round the exact value near + error by mode rz, rm or rp. near: the bits of the nearest number of its format."""
+    """Round the exact value near + error in mode rz, rm or rp. near: the bits of the nearest number of its format."""
     kind = near.dtype.type
     sign = kind(1 << 8 * near.dtype.itemsize - 1)
     negative = near >= sign
@@ -29,7 +29,7 @@ def step_directed(near: PerThread, error: PerThread, mode: str) -> PerThread:
 
 
 def narrow_directed(x: PerThread, mode: str) -> PerThread:
-    """Convert float64 to float32 by mode rz, rm or rp."""
+    """Convert float64 to float32 in mode rz, rm or rp."""
     near = x.astype(F4)
     return step_directed(near.view(U4), x - near.astype(F8), mode).view(F4)
 
@@ -59,7 +59,7 @@ def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThrea
 
 
 def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Divide float32 numbers: round the float64 quotient to odd, using the remainder's sign, then by `mode`."""
+    """Divide float32 numbers: round the float64 quotient to odd, using the remainder's sign, then in `mode`."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
     remainder = (a.astype(F8) - p) - low

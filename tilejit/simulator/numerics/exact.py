@@ -55,7 +55,7 @@ DIRECTED: dict[str, Callable[..., float]] = {"mul": _mul, "div": _div, "fma": _f
 
 
 def _rounded(near: float, exact: Callable[[], Fraction], mode: str) -> float:
-    """Round the exact value by `mode`. near: the nearest float64, or the result for special operands."""
+    """Round the exact value in `mode`. near: the nearest float64, or the result for special operands."""
     if np.isnan(near):
         return near
     try:
@@ -68,7 +68,7 @@ def _rounded(near: float, exact: Callable[[], Fraction], mode: str) -> float:
 
 
 def _step(near: float, error: Fraction, mode: str) -> float:
-    """Round the exact value near + error by `mode`. near: the nearest finite float64."""
+    """Round the exact value near + error in `mode`. near: the nearest finite float64."""
     if error == 0:
         return near
     down = mode == "rm" or (mode == "rz" and (near > 0 or (near == 0 and error > 0)))

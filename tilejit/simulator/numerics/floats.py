@@ -31,7 +31,7 @@ def ftz(x: PerThread) -> PerThread:
 
 
 def saturate(x: PerThread) -> PerThread:
-    """Clamp to [0, 1]; NaN and -0 give +0."""
+    """Clamp to [0, 1]; NaN and -0 become +0."""
     one, zero = x.dtype.type(1), x.dtype.type(0)
     return sel(x > zero, np.minimum(x, one), zero)
 
@@ -41,7 +41,7 @@ def bf16_to_f32(x: PerThread) -> PerThread:
 
 
 def f32_to_bf16(x: PerThread) -> PerThread:
-    """Convert float32 to bf16 bits, to nearest even; NaN gives 0x7fff."""
+    """Convert float32 to bf16 bits, rounded to nearest even; NaN becomes 0x7fff."""
     bits = x.view(U4)
     rounded = ((bits + U4(0x7FFF) + ((bits >> U4(16)) & U4(1))) >> U4(16)).astype(U2)
     nan = x != x
@@ -159,7 +159,7 @@ def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f64, by error-free transformations; by exact fractions for extreme operands and products."""
+    """fma.rn.f64, by error-free transformations or, for extreme operands and products, by exact fractions."""
     p, low = two_product(a, b)
     s, error = two_sum(c, low)
     t, rest = two_sum(p, s)
@@ -197,7 +197,7 @@ def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def to_f16(x: PerThread) -> PerThread:
-    """Convert float64 or float32 to float16, to nearest even; NaN gives 0x7fff."""
+    """Convert float64 or float32 to float16, rounded to nearest even; NaN becomes 0x7fff."""
     r = x.astype(F2)
     nan = r != r
     return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
@@ -232,7 +232,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Make NaN in the minimum or maximum `r` canonical; for two zeros, combine their bits by `join` instead."""
+    """Make NaNs in `r`, the minimum or maximum of `a` and `b`, canonical; `join` combines the bits of two zeros."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)

@@ -17,7 +17,7 @@ _SHARED = {"space": "shared"}
 
 
 def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[str, str]:
-    """Declare a copy's reads or writes at an operand. Return (index of the memory instruction, address expression)."""
+    """Declare a copy's reads or writes at an address. Return (index of the memory instruction, address expression)."""
     return site(e, kind, {"space": space}, operand, CHUNK_SHIFT, "V16", part=True)
 
 

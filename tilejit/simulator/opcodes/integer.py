@@ -52,7 +52,7 @@ def mul_wide(e: BlockWriter, m: Match) -> None:
 
 
 def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
-    """Return a source operand extended to twice its width; a literal is extended during translation."""
+    """Return an expression for a source operand extended to twice its width; translation extends literals."""
     value = e.src(index, dtype)
     operand = e.ins.operands[index]
     if operand[0] not in "0123456789-":

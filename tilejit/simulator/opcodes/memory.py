@@ -11,7 +11,7 @@ from ..decode.ptx import parse_number, vector
 
 
 def any_order(*parts: str) -> str:
-    """Return a pattern of modifiers in any order, each at most once. Parts that begin with "!" are required."""
+    """Return a pattern that matches `parts` in any order, each at most once. Parts that begin with "!" are required."""
     once = []
     needed = ""
     for i, part in enumerate(parts):
@@ -296,7 +296,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of the element `offset` bytes after an address. target: gets the old value, unless `_`."""
+    """Emit the atomic update of the element `offset` bytes after an address. target: for the old value, or `_`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}

@@ -100,9 +100,9 @@ def selp(e: BlockWriter, m: Match) -> None:
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
-    """Return a float or signed dtype in which all registers among the inputs have a view, but no unsigned view.
+    """Return a float or signed dtype if every input register has a view of that dtype and no unsigned view.
 
-    If there is none, or no input is a register, return `unsigned`. A float dtype also requires that an input that isn't
+    If no dtype fits, or no input is a register, return `unsigned`. A float dtype also requires that an input that isn't
     a register is a float literal.
     """
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
