@@ -86,7 +86,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value`, converted to the type of `target` in the loop if suitable; record the type of a typed scalar."""
+    """Return `value`, converted if possible to the loop-carried type of `target`; record the type of a typed scalar."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value

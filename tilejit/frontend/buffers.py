@@ -117,7 +117,7 @@ def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
 
 
 def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
-    """Replace the `Open` layouts of the tiles in `fixed`, which maps buffer names to the chosen layouts."""
+    """Return `body` with the tiles in `fixed`, a map from buffer names to chosen layouts, and their views laid out."""
     if not fixed:
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
@@ -143,7 +143,7 @@ def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer
 def check_index_fits(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
     """In checked builds, emit a test that an index is within limits beyond which it would wrap."""
     if not ctx.is_checked:
-        # in an unchecked build the test would keep its operands alive
+        # in an unchecked build, the test would keep its operands alive
         return
     least, most = limits
     cond = build.less_equal(number, most)

@@ -96,7 +96,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that gives an error without a location the location of `node`."""
+    """Context manager that sets the location of an error that has none to the location of `node`."""
 
     ctx: Context
     node: ast.AST
@@ -113,7 +113,7 @@ class Located:
 class EmitInto:
     """Context manager that emits into `block`. It is a class because a generator would be slower.
 
-    deeper: the increment of `Context.depth`. enclosure: the construct that the block belongs to, if it is a new one.
+    deeper: the increment of `Context.depth`. enclosure: the construct to enter with the block, if any.
     """
 
     ctx: Context
@@ -368,7 +368,7 @@ class Context:
             self.converted_literals += 1
 
     def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:
-        """Return a scalar or a number as an expression; a number takes `dtype`, or its default type if that is None."""
+        """Return a scalar or a number as an expression; a number takes `dtype` or, if None, its default type."""
         if isinstance(value, Scalar):
             return value.expr
         if isinstance(value, Constant) and is_number(value):
@@ -376,7 +376,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """Like `fitting`, but give an error the location of `node`."""
+        """Like `fitting`, but set the location of an error to the location of `node`."""
         try:
             return fitting(number, dtype)
         except KernelTypeError as error:
@@ -386,7 +386,7 @@ class Context:
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
         """Return a compile-time value as a Python object; raise KernelTypeError for any other value.
 
-        hint: the hint of the error; by default that of `unsuitable`.
+        hint: the hint of the error; if empty, the hint from `unsuitable`.
         """
         try:
             return as_python(value)

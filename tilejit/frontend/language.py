@@ -54,7 +54,7 @@ class Intrinsic(LanguageName):
     #: one line, without a final period
     meaning: str
     parameters: tuple[CallParameter, ...] = ()
-    #: the type of the result, as a Python annotation or as a phrase that says how it depends on the arguments
+    #: the type of the result, as a Python annotation or as a phrase that describes how it depends on the arguments
     gives: str = "None"
     #: statements that are valid in a kernel
     example: str = ""

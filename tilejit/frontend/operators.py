@@ -223,7 +223,7 @@ def tile_order(ctx: Context, node: ast.Call) -> Value:
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns fits its type, or that of `t` if both are constants; an int64 fits unless it is data."""
+    """True if group * columns fits its type or, for two constants, the type of `t`; an int64 fits unless it is data."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: the maximum number of bits of an integer
 MAX_BITS = 4096
-#: the maximum length of a string, and the maximum number of elements of a tuple and of the tuples nested in it
+#: the maximum length of a string, and the maximum number of elements of a tuple, including those of nested tuples
 MAX_ELEMENTS = 65_536
 
 _SMALLER = "use smaller numbers, or compute the value outside the kernel and capture it"
@@ -328,7 +328,7 @@ class Unset:
 class Conflict(Unset):
     """A name whose values on several paths conflict."""
 
-    #: the predicate of a sentence that says what the name is on each path
+    #: the predicate of a sentence that describes the name on each path
     difference: str
     remedy: str
 
@@ -378,7 +378,7 @@ def how_to_load(memory: Memory) -> str:
 
 
 def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, a constant."""
+    """Return the message and the hint for a value that should be a scalar or, if `is_constant`, a constant."""
     if is_constant:
         hint = "use a literal, a captured constant or a tj.constexpr parameter"
         return f"{what} must be known at compile time; this is {describe(value)}", hint
