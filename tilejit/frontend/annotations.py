@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     _Truth = TypeVar("_Truth")
 
     class _Operators(Generic[_Other, _Result, _Truth]):
-        """The operators of a value: with an `_Other`, arithmetic returns a `_Result`, and comparisons a `_Truth`."""
+        """The operators of a value: arithmetic with an `_Other` returns a `_Result`, a comparison a `_Truth`."""
 
         def __hash__(self) -> int: ...
         def __neg__(self) -> _Result: ...
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     Operand: TypeAlias = "Tile | float"
 
     class _Number(_Operators[float, "Scalar", bool], int):
-        """Run-time scalars, ints to type checkers so that `min`, `range`, slices and tuple indices accept them.
+        """Run-time scalars; type checkers treat them as ints, for `min`, `range`, slices and tuple indices.
 
         If the other operand is a tile, the operators of `Tile` apply.
         """

@@ -424,7 +424,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
     ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
     if ring.call == "release":
         raise ctx.type_error(
-            argument, f"a copy reports to a step, not to {name}, where producers wait for free stages",
+            argument, f"a copy reports to a step, not to {name}, at which producers wait for free stages",
             f"write barrier={name.rpartition('.')[0]}[i]",
         )
     if ring.along != axis:
@@ -467,6 +467,6 @@ def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
             name = stmt.place.buffer.name
             raise KernelTypeError(
                 f"a step of {name.rpartition('.')[0]} is committed without a multicast= copy before it in this block; "
-                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in step", span=stmt.span,
+                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in sync", span=stmt.span,
                 hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
             )

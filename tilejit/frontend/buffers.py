@@ -117,7 +117,7 @@ def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
 
 
 def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
-    """Return `body` with the tiles in `fixed`, a map from buffer names to chosen layouts, and their views laid out."""
+    """Return `body` with open tiles and their views laid out as in `fixed`, a map from buffer name to chosen layout."""
     if not fixed:
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]

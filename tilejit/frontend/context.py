@@ -96,7 +96,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that sets the location of an error that has none to the location of `node`."""
+    """Context manager that passes an error that it encloses to `Context.locate`, with `node`."""
 
     ctx: Context
     node: ast.AST
@@ -192,7 +192,7 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `check_copies`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: buffer name -> a buffer to which a phi may refer, by its index in this dict (see `buffer_choices`)
+    #: buffer name -> a buffer to which phis may refer; a phi holds its position in this dict (see `buffer_choices`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 class ForeignWord:
     """A name from another language or library, and its equivalent."""
 
-    #: without the library, but qualified if it is ambiguous alone, as in `shared.array`
+    #: without the name of the library, but qualified if it would be ambiguous, as in `shared.array`
     name: str
     of: str
     #: an expression or a statement in which x and y are values, a and b matrices, and A an array

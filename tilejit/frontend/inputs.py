@@ -83,7 +83,7 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
 def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any) -> Parameter:
     if isinstance(default, Spec):
         if annotation not in (None, Tensor):
-            raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
+            raise _error(source, arg, f"{arg.arg} has a tj.spec as its default but is annotated {annotation!r}")
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)

@@ -163,7 +163,7 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
         raise KernelTypeError(f"strides={shown(strides)} is not valid", hint="write a tuple of integers")
     if len(strides) != len(extents):
         raise KernelTypeError(
-            f"{counted(len(strides), 'stride')} {tuple(strides)} for shape {extents}",
+            f"{counted(len(strides), 'stride')} {tuple(strides)} can't describe shape {extents}",
             hint="give one stride for each dimension",
         )
     if any(not isinstance(s, int) for s in strides):

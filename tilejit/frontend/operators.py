@@ -190,7 +190,7 @@ def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
 def tile_order(ctx: Context, node: ast.Call) -> Value:
     """Translate `tj.tile_order(t, shape, group)`.
 
-    The formula of the host function computes `group * columns`, which may overflow. Unless the product
+    The formula of the host function computes `group * columns`, which may overflow here. Unless the product
     fits (see `_fits`), t is divided by columns first, so that no product exceeds t.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)

@@ -91,7 +91,7 @@ def _of_two(
         return folded
     if len(values) != 2:
         name = python.__name__
-        raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
+        raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"write {name}(a, b)")
     return run_time(ctx, node, values)
 
 

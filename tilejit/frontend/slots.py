@@ -87,7 +87,7 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
 
 
 def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> Memory:
-    """Return the region whose varying parts are held in new variables."""
+    """Return a region of `kind` whose varying parts are kept in new variables, initialized from `init` if given."""
     held: list[Var] = []
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:

@@ -54,7 +54,7 @@ class KernelSource:
     def of(fn: Callable[..., Any]) -> KernelSource:
         """Return the source of `fn`.
 
-        raises: KernelSyntaxError if the source is missing or edited since the import, or if `fn` isn't a plain `def`.
+        raises: KernelSyntaxError if the source is unavailable or edited since import, or if `fn` isn't a plain `def`.
         """
         if not isinstance(fn, FunctionType):
             raise _no_function(fn)

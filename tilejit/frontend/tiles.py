@@ -253,7 +253,7 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     """Return a new tile with the elements converted to `dtype`; raise KernelTypeError unless `tile` is local."""
     if not tile.is_local:
         raise ctx.type_error(
-            node, f"only local tiles and scalars are converted; got {describe(tile)}",
+            node, f"only local tiles and scalars can be converted; got {describe(tile)}",
             "load it first: tj.cta.load(region)",
         )
     scope, span = owner_scope(tile.buffer), ctx.span(node)

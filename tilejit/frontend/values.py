@@ -37,7 +37,7 @@ def check_elements(count: int, what: str = "tuple") -> None:
     """Raise KernelTypeError if a string or a tuple has too many elements. what: the name of its type."""
     if count > MAX_ELEMENTS:
         raise KernelTypeError(
-            f"a {what} of {_approximate(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_SMALLER
+            f"a compile-time {what} has {_approximate(count)} elements; the limit is {MAX_ELEMENTS:,}", hint=_SMALLER
         )
 
 
@@ -53,7 +53,7 @@ def check_bits(bits: int) -> None:
     """Raise KernelTypeError if an integer has too many bits."""
     if bits > MAX_BITS:
         raise KernelTypeError(
-            f"an integer of {_approximate(bits)} bits at compile time; the limit is {MAX_BITS:,}", hint=_SMALLER
+            f"a compile-time integer has {_approximate(bits)} bits; the limit is {MAX_BITS:,}", hint=_SMALLER
         )
 
 
@@ -107,7 +107,7 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of `Memory.extents` in a region of static shape; None is a dropped dimension
+#: the types of the items of `Memory.extents` in a region of static shape; None marks a dropped dimension
 _STATIC = frozenset((int, NoneType))
 
 
