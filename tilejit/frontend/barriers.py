@@ -90,7 +90,7 @@ def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
     value = optional(ctx, arguments, name)
     count = 1 if value is None else ctx.integer(value, arguments[name], what)
     if count < 1:
-        raise ctx.type_error(arguments[name], f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
+        raise ctx.type_error(arguments[name], f"{what} must be at least 1; got {count}", f"write {name}=1 or more")
     return count
 
 

@@ -100,7 +100,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return the view with its layout. dims: the base's dimension for each of the view's; None for a new one."""
+    """Return the view with its layout. dims: the dimension of the base for each one of the view; None for a new one."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
@@ -126,7 +126,7 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
-    """Convert an index to the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
+    """Return an index in the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
         check_index_fits(ctx, node, number, full_range(dtype), buffer)

@@ -266,7 +266,7 @@ class Context:
         return EmitInto(self, block)
 
     def nested(self) -> EmitInto:
-        """Return a context manager that emits into a new block, which will be executed conditionally."""
+        """Return a context manager that emits into a new block, which is executed conditionally."""
         return EmitInto(self, [], deeper=1)
 
     def inside(self, enclosure: Enclosure) -> EmitInto:

@@ -159,7 +159,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
-    # prefer square blocks per warp; their extents must be multiples of 16 rows and 8 columns
+    # prefer square blocks per warp, of a multiple of 16 rows by a multiple of 8 columns
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
