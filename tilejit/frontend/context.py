@@ -96,7 +96,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that passes an error that it encloses to `Context.locate`, with `node`."""
+    """Context manager that passes a raised error and `node` to `Context.locate`."""
 
     ctx: Context
     node: ast.AST

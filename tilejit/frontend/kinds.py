@@ -398,7 +398,7 @@ class Heads:
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the kinds on entry or, for names that entered `last` with that kind, `last.kinds`."""
+        """Return the first guess: the kinds on entry, or those in `last.kinds` where `last.entry` has the same kind."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
