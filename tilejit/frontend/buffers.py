@@ -100,7 +100,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return `view` with its layout. dims: for each dimension of `view`, the dimension of `base`; None for a new one."""
+    """Return `view` with its layout. dims: for each dimension of `view`, the dimension of `base`; None if it's new."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
