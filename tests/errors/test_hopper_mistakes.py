@@ -153,7 +153,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a barrier instead of a step": Mistake(
         PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
-        "or sm_103a or sm_110a report to a barrier", "full", "tj.warp.arrive(b)",
+        "or sm_103a or sm_110a, which report to a barrier, are", "full", "tj.warp.arrive(b)",
     ),
     "arrivals known at run time": Mistake(
         "b = tj.alloc_barrier(arrivals=tj.cta_id(0))", KernelTypeError, "the number of arrivals", "tj.cta_id(0)",

@@ -1,4 +1,4 @@
-"""The types of values in kernels, for type checkers and to annotate the parameters of kernels and helpers.
+"""The types of values in kernels, for type checkers and for annotations of the parameters of kernels and helpers.
 
 Kernels are translated, never executed, so these classes have no instances. Each declares the members of one kind of
 value, which the translator and its messages look up here. Shapes and element types are checked when a kernel is
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     _Truth = TypeVar("_Truth")
 
     class _Operators(Generic[_Other, _Result, _Truth]):
-        """The operators of a value: the other operand is an `_Other`, and comparisons return a `_Truth`."""
+        """The operators of a value: arithmetic with an `_Other` returns a `_Result`, a comparison a `_Truth`."""
 
         def __hash__(self) -> int: ...
         def __neg__(self) -> _Result: ...
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     Operand: TypeAlias = "Tile | float"
 
     class _Number(_Operators[float, "Scalar", bool], int):
-        """Type checkers treat run-time scalars as ints, so that `min`, `range`, slices and tuple indices accept them.
+        """Run-time scalars; type checkers treat them as ints, for `min`, `range`, slices and tuple indices.
 
         If the other operand is a tile, the operators of `Tile` apply.
         """
@@ -98,7 +98,7 @@ class Scalar(_Number):
 
     @property
     def dtype(self) -> ElementType:
-        """The element type."""
+        """The type of the value."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
         """Return the value converted to `dtype`; conversions to fp8 saturate unless `saturate` is False."""
@@ -147,7 +147,7 @@ class Region:
 
     @property
     def strides(self) -> tuple[Scalar, ...]:
-        """The stride of each dimension, in elements."""
+        """The strides, in elements; raises KernelTypeError if a dimension has none, as in a swizzled buffer."""
 
     @property
     def dtype(self) -> ElementType:
@@ -302,10 +302,10 @@ class Tile(_Elements):
         """Return an element or a part of the tile; None adds a dimension of extent 1."""
 
     def __setitem__(self, index: Indices, value: float | Tile | Region, /) -> None:
-        """Store a scalar to an element; the tile must come from `tj.alloc_local`."""
+        """Store a scalar to an element of a thread's own tile, which must come from `tj.alloc_local`."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Tile:
-        """Return the tile as `dtype`; conversions to fp8 saturate, or overflow as in ml_dtypes if not `saturate`."""
+        """Return the tile converted to `dtype`; without `saturate`, conversions to fp8 overflow as in ml_dtypes."""
 
     @overload
     def reshape(self, shape: int | Sequence[int]) -> Tile: ...
@@ -394,5 +394,5 @@ class Ring:
 
 @cache
 def members(*kinds: str) -> tuple[str, ...]:
-    """Return the public members of the classes above that `kinds` names, in alphabetical order."""
+    """Return the names of the public members of the classes named in `kinds`, in alphabetical order."""
     return tuple(sorted({name for kind in kinds for name in dir(globals()[kind]) if not name.startswith("_")}))

@@ -45,7 +45,7 @@ def bind(
     """Return the argument expressions by parameter name, without the parameters that the call omits.
 
     required: the number of leading parameters without a default.
-    value: the name of the `tj` function that the hint suggests if an argument is missing; empty for none.
+    value: the name of a `tj` function to suggest in the hint if an argument is missing; empty for none.
     raises: KernelTypeError if the arguments don't match the parameters, KernelSyntaxError for * and **.
     """
     for argument in (*node.args, *node.keywords):

@@ -86,7 +86,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value`, converted to the type of `target` in the loop if suitable; record the type of a typed scalar."""
+    """Return `value`, converted if possible to the loop-carried type of `target`; record the type of a typed scalar."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
@@ -119,7 +119,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
         raise ctx.type_error(
-            target, f"{counted(len(target.elts), 'name')} for a tuple of {counted(len(value.items), 'item')}",
+            target, f"can't unpack {counted(len(value.items), 'item')} into {counted(len(target.elts), 'name')}",
             "give each item a name, or _",
         )
     for inner, item in zip(target.elts, value.items, strict=True):

@@ -150,7 +150,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return the element that an argument names; raise KernelTypeError unless it is in global or shared memory."""
+    """Return the element of global or shared memory that an argument names; raise KernelTypeError for anything else."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(

@@ -90,7 +90,7 @@ def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
     value = optional(ctx, arguments, name)
     count = 1 if value is None else ctx.integer(value, arguments[name], what)
     if count < 1:
-        raise ctx.type_error(arguments[name], f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
+        raise ctx.type_error(arguments[name], f"{what} must be at least 1; got {count}", f"write {name}=1 or more")
     return count
 
 
@@ -200,7 +200,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a name in its number has been rebound since it was taken."""
+    """Return `step`; raise KernelTypeError if a name in its number has been rebound since the step was created."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
@@ -252,7 +252,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return `value`, which must be a single barrier, or the `full` barrier of a step.
+    """Return `value` if it is a single barrier, or its `full` barrier if it is a step of a ring.
 
     raises: KernelTypeError for any other value, for several barriers, or for an outdated step.
     """
@@ -381,7 +381,7 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
     if isinstance(value, Barrier) and operation.name == "commit":
         having = " or ".join(TENSOR_MEMORY_TARGETS)
         raise ctx.type_error(
-            argument, f"commit takes a step of a ring; products on {having} report to a barrier, and they are "
+            argument, f"commit takes a step of a ring; products on {having}, which report to a barrier, are "
             "not available in this version", f"arrive at a barrier with tj.{operation.scope}.arrive(b)",
         )
     raise ctx.type_error(
@@ -424,7 +424,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
     ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
     if ring.call == "release":
         raise ctx.type_error(
-            argument, f"a copy reports to a step, not to {name}, where producers wait for free stages",
+            argument, f"a copy reports to a step, not to {name}, at which producers wait for free stages",
             f"write barrier={name.rpartition('.')[0]}[i]",
         )
     if ring.along != axis:
@@ -438,10 +438,10 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError if over two CTAs release a step and no multicast copy precedes its commit in the block.
+    """Raise KernelTypeError if a step that more than two CTAs release is committed without an earlier multicast copy.
 
-    A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
-    CTA's second release of a stage may reach another CTA before the first release by a third one.
+    The copy must be in the block of the commit. It synchronizes the CTAs, because it completes only after each of them
+    has acquired the step. Otherwise, a CTA's second release of a stage may overtake the first release by another CTA.
     """
     if kernel.cluster is None:
         return
@@ -467,6 +467,6 @@ def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
             name = stmt.place.buffer.name
             raise KernelTypeError(
                 f"a step of {name.rpartition('.')[0]} is committed without a multicast= copy before it in this block; "
-                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in step", span=stmt.span,
+                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in sync", span=stmt.span,
                 hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
             )

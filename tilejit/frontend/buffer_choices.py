@@ -159,7 +159,7 @@ def part_of(place: Memory, part: PlacePart, dim: int) -> Expr:
 
 
 def with_parts(kind: PlaceKind, name: str, held: Sequence[Var], span: Span) -> Memory:
-    """Return a region of this kind. name: that of the phi, if any. held: the variables of the parts `kind.varying`."""
+    """Return a region of `kind`. name: the name of its phi, if any. held: the variables of the parts `kind.varying`."""
     like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
     layout = like.buffer.layout
     strides = list(layout.strides) if isinstance(layout, Strided) else []
@@ -226,7 +226,7 @@ def check_copies(ctx: Context, kernel: Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Copies(Analysis[frozenset[_Held]]):
-    """Data-flow analysis of the buffers that slots copy and phis refer to; a state is a set of `_Held` entries."""
+    """Data-flow analysis of the buffers that were copied to slots or assigned to phis; a state is a set of `_Held`."""
 
     buffer_choices: Mapping[str, BufferChoice]
     allocated_in: Mapping[str, tuple[Span, ...]]

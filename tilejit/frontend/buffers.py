@@ -100,7 +100,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return the view with its layout. dims: the base's dimension for each of the view's; None for a new one."""
+    """Return `view` with its layout. dims: for each dimension of `view`, the dimension of `base`; None if it's new."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
@@ -117,7 +117,7 @@ def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
 
 
 def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
-    """Replace the `Open` layouts of the tiles in `fixed`, which maps buffer names to the chosen layouts."""
+    """Return `body` with open tiles and their views laid out as in `fixed`, a map from buffer name to chosen layout."""
     if not fixed:
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
@@ -126,7 +126,7 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
-    """Convert an index to the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
+    """Return an index in the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
         check_index_fits(ctx, node, number, full_range(dtype), buffer)
@@ -143,7 +143,7 @@ def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer
 def check_index_fits(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
     """In checked builds, emit a test that an index is within limits beyond which it would wrap."""
     if not ctx.is_checked:
-        # in an unchecked build the test would keep its operands alive
+        # in an unchecked build, the test would keep its operands alive
         return
     least, most = limits
     cond = build.less_equal(number, most)

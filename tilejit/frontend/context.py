@@ -96,7 +96,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that gives an error without a location the location of `node`."""
+    """Context manager that passes a raised error and `node` to `Context.locate`."""
 
     ctx: Context
     node: ast.AST
@@ -113,7 +113,7 @@ class Located:
 class EmitInto:
     """Context manager that emits into `block`. It is a class because a generator would be slower.
 
-    deeper: the increment of `Context.depth`. enclosure: the construct that the block belongs to, if it is a new one.
+    deeper: the increment of `Context.depth`. enclosure: the construct to enter with the block, if any.
     """
 
     ctx: Context
@@ -192,7 +192,7 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `check_copies`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: buffer name -> a buffer to which a phi may refer, by its index in this dict (see `buffer_choices`)
+    #: buffer name -> a buffer to which phis may refer; a phi holds its position in this dict (see `buffer_choices`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
@@ -266,7 +266,7 @@ class Context:
         return EmitInto(self, block)
 
     def nested(self) -> EmitInto:
-        """Return a context manager that emits into a new block, which will be executed conditionally."""
+        """Return a context manager that emits into a new block, which is executed conditionally."""
         return EmitInto(self, [], deeper=1)
 
     def inside(self, enclosure: Enclosure) -> EmitInto:
@@ -368,7 +368,7 @@ class Context:
             self.converted_literals += 1
 
     def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:
-        """Return a scalar or a number as an expression; a number takes `dtype`, or its default type if that is None."""
+        """Return a scalar or a number as an expression; a number takes `dtype` or, if None, its default type."""
         if isinstance(value, Scalar):
             return value.expr
         if isinstance(value, Constant) and is_number(value):
@@ -376,7 +376,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """Like `fitting`, but give an error the location of `node`."""
+        """Like `fitting`, but set the location of an error to the location of `node`."""
         try:
             return fitting(number, dtype)
         except KernelTypeError as error:
@@ -386,7 +386,7 @@ class Context:
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
         """Return a compile-time value as a Python object; raise KernelTypeError for any other value.
 
-        hint: the hint of the error; by default that of `unsuitable`.
+        hint: the hint of the error; if empty, the hint from `unsuitable`.
         """
         try:
             return as_python(value)

@@ -33,7 +33,7 @@ Draft = list[Stmt | Late | Nest]
 
 
 def drafted(block: Draft) -> Iterator[Stmt]:
-    """Yield the simple statements emitted so far, including those nested in branches and loops."""
+    """Yield the finished statements of `block` and, in place of placeholders and nests, those of their blocks."""
     for item in block:
         if not isinstance(item, (Late, Nest)):
             yield item
@@ -93,7 +93,7 @@ class Enclosure:
     #: True if the enclosure becomes a loop of the IR
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
-    #: outer enclosure that is left from inside this one -> the statements that continue the exit after this one
+    #: outer enclosure that is left from within this one -> the placeholder after this one that completes the exit
     passing: dict[Enclosure, Late] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""Names that kernels can't use: errors and hints, and equivalents of names of other libraries and languages.
+"""Names that kernels can't use: errors and hints, and equivalents of names from other libraries and languages.
 
 A test compiles every equivalent.
 """
@@ -23,7 +23,7 @@ from .words import ScopeNamespace, intrinsics
 if TYPE_CHECKING:
     from .context import Context
 
-#: the origins of the names; those of NumPy are functions that Python can also run outside kernels
+#: the origins of the names; the names from NumPy are functions that Python can also call outside kernels
 HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 
 
@@ -31,7 +31,7 @@ HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 class ForeignWord:
     """A name from another language or library, and its equivalent."""
 
-    #: without the library, but qualified if it is ambiguous alone, as in `shared.array`
+    #: without the name of the library, but qualified if it would be ambiguous, as in `shared.array`
     name: str
     of: str
     #: an expression or a statement in which x and y are values, a and b matrices, and A an array
@@ -71,7 +71,7 @@ def _table() -> Mapping[str, ForeignWord]:
 
 
 def foreign_word(name: str) -> ForeignWord | None:
-    """Return the equivalent of an unqualified name or of a C spelling of a tilejit function; None for other names."""
+    """Return the equivalent of a name in the table or of a C or NumPy name of a tilejit function; None if unknown."""
     word = _table().get(name)
     if word is not None:
         return word
@@ -264,5 +264,5 @@ def launched(ctx: Context, node: ast.AST, callee: Any) -> Exception:
     """Return the KernelSyntaxError for a kernel that another kernel calls or launches."""
     return ctx.syntax_error(
         node, f"{callee.__name__} is a kernel: a kernel can't launch another",
-        "launch them one after the other, or make it a @tj.function that both call",
+        "launch the kernels one after the other, or make it a @tj.function that both call",
     )

@@ -83,7 +83,7 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
 def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any) -> Parameter:
     if isinstance(default, Spec):
         if annotation not in (None, Tensor):
-            raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
+            raise _error(source, arg, f"{arg.arg} has a tj.spec as its default but is annotated {annotation!r}")
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
@@ -150,7 +150,7 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 
 
 def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Hashable:
-    """Return a key of the captured values and of the source of every `@tj.function` reachable from them.
+    """Return a key that covers the captured values and the source of every `@tj.function` reachable from them.
 
     Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes other
     than enums by name; other values by type and, if they are hashable, by equality. inside: see `token`.
@@ -161,7 +161,7 @@ def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Has
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
     """Return the values that a function captures, by the parts of their dotted names.
 
-    Only attributes of modules are looked up: for `a.b` where `a` is not a module, the value is that of `a`.
+    Only attributes of modules are looked up: for `a.b` where `a` is not a module, the value is `a`.
     """
     values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:

@@ -191,10 +191,10 @@ def _elementwise(name: str, ctx: Context, node: ast.Call, arguments: Arguments) 
     return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[operand]) for operand in ELEMENTWISE[name].operands])
 
 
-#: name -> the mode in the instruction table
+#: name of a shuffle -> its mode in the instruction table
 _SHUFFLES = {"shuffle": "idx", "shuffle_xor": "bfly", "shuffle_up": "up", "shuffle_down": "down"}
 
-#: name -> handler, for all names but `static_range`
+#: name -> handler, for all intrinsics except `static_range`
 HANDLERS: dict[str, Handler] = {
     **{name: partial(_axis, name) for name in ("cta_id", "num_ctas")},
     **{name: partial(_special, name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},

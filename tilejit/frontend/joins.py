@@ -2,7 +2,7 @@
 
 Each path ends with moves into slots (see `slots`). An exit by `break`, `continue` or `return` is a placeholder until
 the whole enclosure has been translated and all its exits are known. Then its statements are filled in: the moves, an
-assignment to a flag that the loops in between test, and the `Break` itself.
+assignment to a flag that the loops in between test, and the `Break` or `Continue` itself.
 
 The code of a run-time loop's body depends on the kinds of its names at the head, which are known only after the body
 has been translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is

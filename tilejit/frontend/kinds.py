@@ -174,7 +174,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     dtype = weak_type(first.value)
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
-            # the loop will convert values that are assigned to the name to a common type, which isn't final yet
+            # the loop will convert the values assigned to this name to one common type, which isn't final yet
             common = _loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
             if common is not None:
                 dtype = common
@@ -392,13 +392,13 @@ class Heads:
     changing: frozenset[str] = frozenset()
 
     def literal_types(self, entry: Mapping[str, Binding]) -> dict[str, DType | None]:
-        """Return the types of names that start as literals; None for a weak type. entry: the bindings on entry."""
+        """Return the types of names that start as literals; None for a weak kind. entry: the bindings on entry."""
         kinds = [(name, kind) for name, kind in self.kinds.items() if _is_literal(entry[name].value)]
         return {name: None if kind.weak else kind.dtype for name, kind in kinds if isinstance(kind, ScalarKind)}
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: a name's kind on entry or, if that is the same as in `last`, its kind in `last`."""
+        """Return the first guess: the kinds on entry, or those in `last.kinds` where `last.entry` has the same kind."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)

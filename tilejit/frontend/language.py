@@ -54,7 +54,7 @@ class Intrinsic(LanguageName):
     #: one line, without a final period
     meaning: str
     parameters: tuple[CallParameter, ...] = ()
-    #: the type of the result, as a Python annotation or as a phrase that says how it depends on the arguments
+    #: the type of the result, as a Python annotation or as a phrase that describes how it depends on the arguments
     gives: str = "None"
     #: statements that are valid in a kernel
     example: str = ""
@@ -163,7 +163,7 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
         raise KernelTypeError(f"strides={shown(strides)} is not valid", hint="write a tuple of integers")
     if len(strides) != len(extents):
         raise KernelTypeError(
-            f"{counted(len(strides), 'stride')} {tuple(strides)} for shape {extents}",
+            f"{counted(len(strides), 'stride')} {tuple(strides)} can't describe shape {extents}",
             hint="give one stride for each dimension",
         )
     if any(not isinstance(s, int) for s in strides):

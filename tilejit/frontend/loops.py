@@ -135,7 +135,7 @@ def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """Return an argument of range as `dtype`; if `down`, a negative constant takes the signed type of that width."""
+    """Return an argument of range as `dtype`; if `down`, a negative constant gets the signed type of the same width."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)
@@ -182,7 +182,7 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
 
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
-    """Return bounds of the index of a range, not necessarily tight; None if either one is unknown."""
+    """Return bounds of the index of a range, not necessarily tight; None if either bound is unknown."""
     if step[0] is not None and step[0] >= 0:
         low, high = start[0], _past(stop[1], -1)
     elif step[1] is not None and step[1] <= 0:

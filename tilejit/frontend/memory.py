@@ -127,7 +127,7 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
 
 
 def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, ...]:
-    """Return the axes that an integer or a tuple lists, in ascending order; negative axes count from the last."""
+    """Return the axes given as an integer or a tuple, in ascending order; negative axes count from the last."""
     items = value.items if isinstance(value, Items) else (value,)
     if any(isinstance(item, Constant) and isinstance(item.value, float) for item in items):
         hint = "for two values, element by element, write tj.maximum(a, b) or tj.minimum(a, b)"

@@ -1,4 +1,4 @@
-"""`print`, `assert` and `tj.static_assert`."""
+"""Translation of `print`, `assert` and `tj.static_assert`."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
             node, f"{axes} doesn't permute the {counted(rank, 'dimension')} of {memory.buffer.name}",
             f"list each of {tuple(range(rank))} once",
         )
-    # dropped dimensions come first
+    # dropped dimensions are placed first
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))
     buffer = memory.buffer

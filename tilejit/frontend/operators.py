@@ -159,7 +159,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
-    # prefer square blocks per warp; their extents must be multiples of 16 rows and 8 columns
+    # prefer square blocks per warp, of a multiple of 16 rows by a multiple of 8 columns
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
@@ -190,7 +190,7 @@ def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
 def tile_order(ctx: Context, node: ast.Call) -> Value:
     """Translate `tj.tile_order(t, shape, group)`.
 
-    The formula of the host function computes `group * columns`, which may overflow. Unless the product
+    The formula of the host function computes `group * columns`, which may overflow here. Unless the product
     fits (see `_fits`), t is divided by columns first, so that no product exceeds t.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
@@ -223,7 +223,7 @@ def tile_order(ctx: Context, node: ast.Call) -> Value:
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns fits its type, or that of `t` if both are constants; an int64 fits unless it is data."""
+    """True if group * columns fits its type or, for two constants, the type of `t`; an int64 fits unless it is data."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

@@ -91,7 +91,7 @@ def _of_two(
         return folded
     if len(values) != 2:
         name = python.__name__
-        raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
+        raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"write {name}(a, b)")
     return run_time(ctx, node, values)
 
 
@@ -133,7 +133,7 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType, ctx: Cont
     if folded is not None:
         return folded
     if len(values) != 1:
-        raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
+        raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "pass it one scalar")
     if dtype == bool_:
         holds = truth(ctx, node, values[0])
         return Constant(holds) if isinstance(holds, bool) else Scalar(holds)

@@ -36,7 +36,7 @@ from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, de
 
 
 def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; the result is a tile, even if its rank is 0."""
+    """Translate `tj.<name>(x, axis=None, keepdims=False)`, some also with `dtype=`; return a tile, even of rank 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments, len(tile.shape))
     wanted, reduction = optional(ctx, arguments, "dtype"), record.reduction
@@ -154,7 +154,7 @@ _HINT = "it can only compute with its two arguments; do this before or after the
 
 
 def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
-    """Return the expressions that a function computes from two scalars or, if `is_tuple`, two tuples of types `dtypes`.
+    """Return what a function computes from two scalars or, if `is_tuple`, two tuples of scalars, of types `dtypes`.
 
     raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
     """

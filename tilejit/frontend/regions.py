@@ -148,7 +148,7 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
         )
     if not _covers(memory, dim):
         raise ctx.type_error(
-            node, f".at indexes a whole dimension; this region has a part of dimension {dim} of {memory.buffer.name}",
+            node, f".at indexes a whole dimension; this region covers part of dimension {dim} of {memory.buffer.name}",
             f"add its start to the index, and take {memory.buffer.name}.at(...)",
         )
     if isinstance(value, Memory):
@@ -215,7 +215,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
-    """Return the ends of a slice; if they are arithmetic on names, a rank-0 tile in both is loaded only once."""
+    """Return the ends of a slice; if both are arithmetic on names, a rank-0 tile that occurs in both is loaded once."""
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
@@ -262,7 +262,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
-    """Return the region that `parts` select, one per dimension in `dims`; other dimensions keep their extents."""
+    """Return the region that `parts` select from the leading dimensions in `dims`; the others keep their extents."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
@@ -422,7 +422,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Replace variables by their definitions so that terms cancel in differences; visit at most `_BUDGET` nodes."""
+    """Return `expr` with variables replaced by definitions, so that terms cancel; visit at most `_BUDGET` nodes."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:

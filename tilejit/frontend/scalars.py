@@ -59,7 +59,7 @@ def fold(
 ) -> Value | None:
     """Return the result of `compute` on compile-time values; None if a value isn't known at compile time.
 
-    raises: KernelTypeError if `compute` raises an error, or if its result would be too large.
+    raises: KernelTypeError for an arithmetic, memory, type or value error in `compute`, or a result that is too large.
     """
     arguments: list[Any] = []
     for value in values:

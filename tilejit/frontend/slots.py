@@ -29,7 +29,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, owner_scope
 class NameSlot:
     """Storage for the values of one kind.
 
-    value: the stored value, made of the slot's variables and tiles; for `Same`, which needs none, its value.
+    value: the stored value, made of the slot's variables and tiles; for `Same`, which needs no storage, `Same.value`.
     """
 
     kind: Kind
@@ -42,7 +42,7 @@ class NameSlot:
 
     @property
     def typed(self) -> Value:
-        """The stored value, without weak scalars."""
+        """The stored value, with weak scalars made typed."""
         return _typed(self.kind, self.value)
 
 
@@ -87,7 +87,7 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
 
 
 def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> Memory:
-    """Return the region whose varying parts are held in new variables."""
+    """Return a region of `kind` whose varying parts are kept in new variables, initialized from `init` if given."""
     held: list[Var] = []
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:
@@ -128,7 +128,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
 
 
 def coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
-    """Return a number, scalar or rank-0 tile in `dtype`; raise KernelTypeError if a number doesn't fit."""
+    """Return a number, scalar or rank-0 tile converted to `dtype`; raise KernelTypeError if a number doesn't fit."""
     if isinstance(value, Memory):
         value = scalar_of(ctx, value, span)
     if isinstance(value, Scalar):
@@ -175,7 +175,7 @@ def _flatten(
     ctx: Context, slot: NameSlot, value: Value, scalars: list[tuple[Expr, Expr]], tiles: list[tuple[Memory, Memory]],
     span: Span,
 ) -> None:
-    """Append pairs of a variable or tile of the slot and its part of the value to `scalars` and `tiles`."""
+    """Append to `scalars` and `tiles` each variable and tile of the slot, paired with its new contents from `value`."""
     kind, stored = slot.kind, slot.value
     if isinstance(kind, Same):
         return

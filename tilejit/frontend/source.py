@@ -54,7 +54,7 @@ class KernelSource:
     def of(fn: Callable[..., Any]) -> KernelSource:
         """Return the source of `fn`.
 
-        raises: KernelSyntaxError if it isn't available or has changed since the import, or if `fn` isn't a plain `def`.
+        raises: KernelSyntaxError if the source is unavailable or edited since import, or if `fn` isn't a plain `def`.
         """
         if not isinstance(fn, FunctionType):
             raise _no_function(fn)
@@ -165,7 +165,7 @@ def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Async
 def _compiled(text: str, file: str, flags: int, line: int | None = None) -> CodeType:
     """Compile a file, or only the statement at a line, as IPython compiles the statements of a cell.
 
-    Since CPython 3.11, a call of an attribute, `a.b()`, compiles differently if the same module imports `a`.
+    The results may differ: since CPython 3.11, `a.b()` compiles differently if the same module imports `a`.
     """
     # Python already showed the warnings when the file was imported
     with warnings.catch_warnings():

@@ -26,7 +26,7 @@ def _if(ctx: Context, node: ast.If) -> bool:
 
 
 def _break_or_continue(ctx: Context, node: ast.Break | ast.Continue) -> bool:
-    """Translate a jump of the innermost loop; in an unrolled loop, `continue` leaves the iteration."""
+    """Translate `break` or `continue` in the innermost loop; in an unrolled loop, `continue` leaves the iteration."""
     unrolled = Construct.STATIC if isinstance(node, ast.Break) else Construct.ITERATION
     loop = innermost(ctx.enclosures, Construct.LOOP, unrolled)
     assert loop is not None
@@ -39,7 +39,7 @@ def _return(ctx: Context, node: ast.Return) -> bool:
     function = innermost(ctx.enclosures, Construct.FUNCTION)
     if function is None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            raise ctx.syntax_error(node.value, "kernels return no value", "store the result to an array argument")
+            raise ctx.syntax_error(node.value, "kernels return no value", "store the result in an array argument")
         ctx.emit(Return(ctx.span(node)))
         return False
     value = Constant(None) if node.value is None else ctx.evaluate(node.value)

@@ -36,7 +36,7 @@ def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Valu
 def _as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
     if isinstance(value, Rows):
         raise ctx.type_error(
-            node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic take it"
+            node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic accept it"
         )
     if not isinstance(value, Memory):
         raise ctx.type_error(

@@ -72,7 +72,7 @@ def _compared(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -
 
 
 def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value | None:
-    """Shift by a count of a wider type with other signedness, clamped to [-1, width of x]; return None for the rest."""
+    """Shift by a count that is wider and of other signedness, clamped to [-1, width of x]; None for other operands."""
     types = _mixed_types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
@@ -170,7 +170,7 @@ def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
 
 
 def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
-    """Return the rank-0 tiles to use as scalars, because their scope has more threads than that of another tile."""
+    """Return the rank-0 tiles to use as scalars, because their scope is wider than the scope of another tile."""
     levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
     if shared_scope(ctx, levels) is not None:
         return []
@@ -194,7 +194,7 @@ def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]
 
 
 def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
-    """Like `common_scope`, for tiles that the scopes `owners` own."""
+    """Like `common_scope`, for tiles whose scopes are `owners`."""
     scope = shared_scope(ctx, owners)
     if scope is None:
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
@@ -241,7 +241,7 @@ def inputs(
 
 
 def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
-    """Return an operand. narrows: True to convert a typed scalar to `common`, unless its kind is higher."""
+    """Return an operand. narrows: True to convert a typed scalar to `common`, unless its `RANK` is higher."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if narrows and isinstance(value, Scalar) and not value.weak:
@@ -253,7 +253,7 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     """Return a new tile with the elements converted to `dtype`; raise KernelTypeError unless `tile` is local."""
     if not tile.is_local:
         raise ctx.type_error(
-            node, f"only local tiles and scalars are converted; got {describe(tile)}",
+            node, f"only local tiles and scalars can be converted; got {describe(tile)}",
             "load it first: tj.cta.load(region)",
         )
     scope, span = owner_scope(tile.buffer), ctx.span(node)

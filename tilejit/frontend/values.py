@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: the maximum number of bits of an integer
 MAX_BITS = 4096
-#: the maximum length of a string, and the maximum number of elements of a tuple and of the tuples nested in it
+#: the maximum length of a string, and the maximum number of elements of a tuple, including those of nested tuples
 MAX_ELEMENTS = 65_536
 
 _SMALLER = "use smaller numbers, or compute the value outside the kernel and capture it"
@@ -37,7 +37,7 @@ def check_elements(count: int, what: str = "tuple") -> None:
     """Raise KernelTypeError if a string or a tuple has too many elements. what: the name of its type."""
     if count > MAX_ELEMENTS:
         raise KernelTypeError(
-            f"a {what} of {_approximate(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_SMALLER
+            f"a compile-time {what} has {_approximate(count)} elements; the limit is {MAX_ELEMENTS:,}", hint=_SMALLER
         )
 
 
@@ -53,7 +53,7 @@ def check_bits(bits: int) -> None:
     """Raise KernelTypeError if an integer has too many bits."""
     if bits > MAX_BITS:
         raise KernelTypeError(
-            f"an integer of {_approximate(bits)} bits at compile time; the limit is {MAX_BITS:,}", hint=_SMALLER
+            f"a compile-time integer has {_approximate(bits)} bits; the limit is {MAX_BITS:,}", hint=_SMALLER
         )
 
 
@@ -107,7 +107,7 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of `Memory.extents` in a region of static shape; None is a dropped dimension
+#: the types of the items of `Memory.extents` in a region of static shape; None marks a dropped dimension
 _STATIC = frozenset((int, NoneType))
 
 
@@ -328,7 +328,7 @@ class Unset:
 class Conflict(Unset):
     """A name whose values on several paths conflict."""
 
-    #: the predicate of a sentence that says what the name is on each path
+    #: the predicate of a sentence that describes the name on each path
     difference: str
     remedy: str
 
@@ -378,7 +378,7 @@ def how_to_load(memory: Memory) -> str:
 
 
 def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, a constant."""
+    """Return the message and the hint for a value that should be a scalar or, if `is_constant`, a constant."""
     if is_constant:
         hint = "use a literal, a captured constant or a tj.constexpr parameter"
         return f"{what} must be known at compile time; this is {describe(value)}", hint

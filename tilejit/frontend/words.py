@@ -104,7 +104,7 @@ _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
 _BARRIERS = (
-    Intrinsic("alloc_barrier", "Allocate a barrier in shared memory, or several, b[i]; needs sm_90 or newer", (
+    Intrinsic("alloc_barrier", "Allocate a barrier in shared memory, or several, used as b[i]; needs sm_90 or newer", (
         CallParameter("arrivals", "int", "the number of arrivals that complete a phase", 1),
         CallParameter("stages", "int | None", "the number of barriers; if None, one that takes no index", None),
     ), "_Barrier", "b = tj.alloc_barrier(arrivals=4)\ntj.warp.arrive(b)"),
@@ -115,7 +115,7 @@ _BARRIERS = (
         CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
         CallParameter("multicast", "int | None", "the cluster axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
-    Intrinsic("named_barrier", "Return the CTA's barrier with this number, where some of its warps can synchronize", (
+    Intrinsic("named_barrier", "Return the CTA's barrier number `id`, at which some of its warps can synchronize", (
         CallParameter("id", "int", f"the number, from {USERS[0]} to {USERS[-1]}"),
         CallParameter("threads", "int", "the number of threads that synchronize, a multiple of 32"),
     ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
@@ -254,8 +254,8 @@ _UPDATES = {
 #: `tj.atomic.<name>` -> the operation in the instruction table; sub adds the negated value
 ATOMICS = {name: "add" if name == "sub" else name.rstrip("_") for name in _UPDATES}
 _ONCE_PER = (
-    "Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one "
-    "update; a tile updates each element of a region once"
+    "Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` "
+    "for one update; a tile updates each element of a region once"
 )
 
 
