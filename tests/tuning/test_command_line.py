@@ -168,7 +168,7 @@ def test_prune_is_asked_with_specs_and_the_environment_counts(
     assert said == "filled: configuration B=64, C=1, threads=32: the only one of 3 that prune keeps\n"
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
     _, said = command.compile("filled", "--spec", "A=float32[64]")
-    assert said == "filled: configuration B=32, C=1, threads=32: the first of 3, as TILEJIT_AUTOTUNE=off says\n"
+    assert said == "filled: configuration B=32, C=1, threads=32: the first of 3, as requested by TILEJIT_AUTOTUNE=off\n"
 
 
 def test_a_target_is_compiled_for_where_no_device_is(tuned: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,10 @@ def has_one_axis(cluster: Cluster, axis: int) -> bool:
 
 
 def rank_name(cluster: Cluster, axis: int | None = None) -> str:
-    """Return the name of the special register with this CTA's rank along an axis of its cluster, or in the cluster.
+    """Return the name of the special register with this CTA's rank along `axis`; if None, in the whole cluster.
 
-    If all CTAs lie along the axis, both ranks are equal. The rank in the whole cluster is then preferred: the
-    hardware has a register for it, while ptxas computes the other by a division.
+    If all CTAs lie along the axis, both ranks are equal, and the name for the whole cluster is returned: the hardware
+    has a register with that rank, while ptxas computes the rank along an axis by a division.
     """
     is_whole = axis is None or has_one_axis(cluster, axis)
     return "cluster_rank" if is_whole else f"cluster_rank.{axis}"

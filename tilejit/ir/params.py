@@ -14,8 +14,8 @@ from .values import Buffer, Var
 class PointerParam:
     """The address of an array's first element.
 
-    of: the argument's name. written: the kernel may write through it.
-    noalias: no other argument's array overlaps it, unless the kernel writes neither array.
+    of: the argument's name. written: the kernel may write through this pointer.
+    noalias: no other argument's array overlaps this one, unless the kernel writes neither.
     """
 
     of: str
@@ -83,8 +83,8 @@ class AddressParam(_NumberParam):
 class AssertionsParam:
     """The address of a record that the first thread to fail an assertion fills in.
 
-    WORDS: names of the record's first 32-bit words. code: 0, or 1 + the index of the failed assertion in the kernel.
-    padding: aligns the values that follow, `VALUES` int64s.
+    WORDS: names of the 32-bit words at the start of the record. code: 0, or 1 + the index of the failed assertion in
+    the kernel. padding: aligns the `VALUES` int64 values that follow.
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
@@ -102,8 +102,8 @@ class AssertionsParam:
 class BarrierParam:
     """The address of a 32-bit word through which the CTAs of a cooperative launch synchronize.
 
-    Its highest bit flips when all CTAs have arrived; the other bits are 0 before and after. Concurrent launches use
-    different words.
+    The word's highest bit flips when all CTAs have arrived; its other bits are 0 before the first CTA arrives and after
+    the last one has. Concurrent launches use different words.
     """
 
     buffer: Buffer

@@ -45,8 +45,8 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's, also within tuples. Every NaN becomes
-    the same object, so that constants that contain NaN compare equal.
+    NumPy scalars become equal Python numbers, and NumPy dtypes and scalar types become tilejit's types, also within
+    tuples. Every NaN becomes the same object, so that constants that contain NaN compare equal.
     """
     if isinstance(value, np.generic):
         number = value.item()

@@ -77,8 +77,8 @@ class Choices:
             # the user's function can raise anything
             raise LaunchError(
                 f"prune of {kernel} raised {type(error).__name__}: {error}",
-                hint=f"it gets the configurations and, by name, {', '.join(named)}: the arguments of a launch, or the "
-                "specs passed to compile and explain",
+                hint=f"it receives the configurations and, by name, {', '.join(named)}: the arguments of a launch, or "
+                "the specs passed to compile and explain",
             ) from error
 
 

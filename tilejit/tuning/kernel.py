@@ -281,7 +281,7 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that returns a key of TILEJIT_AUTOTUNE and the values that `functions` then capture."""
+    """Return a function that returns a key of TILEJIT_AUTOTUNE and of what `functions` capture when it is called."""
     # Each launch reads the variable, which takes 1 us, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode

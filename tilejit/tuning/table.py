@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None to use the launch's.
+    threads: None for the number that the launch uses.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)

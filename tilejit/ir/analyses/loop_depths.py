@@ -67,7 +67,7 @@ class LoopDepths:
         return sorted(groups.items())
 
     def record_sum(self, var: Var, value: Expr) -> bool:
-        """Record `var` for expansion at its uses if `value` is a sum whose terms differ in depth; True if it is."""
+        """If `value` is a sum of terms of different depths, record `var` for expansion at its uses, and return True."""
         if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
             return False
         terms, constant = self.summands(value)

@@ -50,7 +50,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return, for each dimension of `a`, the equivalent one of `b` (equal extent and strides); None without one."""
+    """Return, for each dimension of `a`, that of `b` with equal extent and strides; None if `a` and `b` don't match."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -68,7 +68,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return the layout's common properties, then each dimension's extent and strides; None if inseparable."""
+    """Return properties common to all dimensions, then each one's extent and strides; None if they aren't separable."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -107,7 +107,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition by comparing elements for all starts; None if they are too many or a layout is `Strided`."""
+    """Return the condition by comparing elements for all possible starts; None if that is too costly or impossible."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])

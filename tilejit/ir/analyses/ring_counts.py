@@ -1,8 +1,8 @@
 """Checks that the numbers of commits and releases per step of a ring match its allocation.
 
 The numbers are known if branches depend only on thread ids and uniform values. A step has too many arrivals if more
-instances of a scope reach one statement, all with the same step number, than complete a phase. It has too few if fewer
-instances reach all arriving statements together, each once per step.
+instances of a scope reach one statement, all with the same step number, than complete a phase. It has too few if the
+instances that reach any of the arriving statements, each once per step, are fewer in total.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Gate(NamedTuple):
     """A run-time condition for threads to reach a statement.
 
-    branch: the id of an `if`, or of a `For`, whose condition is that it has iterations. truth: the condition's value;
-    None after an `if` or a loop that some threads may have left by a jump.
+    branch: the id of an `If` or a loop; the condition of a `For` is that it has iterations. truth: the condition's
+    value; None after an `If` or a loop that some threads may have left by a jump.
     """
 
     branch: int

@@ -281,14 +281,14 @@ class Uniformity(Analysis[ThreadState]):
         )
 
     def is_repeated(self, stmt: ir.Atomic, state: ThreadState) -> bool:
-        """True if a statement is an addition, and all threads that reach it add the same value to the same element."""
+        """True if `stmt` is an addition, and all threads that reach it provably add one value to one element."""
         if stmt.op != "add" or not state.is_exact:
             return False
         given = (*walk.indices(stmt.place), *stmt.operands)
         return all(self.agree(expr, scopes.CTA.name, state) for expr in given)
 
     def partly(self, state: ThreadState, threads: int) -> frozenset[str]:
-        """Return the scopes whose last instance is incomplete and may be among these threads."""
+        """Return the scopes of which these threads may include some of an incomplete last instance."""
         left = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
         return frozenset(left)
 

@@ -17,8 +17,8 @@ Array = np.ndarray
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     """Return the value of an expression. Variables and special registers without a value in `values` are taken as 0.
 
-    If its bounds exclude 0, a variable is taken as its possible value nearest to 0. Values must respect the variables'
-    facts, with which the expression may have been simplified. raises: TypeError for a load.
+    A variable whose bounds exclude 0 is taken as its possible value nearest to 0. Values must satisfy the variables'
+    facts, by which the expression may have been simplified. raises: TypeError for a load.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)

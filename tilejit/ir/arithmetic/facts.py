@@ -22,7 +22,7 @@ UNKNOWN: Bounds = (None, None)
 
 
 def dtype_range(dtype: DType) -> Bounds:
-    """Return the bounds of a type: None for the lower bound of int64, the upper one of 64-bit types, and floats."""
+    """Return the bounds of a type: None for int64's lower bound, 64-bit types' upper bound, and both of floats."""
     if dtype.is_float:
         return UNKNOWN
     low, high = full_range(dtype)

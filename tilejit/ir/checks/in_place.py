@@ -1,4 +1,4 @@
-"""Checks of operations that write shared or global memory: each written region must equal or not overlap the others.
+"""Checks of operations that write shared or global memory: regions must be identical to written ones, or disjoint.
 
 If regions overlap in any other way, the operation may write elements that it reads later. Local tiles are values:
 operations on them read all operands before they write.
