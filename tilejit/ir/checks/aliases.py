@@ -32,10 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield checks that each written region is identical to or disjoint from each operand in another array.
-
-        Arrays that overlap no others, and layouts that strides don't describe, aren't checked.
-        """
+        """Yield checks that a written region equals or is disjoint from one in another array, if both have boxes."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):

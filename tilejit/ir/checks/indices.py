@@ -18,10 +18,7 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index, and each dimension of a region, that isn't proved to be in bounds.
-
-    The module's docstring describes the bounds of regions of global tensors.
-    """
+    """Yield an assertion for each index, and each dimension of a region, that isn't proved valid by the above rules."""
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
