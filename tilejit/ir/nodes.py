@@ -153,7 +153,7 @@ class If:
 
 @lean(frozen=True, slots=True)
 class For:
-    """Iterates `var` from start to stop (exclusive) by step, like Python's range; with step 0, it has no iterations.
+    """Iterates `var` from start to stop (exclusive) by step, like Python's range; with step 0, there are no iterations.
 
     Variable, start, stop and step have the same type, but the step of an unsigned variable may have the signed type of
     the same width.
@@ -207,7 +207,7 @@ class Sync:
 class Arrive:
     """Each instance of a scope arrives once at a barrier in shared memory (of each CTA along `Alloc.reach`).
 
-    The instance's leader executes the arrival. Everything that the instance's threads did before it is ordered before
+    The instance's leader executes the arrival. Everything that the instance's threads did earlier is ordered before
     everything that threads do after waiting for the phase.
     place: a `Vector` of width 1 at lane level, else an `Element`.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.

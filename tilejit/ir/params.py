@@ -119,7 +119,7 @@ class BarrierParam:
 
 @dataclass(frozen=True, slots=True)
 class TensorMapSpec:
-    """A tiling of an array into boxes that TMA copies.
+    """The array dimensions, element type, extents and swizzle of the boxes that TMA copies.
 
     source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled
     """
@@ -142,8 +142,8 @@ class TensorMapSpec:
     UNIT_BYTES: ClassVar[int] = 16
     #: maximum size of a box, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
-    #: exclusive upper bound of an array's extents. A map can hold up to 2^32, but coordinates are int32: the
-    #: greatest int32 that is a multiple of 16 must lie outside the array
+    #: exclusive upper bound of an array's extents. A map can encode extents up to 2^32, but coordinates are clamped to
+    #: int32: the greatest clamped coordinate, a multiple of 16, must be outside the array
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
     #: exclusive upper bound of an array's strides
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40

@@ -125,6 +125,7 @@ class Op:
 @lean(frozen=True, slots=True)
 class Cast:
     """`x` converted to `dtype`, rounded or wrapped as by `ops.cast.convert`.
+
     saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
 

@@ -118,7 +118,7 @@ class Tuning:
         rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
         return LaunchError(
             f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",
-            hint="give autotune a configuration that can run, or compile one without autotune to see its error",
+            hint="pass autotune a configuration that can run, or compile one without autotune to see its error",
         )
 
     @property

@@ -50,7 +50,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return, for each dimension of `a`, that of `b` with equal extent and strides; None if `a` and `b` don't match."""
+    """Map each dimension of `a` to a distinct one of `b` with equal extent and strides; return None if that fails."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -68,7 +68,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return properties common to all dimensions, then each one's extent and strides; None if they aren't separable."""
+    """Return the layout's common properties, then each dimension's extent and strides; None if inseparable."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]

@@ -39,7 +39,7 @@ def is_of_copies(op: ir.TileOp, threads: int) -> bool:
 
 
 def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
-    """True if it is safe that only some threads of the scope execute an operation for which `is_of_copies` is true.
+    """True if an operation for which `is_of_copies` is true can safely be executed by only some threads of its scope.
 
     Each tile that the operation writes must be accessed only within the block that contains the operation, and first by
     a statement directly in this block that doesn't read it. Then each thread has computed the copy that it reads.

@@ -1,4 +1,4 @@
-"""States of the threads of a CTA at one point: which of them are active, and on which values they agree."""
+"""States of the threads of a CTA at one point: the active threads, and the levels of the values they agree on."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
     if expr.name in DIVISIONS and not isinstance(expr.args[1], Const):
-        # the divisor may be 0; NumPy then warns and, for integers, gives 0, as kernels do
+        # the divisor may be 0; NumPy then warns and, for integers, returns 0, as kernels do
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
     return np.asarray(ELEMENTWISE[expr.name].formula(*args))

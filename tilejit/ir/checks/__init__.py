@@ -40,7 +40,7 @@ class Checked:
 
 
 def checked(kernel: Kernel) -> Checked:
-    """Return the kernel with assertions and counts, or the same kernel if it needs none."""
+    """Return the kernel with assertions and counts as a `Checked`; it holds the same kernel if none are needed."""
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
     if insertion.flags.asked != insertion.flags.doubtful:

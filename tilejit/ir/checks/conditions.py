@@ -44,7 +44,7 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record a variable's value, for loops that stop at the variable; not if the value may change or has a load."""
+        """Record a variable's value, for `add_limit` and `add_filled`, unless it may change or contains a load."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 

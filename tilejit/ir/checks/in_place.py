@@ -1,4 +1,4 @@
-"""Checks of operations that write shared or global memory: regions must be identical to written ones, or disjoint.
+"""Checks of operations that write shared or global memory: a written region may overlap only identical regions.
 
 If regions overlap in any other way, the operation may write elements that it reads later. Local tiles are values:
 operations on them read all operands before they write.

@@ -91,7 +91,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Return the unproved part of 0 <= index < limit, or None. may_be_negative: `limit` may be negative."""
+    """Return the unproved part of 0 <= index < limit; None if all is proved. may_be_negative: `limit` may be < 0."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:
