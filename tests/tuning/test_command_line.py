@@ -157,7 +157,7 @@ def test_values_that_no_configuration_has_and_that_leave_some_open_are_refused(c
     status, _, said = command(
         "compile", f"{command.file}::filled", "--spec", "A=float32[64]", "--spec", "B=16", "-o", "k.ptx"
     )
-    assert status == 1 and "no configuration of filled has B=16\nhelp: give a value to each of B, C, or" in said
+    assert status == 1 and "no configuration of filled has B=16\nhelp: pass a value for each of B, C, or" in said
     assert "  B=32, C=2, threads=64\n" in said and "filled.kernel" not in said
 
 

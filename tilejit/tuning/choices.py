@@ -110,7 +110,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
             hint='write configs=[tj.Config({"BM": 128}, threads=256), ...]',
         )
     if not configs:
-        raise LaunchError(f"{name} has no configurations to tune", hint="give configs= at least one tj.Config")
+        raise LaunchError(f"{name} has no configurations to tune", hint="pass at least one tj.Config in configs=")
     constexprs = [p.name for p in parameters if p.kind is ParameterKind.CONSTEXPR]
     for number, config in enumerate(configs):
         for unknown in config.values.keys() - set(constexprs):

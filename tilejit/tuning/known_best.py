@@ -85,7 +85,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
         return _picked(wanted, f"none of the {len(choices.configs)} tuned configurations has {text}")
     raise LaunchError(
         f"no configuration of {kernel.name} has {text}",
-        hint=f"give a value to each of {', '.join(sorted(choices.names))}, or choose one of:\n"
+        hint=f"pass a value for each of {', '.join(sorted(choices.names))}, or choose one of:\n"
         + "\n".join(f"  {config}" for config in choices.configs),
     )
 

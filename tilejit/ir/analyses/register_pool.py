@@ -1,4 +1,4 @@
-"""Checks that a CTA has as many registers as its warpgroups request.
+"""Checks that a CTA has enough registers for the requests of its warpgroups.
 
 All threads of a CTA start with the same number of registers. A warpgroup can take registers that another has released.
 A warpgroup that requests more than remain waits for others to release enough, perhaps forever. Measured: a kernel whose

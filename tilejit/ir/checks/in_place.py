@@ -75,7 +75,7 @@ def overlap_text(op: TileOp, written: str, read: str, doubt: str = "") -> str:
 
 
 def named_starts(*regions: Region) -> list[Expr]:
-    """Return the distinct starts that aren't constants, at most as many as an assertion record holds."""
+    """Return the distinct starts that aren't constants, at most the number that an assertion record can hold."""
     moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 
