@@ -431,8 +431,8 @@ class Move:
 class Descriptor:
     """The 64-bit descriptor by which tensor cores access a tile in shared memory (lane level).
 
-    Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`. In a cluster,
-    the higher address bits hold the CTA's rank and would corrupt other fields.
+    Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`, shifted to
+    bit 0. In a cluster, the higher address bits contain the CTA's rank and would corrupt other fields.
     """
 
     place: Vector
