@@ -16,8 +16,8 @@ _MOVABLE = frozenset({
     "add", "sub", "mul", "neg", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 })
 
-#: operations that are hoisted only if the second operand is a positive constant: a division by a variable is slow, and
-#: is wasted before a loop that has no iterations
+#: operations that are hoisted only if the second operand is a positive constant: a division by a variable, for example,
+#: is slow, and is wasted before a loop that has no iterations
 _MOVABLE_BY_CONSTANTS = frozenset({"floordiv", "mod", "left_shift", "right_shift"})
 
 _LEAVES = frozenset({Var, Const, Special})
