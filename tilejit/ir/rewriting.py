@@ -44,7 +44,7 @@ _FIELDS: dict[type[ir.Stmt], tuple[str, ...]] = {
 class Rewriting:
     """Clones statements with other buffers and spans; subclasses substitute expressions and defined variables.
 
-    A block, a statement or a part of one is the same object if nothing in it changes.
+    Blocks, statements and their parts remain the same objects if nothing in them changes.
     buffers: name of a buffer -> its replacement. span: maps each statement's source location.
     """
 

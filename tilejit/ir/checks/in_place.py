@@ -42,7 +42,7 @@ def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 
 
 def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
-    """Yield each region that an operation writes, with each of its other regions."""
+    """Yield each region that an operation writes, paired with each other region among the operands."""
     regions = [(o, rule) for o, rule in zip(op.operands, op.record.operands, strict=False) if isinstance(o, Region)]
     for written, rule in regions:
         if rule.written:
