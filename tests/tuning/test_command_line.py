@@ -157,7 +157,7 @@ def test_values_that_no_configuration_has_and_that_leave_some_open_are_refused(c
     status, _, said = command(
         "compile", f"{command.file}::filled", "--spec", "A=float32[64]", "--spec", "B=16", "-o", "k.ptx"
     )
-    assert status == 1 and "no configuration of filled has B=16\nhelp: give a value to each of B, C, or" in said
+    assert status == 1 and "no configuration of filled has B=16\nhelp: pass a value for each of B, C, or" in said
     assert "  B=32, C=2, threads=64\n" in said and "filled.kernel" not in said
 
 
@@ -168,7 +168,7 @@ def test_prune_is_asked_with_specs_and_the_environment_counts(
     assert said == "filled: configuration B=64, C=1, threads=32: the only one of 3 that prune keeps\n"
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
     _, said = command.compile("filled", "--spec", "A=float32[64]")
-    assert said == "filled: configuration B=32, C=1, threads=32: the first of 3, as TILEJIT_AUTOTUNE=off says\n"
+    assert said == "filled: configuration B=32, C=1, threads=32: the first of 3, as requested by TILEJIT_AUTOTUNE=off\n"
 
 
 def test_a_target_is_compiled_for_where_no_device_is(tuned: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
     if layout.size() != math.prod(shape):
         raise LayoutError(
             f"{layout!r} has {counted(layout.size(), 'element')}; shape {shape} has {math.prod(shape)}",
-            hint="give a layout whose extents multiply to the shape's size",
+            hint="pass a layout whose extents multiply to the shape's size",
         )
     layout.verify_well_formed()
     for axis in layout.axes():
@@ -100,13 +100,13 @@ def _check_tensor_memory(layout: TileLayout) -> None:
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """Return the default layout: row-major, or one row per lane in tensor memory (KernelTypeError for other shapes)."""
+    """Return the default layout: row-major, or in tensor memory one row per lane. raises: KernelTypeError otherwise."""
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
         raise KernelTypeError(
             f"without a layout, a tensor memory tile must have 2 dimensions and {TMEM_LANES} rows; got {shape}",
-            hint='give a layout: for 64 rows, tj.tmem.datapath("F" or "B", 64, columns)',
+            hint='pass a layout: for 64 rows, tj.tmem.datapath("F" or "B", 64, columns)',
         )
     return datapath("D", *shape)
 

@@ -153,7 +153,7 @@ class If:
 
 @lean(frozen=True, slots=True)
 class For:
-    """Iterates `var` from start to stop (exclusive) by step, like Python's range; a step of 0 gives no iterations.
+    """Iterates `var` from start to stop (exclusive) by step, like Python's range; with step 0, there are no iterations.
 
     Variable, start, stop and step have the same type, but the step of an unsigned variable may have the signed type of
     the same width.
@@ -207,8 +207,8 @@ class Sync:
 class Arrive:
     """Each instance of a scope arrives once at a barrier in shared memory (of each CTA along `Alloc.reach`).
 
-    The instance's leader executes the arrival. Everything that the instance's threads did before is ordered before what
-    threads do after waiting for the phase.
+    The instance's leader executes the arrival. Everything that the instance's threads did earlier is ordered before
+    everything that threads do after waiting for the phase.
     place: a `Vector` of width 1 at lane level, else an `Element`.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
@@ -225,8 +225,8 @@ class Arrive:
 class WaitPhase:
     """Waits, in each thread, until a phase of a barrier is complete. A negative phase counts as complete.
 
-    place: as in `Arrive`. phase: its number, an int32; the barrier is in this phase or the next one.
-    var: if not None, the statement doesn't wait, and defines this bool_: true if the phase is complete.
+    place: as in `Arrive`. phase: the phase's number, an int32; the barrier is in this phase or the next one.
+    var: if not None, the statement doesn't wait, but defines this bool_: true if the phase is complete.
     """
 
     place: Element | Vector
@@ -431,8 +431,8 @@ class Move:
 class Descriptor:
     """The 64-bit descriptor by which tensor cores access a tile in shared memory (lane level).
 
-    Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`. In a cluster,
-    the higher address bits hold the CTA's rank and would corrupt other fields.
+    Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`, shifted to
+    bit 0. In a cluster, the higher address bits contain the CTA's rank and would corrupt other fields.
     """
 
     place: Vector

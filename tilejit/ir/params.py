@@ -14,8 +14,8 @@ from .values import Buffer, Var
 class PointerParam:
     """The address of an array's first element.
 
-    of: the argument's name. written: the kernel may write through it.
-    noalias: no other argument's array overlaps it, unless the kernel writes neither array.
+    of: the argument's name. written: the kernel may write through this pointer.
+    noalias: no other argument's array overlaps this one, unless the kernel writes neither.
     """
 
     of: str
@@ -83,8 +83,8 @@ class AddressParam(_NumberParam):
 class AssertionsParam:
     """The address of a record that the first thread to fail an assertion fills in.
 
-    WORDS: names of the record's first 32-bit words. code: 0, or 1 + the index of the failed assertion in the kernel.
-    padding: aligns the values that follow, `VALUES` int64s.
+    WORDS: names of the 32-bit words at the start of the record. code: 0, or 1 + the index of the failed assertion in
+    the kernel. padding: aligns the `VALUES` int64 values that follow.
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
@@ -102,8 +102,8 @@ class AssertionsParam:
 class BarrierParam:
     """The address of a 32-bit word through which the CTAs of a cooperative launch synchronize.
 
-    Its highest bit flips when all CTAs have arrived; the other bits are 0 before and after. Concurrent launches use
-    different words.
+    The word's highest bit flips when all CTAs have arrived; its other bits are 0 before the first CTA arrives and after
+    the last one has. Concurrent launches use different words.
     """
 
     buffer: Buffer
@@ -119,7 +119,7 @@ class BarrierParam:
 
 @dataclass(frozen=True, slots=True)
 class TensorMapSpec:
-    """A tiling of an array into boxes that TMA copies.
+    """The array dimensions, element type, extents and swizzle of the boxes that TMA copies.
 
     source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled
     """
@@ -142,8 +142,8 @@ class TensorMapSpec:
     UNIT_BYTES: ClassVar[int] = 16
     #: maximum size of a box, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
-    #: exclusive upper bound of an array's extents. A map can hold up to 2^32, but coordinates are int32: the
-    #: greatest int32 that is a multiple of 16 must lie outside the array
+    #: exclusive upper bound of an array's extents. A map can encode extents up to 2^32, but coordinates are clamped to
+    #: int32: the greatest clamped coordinate, a multiple of 16, must be outside the array
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
     #: exclusive upper bound of an array's strides
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40

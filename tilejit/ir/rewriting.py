@@ -44,7 +44,7 @@ _FIELDS: dict[type[ir.Stmt], tuple[str, ...]] = {
 class Rewriting:
     """Clones statements with other buffers and spans; subclasses substitute expressions and defined variables.
 
-    A block, a statement or a part of one is the same object if nothing in it changes.
+    Blocks, statements and their parts remain the same objects if nothing in them changes.
     buffers: name of a buffer -> its replacement. span: maps each statement's source location.
     """
 
@@ -54,7 +54,7 @@ class Rewriting:
         self._buffers, self._span = dict(buffers), span
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """Return the replacement of an expression; here, with another buffer if it is a load."""
+        """Return the replacement of an expression. This implementation rewrites only loads."""
         if not isinstance(expr, ir.Load):
             return expr
         place = self.place(expr.place)

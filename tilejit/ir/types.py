@@ -22,8 +22,8 @@ class ArrayType:
     rank: int
     #: the last dimension with stride 1, or None
     unit_dim: int | None
-    #: in bytes, the largest power of two up to 16 (32 from sm_100) that divides the base address and all strides except
-    #: that of `unit_dim`
+    #: in bytes, the largest power of two up to 16 (32 from sm_100) that divides the base address and, if `strides` is
+    #: None, the strides of all dimensions except `unit_dim`
     align: int
     #: in bytes, the largest such power of two that divides the extent of `unit_dim`
     extent_align: int
@@ -45,8 +45,8 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's, also within tuples. Every NaN becomes
-    the same object, so that constants that contain NaN compare equal.
+    NumPy scalars become equal Python numbers, and NumPy dtypes and scalar types become tilejit's types, also within
+    tuples. Every NaN becomes the same object, so that constants that contain NaN compare equal.
     """
     if isinstance(value, np.generic):
         number = value.item()

@@ -45,7 +45,7 @@ MEMORY_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 ORDERS: dict[str, tuple[str, ...]] = {
     "load": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES)),
     "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
-    # vector accesses: LLVM has relaxed accesses of single values only
+    # a `Move` may access a vector; in LLVM, only accesses of scalars can be relaxed
     "move": ("", "volatile"),
     "atomic": tuple(f"{order}.{scope}" for order in MEMORY_ORDERS for scope in MEMORY_SCOPES),
 }
@@ -125,6 +125,7 @@ class Op:
 @lean(frozen=True, slots=True)
 class Cast:
     """`x` converted to `dtype`, rounded or wrapped as by `ops.cast.convert`.
+
     saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
 
@@ -180,8 +181,8 @@ class Open:
     """The layout of a local tile whose layout the compiler has yet to choose (open level).
 
     scope: name of the scope whose threads hold the tile.
-    dims: for a view, the corresponding dimension of its base for each dimension, or None for an added dimension of
-    extent 1. None for a tile that isn't a view.
+    dims: for each dimension of a view, the corresponding dimension of its base, or None for an added dimension of
+    extent 1. The whole field is None for a tile that isn't a view.
     """
 
     scope: str
@@ -238,7 +239,7 @@ class Buffer:
 
     @property
     def tile_layout(self) -> TileLayout:
-        """The layout of a buffer that is neither open nor a tensor with strides known only at launch."""
+        """The layout, which must be neither `Open` nor `Strided`."""
         assert isinstance(self.layout, TileLayout), f"{self.name} is laid out as {self.layout}"
         return self.layout
 
@@ -254,14 +255,14 @@ class Buffer:
 
     @property
     def fixed_shape(self) -> tuple[int, ...]:
-        """The shape of a buffer whose extents are all known at compile time."""
+        """The shape; all extents must be known at compile time."""
         for extent in self.shape:
             assert isinstance(extent, int), f"{self.name} has extents that are known only at launch"
         return self.shape  # type: ignore[return-value]
 
     @property
     def laid_out(self) -> tuple[int | Var, ...]:
-        """The shape of the layout: `slots` if not empty."""
+        """The shape that the layout covers: `slots` if not empty, else `shape`."""
         return self.slots or self.shape
 
 
@@ -306,7 +307,7 @@ class Region:
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """The shape of the index that gathers the region: the leading extents of its shape."""
+        """The shape of the index that gathers the region, i.e. the leading extents of `shape`; () if not gathered."""
         return () if self.gathered is None else self.gathered.shape
 
     @property

@@ -283,7 +283,7 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, not counting nested statements.
 
     Of the places among an instruction's inputs, only registers count. For memory, the input is the address; the
-    instruction table says whether the instruction reads the memory.
+    instruction table specifies whether the instruction reads the memory.
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):

@@ -1,4 +1,4 @@
-"""Regions whose accesses the simulator counts in a checked build; separate from the IR, which launches don't import."""
+"""Regions whose accesses the simulator counts in a checked build, in a module that doesn't import the IR's nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class WatchedRegion:
     text: the region's name in messages. threads: number of threads of one instance of the operation.
     instances, inside: event numbers, operands of `pmevent.mask`. `instances` counts the threads of all instances,
     `inside` those of instances whose region overlaps the tensor.
-    tensor: the name of its tensor argument if all regions of that argument are watched, else "".
+    tensor: the name of the tensor argument if all operations' regions of that argument are watched, else "".
     """
 
     text: str

@@ -77,8 +77,8 @@ class Choices:
             # the user's function can raise anything
             raise LaunchError(
                 f"prune of {kernel} raised {type(error).__name__}: {error}",
-                hint=f"it gets the configurations and, by name, {', '.join(named)}: the arguments of a launch, or the "
-                "specs passed to compile and explain",
+                hint=f"it receives the configurations and, by name, {', '.join(named)}: the arguments of a launch, or "
+                "the specs passed to compile and explain",
             ) from error
 
 
@@ -110,7 +110,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
             hint='write configs=[tj.Config({"BM": 128}, threads=256), ...]',
         )
     if not configs:
-        raise LaunchError(f"{name} has no configurations to tune", hint="give configs= at least one tj.Config")
+        raise LaunchError(f"{name} has no configurations to tune", hint="pass at least one tj.Config in configs=")
     constexprs = [p.name for p in parameters if p.kind is ParameterKind.CONSTEXPR]
     for number, config in enumerate(configs):
         for unknown in config.values.keys() - set(constexprs):

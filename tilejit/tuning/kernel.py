@@ -144,7 +144,7 @@ class TunedKernel(Kernel):
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Explain the fastest known configuration, else the first; append the reason for it and the timings, if any."""
+        """Explain the fastest known configuration, else the first; append the reason for the choice and any timings."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
         config, remarks = pick(self, args, constexprs, target, threads)
@@ -281,7 +281,7 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that returns a key of TILEJIT_AUTOTUNE and the values that `functions` then capture."""
+    """Return a function that returns a key of TILEJIT_AUTOTUNE and of what `functions` capture when it is called."""
     # Each launch reads the variable, which takes 1 us, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode
@@ -306,10 +306,10 @@ def autotune(
 
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
     grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
-    key: names of parameters. The kernel is tuned once for each combination of their values (of an array,
-    its shape). Other signatures (types, alignment), devices and kernel sources are tuned separately, too.
+    key: names of parameters. The kernel is tuned once for each combination of their values (for an array,
+    of its shape). Other signatures (types, alignment), devices and kernel sources are tuned separately, too.
     prune: a function that takes the list of configurations and a mapping of the launch's arguments, and returns the
-    configurations to try; the result is cached per key.
+    configurations to try. Launches call it only while no configuration has been chosen for the key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
     each timed run and at the end. Other arrays keep the results of the last run.
 

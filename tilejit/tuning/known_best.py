@@ -32,10 +32,10 @@ def pick(
     kernel: TunedKernel, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
     threads: int | None, given: Mapping[str, Any] = _NOTHING,
 ) -> Pick:
-    """Return the fastest known configuration for the arguments, which may be specs, else the first one.
+    """Return the `Pick` of the fastest known configuration for the arguments, which may be specs, else of the first.
 
     given: values that the configuration must have. threads: the count that it must have if it sets one; None for any.
-    raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter;
+    raises: LaunchError if no configuration matches, unless `given` has a value for each tuned parameter;
         DeviceError if the choice needs a device, none is available, and no target is given.
     """
     choices = kernel.choices
@@ -57,7 +57,7 @@ def pick(
     if len(left) == 1:
         return _picked(left[0], f"the only one {among} that prune keeps")
     if autotune_mode() == "off":
-        return _picked(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
+        return _picked(left[0], f"the first {among}, as requested by TILEJIT_AUTOTUNE=off")
     try:
         question = question_for(kernel, values, target, threads, candidates)
     except DeviceError as error:
@@ -85,7 +85,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
         return _picked(wanted, f"none of the {len(choices.configs)} tuned configurations has {text}")
     raise LaunchError(
         f"no configuration of {kernel.name} has {text}",
-        hint=f"give a value to each of {', '.join(sorted(choices.names))}, or choose one of:\n"
+        hint=f"pass a value for each of {', '.join(sorted(choices.names))}, or choose one of:\n"
         + "\n".join(f"  {config}" for config in choices.configs),
     )
 

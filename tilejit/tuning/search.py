@@ -34,7 +34,7 @@ from .table import Config, Trial, Tuning
 if TYPE_CHECKING:
     from .kernel import TunedKernel, TunedLauncher
 
-#: the maximum number of timings per configuration, and its total time in ms after which `timing.LEAST` suffice
+#: the maximum number of timings of a configuration, and their total in ms after which `timing.LEAST` timings suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources

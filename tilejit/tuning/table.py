@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None to use the launch's.
+    threads: None for the number that the launch uses.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
@@ -118,7 +118,7 @@ class Tuning:
         rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
         return LaunchError(
             f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",
-            hint="give autotune a configuration that can run, or compile one without autotune to see its error",
+            hint="pass autotune a configuration that can run, or compile one without autotune to see its error",
         )
 
     @property

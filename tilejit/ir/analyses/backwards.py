@@ -1,10 +1,10 @@
 """Backward liveness analysis: what is live before each statement.
 
 Sets are integers with a bit per item that may be live. A loop is iterated until the set at its head no longer changes.
-This set is kept between visits, as it only grows: the next visit starts from it, and needs to reach a new fixed point
-only if the set after the loop has changed.
+This set is kept between visits, as it only grows: the next visit starts from it, and iterates to a new fixed point only
+if the set after the loop has changed.
 
-Each statement is tested once for an effect on the sets; visits skip statements without one.
+Each statement is tested once for an effect on the sets; visits skip statements without an effect.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def check(kernel: ir.Kernel) -> None:
     The error points to the branch or loop that diverges; its message names the operation. Some operations on tiles of
     one element are exempt (see `may_run_per_thread`). The error is also raised if an incomplete instance of the scope
     may reach the operation, or if operands that must be uniform may differ between threads. `check_pool` and
-    `check_steps` raise other errors.
+    `check_steps`, which this function calls, raise other errors.
     """
     if not _has_collectives(kernel.body):
         return

@@ -66,7 +66,7 @@ class Analysis(ABC, Generic[State]):
         """Return the state after a statement; for a jump, the state that it carries to its target."""
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        """True if a statement of one of the `kinds` may change a state, regardless of nested statements.
+        """True if a statement of one of the `kinds` may change a state, not counting nested statements.
 
         For all other statements, `step` must return the state unchanged, and `branch`, `merged`, `enter`, `repeat` and
         `leave` must return the same as in this class.

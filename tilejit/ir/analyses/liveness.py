@@ -108,7 +108,7 @@ class _Interfering(Backwards):
         return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
-        """Record a write: the tile interferes with tiles that are live after it or aren't read `_in_step`."""
+        """Record interferences of tile `number`, which `stmt` writes, and unread moves. live: the set after `stmt`."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)

@@ -41,7 +41,7 @@ _NOTHING = RegisterAccesses(0, 0)
 
 
 class LocalRegisters:
-    """The registers of the local buffers that a block allocates. first: buffer's name -> its first register."""
+    """The registers of the local buffers allocated directly in a block. first: buffer's name -> its first register."""
 
     def __init__(self, body: Block) -> None:
         self.first: dict[str, int] = {}

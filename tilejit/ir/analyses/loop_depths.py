@@ -16,8 +16,8 @@ _MOVABLE = frozenset({
     "add", "sub", "mul", "neg", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 })
 
-#: operations that are hoisted only if the second operand is a positive constant: a division by a variable is slow, and
-#: is wasted before a loop that has no iterations
+#: operations that are hoisted only if the second operand is a positive constant: a division by a variable, for example,
+#: is slow, and is wasted before a loop that has no iterations
 _MOVABLE_BY_CONSTANTS = frozenset({"floordiv", "mod", "left_shift", "right_shift"})
 
 _LEAVES = frozenset({Var, Const, Special})
@@ -67,7 +67,7 @@ class LoopDepths:
         return sorted(groups.items())
 
     def record_sum(self, var: Var, value: Expr) -> bool:
-        """Record `var` for expansion at its uses if `value` is a sum whose terms differ in depth; True if it is."""
+        """If `value` is a sum of terms of different depths, record `var` for expansion at its uses, and return True."""
         if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
             return False
         terms, constant = self.summands(value)

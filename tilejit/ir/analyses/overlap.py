@@ -50,7 +50,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return, for each dimension of `a`, the equivalent one of `b` (equal extent and strides); None without one."""
+    """Map each dimension of `a` to a distinct one of `b` with equal extent and strides; return None if that fails."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -107,7 +107,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition by comparing elements for all starts; None if they are too many or a layout is `Strided`."""
+    """Return the condition by comparing elements for all possible starts; None if that is too costly or impossible."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])

@@ -39,10 +39,10 @@ def is_of_copies(op: ir.TileOp, threads: int) -> bool:
 
 
 def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
-    """True if an operation that `is_of_copies` may be executed by only some threads of its scope.
+    """True if an operation for which `is_of_copies` is true can safely be executed by only some threads of its scope.
 
-    Each tile that it writes must be accessed only in the block that contains the operation, or nested in it, and first
-    by an operation of that block that overwrites it. Then each thread has computed the copy that it reads.
+    Each tile that the operation writes must be accessed only within the block that contains the operation, and first by
+    a statement directly in this block that doesn't read it. Then each thread has computed the copy that it reads.
     body: the kernel's body.
     """
     uses = _uses(body)
@@ -61,7 +61,7 @@ def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
 
 
 def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
-    """Return the scalar operands of an operation that aren't constant, and thus may differ between threads."""
+    """Return an operation's scalar operands that aren't constant, and thus may differ between threads."""
     return [given for given in op.operands if not isinstance(given, _UNIFORM)]
 
 

@@ -16,7 +16,7 @@ from ..nodes import Assign, Buffer, Expr, For, If, Instruction, Kernel, Let, Loa
 
 #: memory space -> memory order of a scalar load that determines when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: the same for a vector load. PTX treats volatile as relaxed; LLVM has relaxed loads of single values only
+#: the same for a vector load. PTX treats volatile as relaxed, and LLVM has relaxed loads of scalars only
 _VECTOR_ORDER = "volatile"
 
 

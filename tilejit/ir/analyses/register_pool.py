@@ -1,4 +1,4 @@
-"""Checks that a CTA has as many registers as its warpgroups request.
+"""Checks that a CTA has enough registers for the requests of its warpgroups.
 
 All threads of a CTA start with the same number of registers. A warpgroup can take registers that another has released.
 A warpgroup that requests more than remain waits for others to release enough, perhaps forever. Measured: a kernel whose
@@ -111,7 +111,7 @@ class _Conditions:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
     def exclude(self, one: Visit, other: Visit) -> bool:
-        """True if two settings outside `For`s require opposite values of a condition: at most one is executed."""
+        """True if two settings outside `For`s require opposite values of a condition, so at most one is executed."""
         if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
             return False
         facts = dict(self.facts(one.gates))

@@ -1,8 +1,8 @@
 """Checks that the numbers of commits and releases per step of a ring match its allocation.
 
 The numbers are known if branches depend only on thread ids and uniform values. A step has too many arrivals if more
-instances of a scope reach one statement, all with the same step number, than complete a phase. It has too few if fewer
-instances reach all arriving statements together, each once per step.
+instances of a scope reach one statement, all with the same step number, than complete a phase. It has too few if
+fewer instances in total reach the arriving statements, each once per step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .. import walk
 from .thread_states import Visit
 from .thread_values import instances
 
-#: method that arrives at a ring's barriers -> parameter of `tj.alloc_ring` that gives the number of calls per step
+#: method that arrives at a ring's barriers -> parameter of `tj.alloc_ring` for the number of calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 

@@ -1,4 +1,4 @@
-"""States of the threads of a CTA at one point: which of them are active, and on which values they agree."""
+"""States of the threads of a CTA at one point: the active threads, and the levels of the values they agree on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Gate(NamedTuple):
     """A run-time condition for threads to reach a statement.
 
-    branch: the id of an `if`, or of a `For`, whose condition is that it has iterations. truth: the condition's value;
-    None after an `if` or a loop that some threads may have left by a jump.
+    branch: the id of an `If` or a loop; the condition of a `For` is that it has iterations. truth: the condition's
+    value; None after an `If` or a loop that some threads may have left by a jump.
     """
 
     branch: int

@@ -13,8 +13,7 @@ A branch lowers the level of the active set to that of its condition, and a loop
 only of thread ids and constants is evaluated for every thread (see `thread_values`); any other has the lowest level
 of its parts. Loads from global and shared memory have the level of their address. A tile of one element with a copy
 in every thread of a scope, which no thread writes alone, has the level of the scope, or the lower level of the
-scalars from which the copies are computed. The levels of variables and copies that change are iterated to a fixed
-point.
+scalars from which the copies are computed. Levels that change are iterated to a fixed point.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
 
 
 class _Sources(NamedTuple):
-    """An expression's level is the least of `level` and of the levels of the variables and tiles in `names`."""
+    """The origin of an expression's level: the least of `level` and the levels of variables and tiles in `names`."""
 
     level: int
     names: tuple[str, ...]
@@ -79,7 +78,7 @@ class Uniformity(Analysis[ThreadState]):
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         #: sources of expressions, by id
         self.sources: dict[int, tuple[ir.Expr, _Sources]] = {}
-        #: sources of the variables whose level is the same wherever they are visible, by name; states don't list them
+        #: sources, by name, of the variables whose level is the same in every state; states don't list them
         self.derived: dict[str, _Sources] = {}
         #: names of the replicated tiles whose level may change, like a variable's
         self.varying = written_by_numbers(body)
@@ -167,7 +166,7 @@ class Uniformity(Analysis[ThreadState]):
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
-        """Return the state after an operation: copies get the lowest level of its operands and the active set."""
+        """Return the state after an operation: its results get the lowest level of its operands and the active set."""
         level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
         for region in op.read:
             level = min(level, state.level(region.buffer.root.name))
@@ -281,19 +280,19 @@ class Uniformity(Analysis[ThreadState]):
         )
 
     def is_repeated(self, stmt: ir.Atomic, state: ThreadState) -> bool:
-        """True if a statement is an addition, and all threads that reach it add the same value to the same element."""
+        """True if `stmt` is an addition, and all threads that reach it provably add one value to one element."""
         if stmt.op != "add" or not state.is_exact:
             return False
         given = (*walk.indices(stmt.place), *stmt.operands)
         return all(self.agree(expr, scopes.CTA.name, state) for expr in given)
 
     def partly(self, state: ThreadState, threads: int) -> frozenset[str]:
-        """Return the scopes whose last instance is incomplete and may be among these threads."""
+        """Return the scopes whose last instance is incomplete and may contain some of these threads."""
         left = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
         return frozenset(left)
 
     def agree(self, expr: ir.Expr, scope: str, state: ThreadState) -> bool:
-        """True if the active threads of each instance of a scope have the same value."""
+        """True if the active threads of each instance of a scope provably agree on the value of `expr`."""
         return self.widened(self.level(expr, state)) >= SCOPES[scope].level
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:

@@ -23,8 +23,8 @@ _LONGEST_CHAIN = 64
 class Affine:
     """A sum of terms with coefficients, in order of appearance, plus a constant. No term is itself a sum.
 
-    Coefficients and constant are in the signed range of `dtype`'s width, even if it is unsigned, and no coefficient is
-    0, except in the difference that `gap` bounds.
+    Coefficients and constant are in the signed range of `dtype`'s width, even if `dtype` is unsigned, and no
+    coefficient is 0, except in the difference that `gap` bounds.
     """
 
     dtype: DType
@@ -66,7 +66,7 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the sum provably doesn't wrap around, or is assumed not to: an int64 sum whose terms aren't data."""
+        """True if the sum provably doesn't wrap around, or, as an int64 sum without data, is assumed not to."""
         if self.dtype is int64 and not is_large(self.constant):
             for term, coefficient in self.terms:
                 if is_large(coefficient) or is_data(term):

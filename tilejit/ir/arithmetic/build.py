@@ -50,7 +50,7 @@ _rounded_whole = lru_cache(LIMIT)(_rounded)
 
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
-    """Return the constant by which `a` exceeds `b`; None if it isn't provably constant, or not of an integer type.
+    """Return the constant by which `a` exceeds `b`; None if they aren't integers with a provably constant difference.
 
     The constant is modulo 2**bits: if an operand overflows, the mathematical difference may be different.
     """

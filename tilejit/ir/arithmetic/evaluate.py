@@ -17,8 +17,8 @@ Array = np.ndarray
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     """Return the value of an expression. Variables and special registers without a value in `values` are taken as 0.
 
-    If its bounds exclude 0, a variable is taken as its possible value nearest to 0. Values must respect the variables'
-    facts, with which the expression may have been simplified. raises: TypeError for a load.
+    A variable whose bounds exclude 0 is taken as its possible value nearest to 0. Values must satisfy the variables'
+    facts, by which the expression may have been simplified. raises: TypeError for a load.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)
@@ -34,7 +34,7 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
     if expr.name in DIVISIONS and not isinstance(expr.args[1], Const):
-        # the divisor may be 0; NumPy then warns and, for integers, gives 0, as kernels do
+        # the divisor may be 0; NumPy then warns and, for integers, returns 0, as kernels do
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
     return np.asarray(ELEMENTWISE[expr.name].formula(*args))

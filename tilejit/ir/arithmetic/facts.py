@@ -22,7 +22,7 @@ UNKNOWN: Bounds = (None, None)
 
 
 def dtype_range(dtype: DType) -> Bounds:
-    """Return the bounds of a type: None for the lower bound of int64, the upper one of 64-bit types, and floats."""
+    """Return the bounds of a type: None for int64's lower bound, 64-bit types' upper bound, and a float's bounds."""
     if dtype.is_float:
         return UNKNOWN
     low, high = full_range(dtype)
@@ -175,7 +175,7 @@ def _mul(a: Bounds, b: Bounds) -> Bounds:
 
 def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     if b[0] == 0 and a[0] is not None and a[0] >= 0:
-        # division by 0 gives 0, as in NumPy
+        # the quotient by 0 is 0, as in NumPy
         return 0, a[1]
     if b[0] is None or b[0] <= 0:
         return UNKNOWN

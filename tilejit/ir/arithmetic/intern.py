@@ -13,7 +13,7 @@ from .facts import full_range
 
 
 def wrap(value: int, dtype: DType) -> int:
-    """Return `value` modulo 2**bits, in the range of an integer type."""
+    """Return the value of an integer type that is congruent to `value` modulo 2**bits."""
     low, high = full_range(dtype)
     return value if low <= value <= high else (value - low) % (1 << dtype.bits) + low
 

@@ -20,7 +20,7 @@ def is_ascending(loop: For) -> bool:
 
 
 def step_may_be_zero(loop: For) -> bool:
-    """True if the step may be zero, for which there are no iterations."""
+    """True if the step may be zero; the loop then has no iterations."""
     least, greatest = facts.bounds(loop.step)
     return (least is None or least <= 0) and (greatest is None or greatest >= 0)
 

@@ -28,7 +28,7 @@ Fold = Callable[[], int]
 class Substitution:
     """The current values of variables, and the instances of expressions for these values.
 
-    Variables are registered by `index` and `changing` before expressions with them are used; others are invariant.
+    Variables are registered by `index` or `changing` before expressions with them are used; others are invariant.
     numbers: name of a variable registered by `index` -> its current value.
     """
 
@@ -126,7 +126,7 @@ class Substitution:
         )
 
     def _sum(self, form: Affine) -> Make:
-        """Return the maker of a sum, with the invariant terms first."""
+        """Return the function that instantiates a sum, with the invariant terms first."""
         rest: list[tuple[Expr, int]] = []
         numbers: list[tuple[Fold, int]] = []
         terms: list[tuple[Make, int]] = []
@@ -155,7 +155,7 @@ class Substitution:
         return added if terms else moved
 
     def _fold(self, expr: Expr) -> Fold | None:
-        """Return a function that evaluates an expression of indices and constants; None for any other expression."""
+        """Return a function that evaluates an expression of indices and constants, or None if that isn't possible."""
         return by_identity(self._folds, expr, self._folded)
 
     def _folded(self, expr: Expr) -> Fold | None:

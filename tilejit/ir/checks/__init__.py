@@ -5,8 +5,8 @@ checked against them in tile IR, unless they are provably valid. `tj.uniform` an
 which GPUs allow, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
-`checks=False` and `profile=True` select the plain one, which `compile`, `explain`, golden files and profiles show. Both
-compute the same bits unless an assertion fails. If nothing needs an assertion or a count, one build serves as both.
+`checks=False` and `profile=True` select the plain build, which `compile`, `explain`, golden files and profiles show.
+Both builds compute the same bits unless an assertion fails, and are one build if nothing needs an assertion or count.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Checked:
 
 
 def checked(kernel: Kernel) -> Checked:
-    """Return the kernel with assertions and counts, or the same kernel if it needs none."""
+    """Return the kernel with assertions and counts as a `Checked`; it holds the same kernel if none are needed."""
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
     if insertion.flags.asked != insertion.flags.doubtful:

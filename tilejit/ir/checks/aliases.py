@@ -32,7 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield checks that each written region equals or is disjoint from each operand in another array."""
+        """Yield checks that written regions equal or are disjoint from operands in other arrays, if both have boxes."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -74,7 +74,7 @@ class Aliases:
     def _loops(
         self, box: _Box, share: _Share | None, body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
     ) -> tuple[ir.Stmt, ...]:
-        """Return loops over a thread's share of the elements of a box, with `body` for the address of each element."""
+        """Return loops over the elements of a box in a thread's `share` (None: all), with `body` for each address."""
         indices = [self._index() for _ in box.counts]
         inner = body(box.at(indices))
         for d in reversed(range(len(indices))):

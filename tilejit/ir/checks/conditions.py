@@ -28,7 +28,7 @@ class Conditions:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Return a context manager that discards the conditions and elements recorded in it."""
+        """Return a context manager that, on exit, discards the conditions and elements recorded in it."""
         self._conditions.append(set())
         self._filled.append([])
         yield
@@ -44,7 +44,7 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record a variable's value, for loops whose stop is the variable, unless it may change or contains a load."""
+        """Record a variable's value, for `add_limit` and `add_filled`, unless it may change or contains a load."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 

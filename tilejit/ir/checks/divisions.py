@@ -1,6 +1,6 @@
 """Checks of scalar integer divisions for zero divisors.
 
-Integer division by zero gives 0. For scalars, checked builds raise an error instead, as Python does. Divisions of tiles
+Integer division by zero yields 0. For scalars, checked builds raise an error instead, like Python. Divisions of tiles
 aren't checked. A division guarded by a condition in the same expression is checked only if the condition holds:
 
     m // n if n != 0 else 5         where(n != 0, m // n, 5)

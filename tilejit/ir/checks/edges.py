@@ -1,4 +1,4 @@
-"""Counts of operations' executions, and of those in which a region of a global tensor overlaps the tensor.
+"""Counts of the executions of operations, and of the executions in which a region overlaps its global tensor.
 
 An access entirely outside its tensor is valid and has no effect, so nothing is asserted. Each count is a performance
 event: it has no effect on a GPU, and the simulator counts the threads that execute it.
@@ -35,7 +35,7 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """Yield counts of executions and of overlaps for each region of `stmt` not proved to overlap its tensor."""
+        """Yield statements that count executions and overlaps for each region not proved to overlap its tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):
@@ -52,7 +52,7 @@ class WatchedRegions:
 
 
 def _source_text(region: ir.Region) -> str:
-    """Return a region's source text, or the result of `shown` if that is missing or only a name."""
+    """Return a region's source text, or the result of `shown` if the source text is missing or only a name."""
     text = region.span.marked if region.span is not None else ""
     return shown(region) if not text or text.isidentifier() else text
 
@@ -62,7 +62,7 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
 
 
 def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Return the condition that a region overlaps its tensor; TRUE if that is known or the region isn't global."""
+    """Return the condition that a region overlaps its tensor; TRUE if that is proved or the region isn't global."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

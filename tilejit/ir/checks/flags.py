@@ -1,7 +1,7 @@
 """Flags of registers that may be read unwritten: writes set the flags, and reads that may be too early assert them.
 
-Each register of a local buffer in doubt has a flag. The flags of a buffer are the bits of a variable if there are at
-most 64, else the elements of another local buffer. Reads of elements that a loop has certainly written aren't checked.
+Each register of a local buffer that may be read unwritten has a flag. The flags of a buffer are bits of a variable if
+there are at most 64, else elements of another local buffer. Reads of elements that a loop has written aren't checked.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class WrittenFlags:
         yield from self._each(place, lambda at: [flags.set_one(at, stmt.span)])
 
     def before(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield assertions that a statement reads only registers that have been written.
+        """Yield statements that assert that the registers read by `stmt` at `doubt.place` have been written.
 
-        Reads through a view of another element width that start at a run-time index aren't checked.
+        Nothing is yielded for a view with another element width at a run-time index.
         """
         place = doubt.place
         root = place.buffer.root

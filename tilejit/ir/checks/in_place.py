@@ -1,4 +1,4 @@
-"""Checks of operations that write shared or global memory: each written region must equal or not overlap the others.
+"""Checks of operations that write shared or global memory: a written region may overlap only identical regions.
 
 If regions overlap in any other way, the operation may write elements that it reads later. Local tiles are values:
 operations on them read all operands before they write.
@@ -42,7 +42,7 @@ def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 
 
 def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
-    """Yield each region that an operation writes, with each of its other regions."""
+    """Yield each region that an operation writes, paired with each other region among the operands."""
     regions = [(o, rule) for o, rule in zip(op.operands, op.record.operands, strict=False) if isinstance(o, Region)]
     for written, rule in regions:
         if rule.written:
@@ -75,7 +75,7 @@ def overlap_text(op: TileOp, written: str, read: str, doubt: str = "") -> str:
 
 
 def named_starts(*regions: Region) -> list[Expr]:
-    """Return the distinct starts that aren't constants, at most as many as an assertion record holds."""
+    """Return the distinct starts that aren't constants, at most the number that an assertion record can hold."""
     moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 

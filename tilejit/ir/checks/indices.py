@@ -18,7 +18,7 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index, and each dimension of a region, that may violate the module's rules."""
+    """Yield an assertion for each index, and each dimension of a region, that isn't proved valid by the above rules."""
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
@@ -91,7 +91,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Return the unproved part of 0 <= index < limit, or None without one. may_be_negative: `limit` may be negative."""
+    """Return the unproved part of 0 <= index < limit; None if all is proved. may_be_negative: `limit` may be < 0."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:

@@ -39,7 +39,7 @@ _OPERATIONS = {sign: (name, level) for name, (sign, level) in INFIX.items()}
 
 
 def expression(line: Line, names: Names, wanted: DType | None = None) -> ir.Expr:
-    """Parse an expression. wanted: the type of an untyped literal."""
+    """Parse an expression. wanted: the type of an untyped literal in this context, or None."""
     return _typed(_climb(line, names, 0), wanted)
 
 

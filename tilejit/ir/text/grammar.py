@@ -43,7 +43,7 @@ RESERVED = frozenset((
     "descriptor",
 ))
 
-#: expressions with a definite type, which untyped literals among the other operands take
+#: expressions with a definite type; untyped literals among the other operands take that type
 TYPED = (Var, Special, Op, Cast, Load)
 
 NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
@@ -57,7 +57,7 @@ def default_dtype(is_float: bool) -> DType:
 def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
     """Return the type of an untyped literal in each position.
 
-    It is bool_ for a condition, else that of the first argument after the conditions that isn't a literal, if any.
+    It is bool_ for a condition, else the type of the first other argument that isn't a literal, or None if all are.
     """
     conditions = ELEMENTWISE[name].conditions if name in ELEMENTWISE else 0
     dtype = next((a.dtype for a in args[conditions:] if isinstance(a, TYPED)), None)

@@ -142,7 +142,7 @@ class _Reader:
         return ir_params.PointerParam(of, buffer, written, line.accept("noalias"))
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
-        """Parse the lines that are indented more than `outside`."""
+        """Parse the next lines, as long as they are indented by more than `outside` columns."""
         body: list[ir.Stmt] = []
         indent = self.remaining[0].indent if self.remaining else 0
         while self.remaining and self.remaining[0].indent > outside:

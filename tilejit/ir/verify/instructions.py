@@ -38,7 +38,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Return the indices of the address inputs from whose access other operands may exclude bytes."""
+    """Return the indices of the address inputs at which other operands may exclude bytes from the access."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(

@@ -57,7 +57,7 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
 
 
 def displaced_faults(view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, changing: Set[str]) -> Iterator[str]:
-    """Yield the faults of a view at an offset from its base. changing: the variables that may be assigned."""
+    """Yield the faults of a view at an offset from its base. changing: names of the variables that may be assigned."""
     if offset.dtype != base.index_dtype:
         yield f"the offset of {view.name} from {base.name} must be {base.index_dtype}; got {offset.dtype}"
     if view.dtype != base.dtype or view.layout != base.layout:
