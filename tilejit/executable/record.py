@@ -30,7 +30,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string with fields `{0}`, ..."""
+    """An assertion. rule: one of `ir.nodes.RULES`. message: text for "assert", else a format string with `{0}`, ..."""
 
     rule: str
     message: str

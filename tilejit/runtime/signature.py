@@ -1,8 +1,8 @@
 """Signatures of launches, and the keys under which compiled kernels are found.
 
-The *quick key*, a tuple of array properties, scalar types and compile-time values, is computed at every launch that no
-generated function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the
-quick key isn't cached. Several quick keys may have the same signature.
+The *quick key*, a tuple of array properties, scalar types and compile-time values, is computed at every launch on the
+slow path. The `Signature`, which contains exactly what the compiler may know, is made only if the quick key isn't
+cached. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
 
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Bind a call's arguments to the parameters as Python does, in order; raise LaunchError if they don't match."""
+    """Return a call's arguments in the order of the parameters; raise LaunchError if they don't match."""
     if not kwargs and len(args) == len(parameters):
         return list(args)
     if len(args) > len(parameters):
@@ -60,7 +60,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     if unknown is not None:
         hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
         raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
-    # report errors in the order of the parameters, because a generated launcher doesn't know the order of the keywords
+    # report errors in the order of the parameters, because a generated launcher loses the order of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs
         if is_named and values[i] is not _NO_ARGUMENT:
@@ -290,7 +290,7 @@ def _rounded(number: float, dtype: DType) -> float:
 def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     raise LaunchError(
         f"{parameter.name} is {dtype.name}; got {typed(value)}",
-        hint=f"leave the annotation out: {parameter.name} = None is a compile-time value" if value is None
+        hint=f"leave the annotation out: {parameter.name} = None is then a compile-time value" if value is None
         else f"pass {'int' if dtype.is_integer else dtype.kind}s, or change its annotation",
     )
 

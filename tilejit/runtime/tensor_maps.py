@@ -21,7 +21,7 @@ _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array in the hardware's order, the dimension of stride 1 first. strides: of the other dimensions, in bytes."""
+    """An array's extents, the dimension of stride 1 first. strides: of the other dimensions, in bytes."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
