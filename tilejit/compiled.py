@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def derivation(self) -> Derivation:
-        """The record of the compilation; cached kernels are recompiled. raises: TilejitError for one from a file."""
+        """The record of the compilation; cached kernels are recompiled. raises: TilejitError for kernels from files."""
         if not isinstance(self.origin, Derivation):
             self.origin = self.origin()
         return self.origin

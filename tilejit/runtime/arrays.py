@@ -53,7 +53,7 @@ class ArrayFacts:
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
     unit_dim: int | None
-    #: in bytes, up to `MAX_ALIGN`; see `ArrayType`
+    #: in bytes, the largest powers of two up to `MAX_ALIGN` that divide all strides except unit_dim's, and its extent
     stride_align: int
     extent_align: int
     #: offsets from the first element to the lowest byte, and to the end of the highest byte
@@ -214,7 +214,7 @@ def offset_in_base(view: ArrayView) -> int:
 
 
 def host_bytes(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
-    """Return the bytes of an array in host memory, from the lowest to the highest; the result keeps `owner` alive."""
+    """Return a view of the bytes of an array in host memory, from lowest to highest; the view keeps `owner` alive."""
     found: np.ndarray[Any, Any] = np.asarray(
         _HostMemory(pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, owner)
     )

@@ -51,7 +51,7 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """Run launches inside the context on the device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """In the context, run launches without device arrays on the device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError if the device does not exist.
 
@@ -86,7 +86,7 @@ def device() -> str:
 def num_sms() -> int:
     """Return the number of multiprocessors of the device on which a launch without device arrays runs now.
 
-    Useful as the grid of a kernel whose CTAs loop over tiles. The simulator has 4.
+    It is a good grid for a kernel whose CTAs loop over tiles. The simulator has 4.
 
     Example:
         with tj.use_device("sim"):

@@ -205,7 +205,7 @@ def _frozen(value: Any, name: str) -> Any:
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's type, else `value`."""
+    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's dtype, else `value`."""
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
         return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)

@@ -47,7 +47,7 @@ _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.Paramet
 class SimulatedMemory:
     """Host memory that represents device memory. It initially contains 0xFF bytes, which are NaN as floats.
 
-    initialized: False until a copy or a launch has written it; meanwhile, checks report reads of unwritten elements.
+    initialized: False until a copy or a launch writes it; until then, checks report reads of unwritten elements.
     """
 
     __slots__ = ("host", "initialized")
