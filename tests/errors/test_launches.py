@@ -164,8 +164,8 @@ PINNED = [
     (lambda: pinned[1](np.zeros((8, 4), np.float32)), "A is pinned to shape (4, 8); got (8, 4)"),
     (lambda: pinned[1](np.zeros((4, 8, 1), np.float32)), "A is pinned to shape (4, 8); got (4, 8, 1)"),
     (lambda: pinned[1](np.zeros(32, np.float32)), "A is pinned to shape (4, 8); got (32,)"),
-    (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major, strides (8, 1) (elements); got (1, 4)"),
-    (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major, strides (8, 1) (elements); got (16, 2)"),
+    (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major strides (8, 1) (elements); got (1, 4)"),
+    (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major strides (8, 1) (elements); got (16, 2)"),
 ]
 ARGUMENTS += [(launch, LAUNCH, words, "pass a matching array") for launch, words in PINNED]
 

@@ -387,7 +387,7 @@ class DeviceArray(metaclass=_Listing):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a DeviceArray without dimensions")
+            raise TypeError("a DeviceArray without dimensions has no len(): use a.size")
         return self.shape[0]
 
     def __bool__(self) -> bool:

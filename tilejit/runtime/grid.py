@@ -179,7 +179,7 @@ def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[in
 
     Likely mistakes are `k[4, 256]`, as in Numba, and `k[4, 256, 0]`, with stream 0 as in CUDA. In an empty grid, only
     the axes without CTAs are reported.
-    axes: those whose index or extent the kernel reads. No warning without axis 0: CTAs may repeat work on purpose.
+    axes: those whose index or extent the kernel reads. Without 0, nothing is reported: CTAs may repeat work on purpose.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
         return

@@ -353,7 +353,7 @@ def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tu
     # the stride of a dimension of extent 1 is never used, and NumPy leaves it arbitrary
     differs = any(n != 1 and a != b for n, a, b in zip(shape, facts.strides, strides, strict=True))
     if differs and 0 not in shape:
-        wanted = "row-major, strides" if strides == row_major(shape) else "strides"
+        wanted = "row-major strides" if strides == row_major(shape) else "strides"
         raise LaunchError(f"{name} is pinned to {wanted} {strides} (elements); got {facts.strides}", hint=hint)
     return shape, strides
 
