@@ -132,7 +132,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
     if 0 in shape and 1 not in strides:
-        # an empty array's strides are never used, so choose aligned ones with a unit stride, like most arrays'
+        # an empty array's strides are never used, so choose aligned ones with a unit stride, as most arrays have
         strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None

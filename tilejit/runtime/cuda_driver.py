@@ -76,7 +76,7 @@ def name(error: Any) -> str:
 
 @contextmanager
 def current(context: Any) -> Iterator[None]:
-    """Make a context current for the calling thread."""
+    """Make a context current for the calling thread within the `with` block."""
     call(driver.cuCtxPushCurrent, context)
     try:
         yield

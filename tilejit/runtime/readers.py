@@ -40,7 +40,7 @@ readers: dict[type, Callable[[Any], ArrayView]] = {}
 
 
 def is_array(value: object) -> bool:
-    """True if the value looks like an array, which `view_of` may still refuse."""
+    """True if the value looks like an array, which `view_of` may still reject."""
     if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
