@@ -33,7 +33,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     PTX is code: load only files that you trust.
 
     path: a .ptx or .cubin file.
-    raises: LaunchError if the file can't be read, holds no kernel in this version's format, or was modified after it
+    raises: LaunchError if the file can't be read, contains no kernel in this version's format, or was modified after it
     was saved.
     Example:
         import os

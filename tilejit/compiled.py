@@ -1,4 +1,4 @@
-"""The compiled kernel that users see.
+"""The public class of compiled kernels.
 
 The modules that explain a compilation are imported only on demand.
 """
@@ -36,7 +36,7 @@ class DecisionShelf(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Measurement:
-    """Measurements by the driver, filled in when it loads a compiled kernel."""
+    """Facts about a compiled kernel that are measured when a driver loads it."""
 
     usage: Usage | None = None
     #: advisories of the driver's compiler; empty if the driver had the kernel in its cache
@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def derivation(self) -> Derivation:
-        """The record of the compilation; cached kernels are recompiled. raises: TilejitError for one from a file."""
+        """The record of the compilation; cached kernels are recompiled. raises: TilejitError for kernels from files."""
         if not isinstance(self.origin, Derivation):
             self.origin = self.origin()
         return self.origin
@@ -223,7 +223,7 @@ class Compiled:
 
         path: `k.ptx` or `k.cubin` for a file that `tj.load_compiled` reads, `k.h` for a C header with the kernel's
         parameters; any other name, such as `k`, writes the IR and PTX to `k.tile`, `k.lane`, `k.ll` and `k.ptx`.
-        raises: TilejitError if a file can't be written; DeviceError for a cubin unless the device in use can run it.
+        raises: TilejitError if a file can't be written; DeviceError if the device in use can't compile the cubin.
         """
         from .executable.files import SUFFIXES, saved
         from .executable.header import c_header

@@ -282,7 +282,7 @@ def kernel(
     if isinstance(fn, int):
         raise KernelSyntaxError(
             f"@tj.kernel({fn}): {fn} is not a Python function",
-            hint=f"give options by name, above a def: @tj.kernel(threads={fn})",
+            hint=f"pass options by name, above a def: @tj.kernel(threads={fn})",
         )
     return Kernel(_decorated(fn), options)
 
@@ -330,8 +330,8 @@ def simulate(
     its stores equal those of an earlier iteration, no thread has since written the memory that they were loaded from,
     and every other thread waits or has exited. Values that the loop merely counts are ignored. A loop without an exit
     path is always endless. Any other loop in which a branch or a store address depends on a counter is assumed to end:
-    in a checked build, a failed check ends `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the number of
-    thread instructions of a launch.
+    in a checked build, a failed check may end `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the number
+    of thread instructions of a launch.
 
     Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, only the first
     and the last are recorded and, in kernels with named barriers, fences or releases, the last of each of eight groups

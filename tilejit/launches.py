@@ -55,7 +55,7 @@ class Options:
 class LaunchBase(ABC):
     """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions; None until a launch has checked it, if a function computes it or it is empty.
+    fixed: the grid in three dimensions; None before its first check, or if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "grid", "threads", "stream", "fixed", "memory", "states")
@@ -131,7 +131,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launch with arguments that a generated function doesn't accept. ABSENT ones are omitted."""
+        """Launch with arguments that a generated function doesn't accept. ABSENT values are omitted."""
         self.start(
             tuple(value for value in args if value is not ABSENT),
             {name: value for name, value in named.items() if value is not ABSENT},
@@ -301,8 +301,8 @@ class PreparedLaunch(LaunchBase):
             resolved = self.kernel.resolve(self.threads, values)
         if resolved.function.compiled is not self.compiled:
             raise LaunchError(
-                f"these arguments of {self.kernel.name} differ in signature from those that were bound; they are "
-                f"{describe(resolved.function.compiled.signature)}",
+                f"these arguments of {self.kernel.name} have the signature "
+                f"{describe(resolved.function.compiled.signature)}, which differs from that of the bound ones",
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
         launch = self.launch(values, grid)

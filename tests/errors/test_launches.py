@@ -164,8 +164,8 @@ PINNED = [
     (lambda: pinned[1](np.zeros((8, 4), np.float32)), "A is pinned to shape (4, 8); got (8, 4)"),
     (lambda: pinned[1](np.zeros((4, 8, 1), np.float32)), "A is pinned to shape (4, 8); got (4, 8, 1)"),
     (lambda: pinned[1](np.zeros(32, np.float32)), "A is pinned to shape (4, 8); got (32,)"),
-    (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major, strides (8, 1) (elements); got (1, 4)"),
-    (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major, strides (8, 1) (elements); got (16, 2)"),
+    (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major strides (8, 1) (elements); got (1, 4)"),
+    (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major strides (8, 1) (elements); got (16, 2)"),
 ]
 ARGUMENTS += [(launch, LAUNCH, words, "pass a matching array") for launch, words in PINNED]
 
@@ -221,8 +221,8 @@ OPTIONS = [
     (lambda: tj.kernel(threads=0), LAUNCH, "0 is not a number of threads", "from 1 to 1024"),
     (lambda: tj.kernel(threads=2.5), LAUNCH, "2.5 is not a number of threads", "from 1 to 1024"),
     (lambda: tj.kernel(threads=1025), RESOURCE, "a CTA of 1025 threads exceeds the limit of 1024", "more CTAs"),
-    (lambda: tj.kernel(max_registers=0), RESOURCE, "max_registers=0; a thread has 1 to 255", "leave it out"),
-    (lambda: tj.kernel(max_registers=300), RESOURCE, "max_registers=300; a thread has 1 to 255", "leave it out"),
+    (lambda: tj.kernel(max_registers=0), RESOURCE, "max_registers=0 is not between 1 and 255", "leave it out"),
+    (lambda: tj.kernel(max_registers=300), RESOURCE, "max_registers=300 is not between 1 and 255", "leave it out"),
     (lambda: tj.kernel(cluster=(1, 2, 3, 4)), LAUNCH, "(1, 2, 3, 4) is not a cluster", "one to three positive"),
     (lambda: tj.kernel(cluster=2.5), LAUNCH, "2.5 is not a cluster", "one to three positive"),
     (lambda: tj.kernel(cluster=np.array([2, 1])), LAUNCH, "ndarray of shape (2,) and int64 is not a cluster", "one to"),

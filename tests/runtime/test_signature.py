@@ -178,7 +178,7 @@ def test_a_pinned_array_is_static():
     [
         (np.zeros((4, 8)), "A is pinned to float32; got float64"),
         (np.zeros((8, 4), np.float32), r"A is pinned to shape \(4, 8\); got \(8, 4\)"),
-        (np.zeros((8, 4), np.float32).T, r"A is pinned to row-major, strides \(8, 1\) \(elements\); got \(1, 4\)"),
+        (np.zeros((8, 4), np.float32).T, r"A is pinned to row-major strides \(8, 1\) \(elements\); got \(1, 4\)"),
         (np.zeros(32, np.float32), r"got \(32,\)"),
     ],
 )

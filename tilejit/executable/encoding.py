@@ -69,7 +69,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
     }
 
 
-#: the fields of an executable that a record holds unchanged
+#: the fields of an executable that a record contains unchanged
 _PLAIN = (
     "name", "entry", "threads", "cooperative", "shared_bytes", "dynamic_shared", "local_bytes", "entry_registers",
 )

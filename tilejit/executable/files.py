@@ -21,7 +21,7 @@ from .encoding import FORMAT, executable_from_json, executable_to_json
 from .record import Executable, MachineCode
 from .signatures import check_names, signature_from_json, signature_to_json
 
-#: suffixes of files that hold an executable
+#: suffixes of files that contain an executable
 SUFFIXES = (".ptx", ".cubin")
 
 _MARK = b"tilejit "
@@ -49,12 +49,12 @@ def saved(executable: Executable) -> bytes:
 
 
 def read_executable(path: Path) -> Executable:
-    """Read a file that `saved` wrote; raise LaunchError if it is missing, modified, of another origin or format."""
+    """Read a file that `saved` wrote; raise LaunchError if it is missing, modified, foreign or in another format."""
     try:
         content = path.read_bytes()
     except OSError as error:
         reason = error.strerror
-        raise LaunchError(f"{path} can't be read: {reason}", hint="give a file that compiled.save wrote") from None
+        raise LaunchError(f"{path} can't be read: {reason}", hint="pass a file that compiled.save wrote") from None
     if not content.endswith(b"\n"):
         raise _foreign(path)
     digest, *rest = _of_ptx(content, path) if path.suffix == ".ptx" else _of_cubin(content, path)
@@ -68,7 +68,7 @@ def read_executable(path: Path) -> Executable:
     except _FORGERY_ERRORS as error:
         raise LaunchError(
             f"{path} has a record that tilejit didn't write: {error or type(error).__name__}",
-            hint="give a file that compiled.save wrote",
+            hint="pass a file that compiled.save wrote",
         ) from None
     raise LaunchError(
         f"{path} was saved by another version of tilejit, in format {record['format']}; this one reads {FORMAT}",
@@ -77,7 +77,7 @@ def read_executable(path: Path) -> Executable:
 
 
 def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
-    """Decode a record. A forged one can raise any of `_FORGERY_ERRORS`."""
+    """Decode a record; raise any of `_FORGERY_ERRORS` if it is forged."""
     signature = signature_from_json(record["signature"])
     check_names([name for name, _ in signature.arguments])
     check_names([record["name"]])
@@ -109,8 +109,8 @@ def _of_cubin(content: bytes, path: Path) -> tuple[bytes, ...]:
 
 def _foreign(path: Path) -> LaunchError:
     return LaunchError(
-        f"{path} holds no kernel saved by tilejit",
-        hint="give a file that compiled.save wrote, such as k.ptx or k.cubin",
+        f"{path} contains no kernel saved by tilejit",
+        hint="pass a file that compiled.save wrote, such as k.ptx or k.cubin",
     )
 
 

@@ -30,7 +30,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string with fields `{0}`, ..."""
+    """An assertion. rule: one of `ir.nodes.RULES`. message: text for "assert", else a format string with `{0}`, ..."""
 
     rule: str
     message: str
@@ -80,7 +80,7 @@ class Executable:
     #: CTAs per dimension
     cluster: Cluster | None
     cooperative: bool
-    #: the parameters in the PTX, in order; those that the kernel doesn't use are missing
+    #: the parameters in the PTX, in order; those that the kernel doesn't use are omitted
     params: tuple[Param, ...]
     shared_bytes: int
     #: True if the launch must request `shared_bytes`
@@ -94,7 +94,7 @@ class Executable:
     assertions: tuple[Assertion, ...] = ()
     watched: tuple[WatchedRegion, ...] = ()
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
-    #: registers per thread at the entry, if warpgroups change theirs later
+    #: registers per thread at entry, if warpgroups change their number later, else None
     entry_registers: int | None = None
     #: grid axes whose CTA index or extent the kernel reads
     grid_axes: tuple[int, ...] = (0, 1, 2)

@@ -24,7 +24,7 @@ from ..wording import with_article
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
 
-#: a notebook shows the values of arrays of at most `_SHOWN_BYTES`; of more than `_SHOWN_VALUES`, only the outermost
+#: the size above which a notebook omits an array's values, and the number of values above which it abbreviates them
 _SHOWN_BYTES = 1 << 20
 _SHOWN_VALUES = 64
 
@@ -47,13 +47,13 @@ class ArrayFacts:
     shape: tuple[int, ...]
     #: in elements
     strides: tuple[int, ...]
-    #: strides passed to kernels, which may assume that all except that of unit_dim are multiples of stride_align. The
-    #: stride of any other dimension of extent 1 is never used, so it is rounded up to a multiple of `MAX_ALIGN` bytes
+    #: the strides passed to kernels, in elements. All but unit_dim's are multiples of stride_align bytes. In any other
+    #: dimension of extent 1 the stride is never used, so it is rounded up to a multiple of `MAX_ALIGN` bytes
     passed_strides: tuple[int, ...]
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
     unit_dim: int | None
-    #: in bytes, up to `MAX_ALIGN`; see `ArrayType`
+    #: in bytes, the largest powers of two up to `MAX_ALIGN` that divide all strides except unit_dim's, and its extent
     stride_align: int
     extent_align: int
     #: offsets from the first element to the lowest byte, and to the end of the highest byte
@@ -76,7 +76,7 @@ class ArrayFacts:
 
 
 class ArrayView(NamedTuple):
-    """An array argument. host: its NumPy view, or None. producer: a stream that may still write it, or None."""
+    """An array argument. host: its NumPy view, or None. producer: a stream whose work may still write it, or None."""
 
     pointer: int
     facts: ArrayFacts
@@ -98,7 +98,7 @@ class ArrayView(NamedTuple):
         return together & -together
 
 
-#: an argument in the form that devices take; None for a constexpr
+#: an argument in the form that devices accept; None for a constexpr
 Argument = ArrayView | bool | int | float | None
 
 
@@ -132,7 +132,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
     if 0 in shape and 1 not in strides:
-        # an empty array's strides are never used, so choose the ones that kernels are specialized for
+        # an empty array's strides are never used, so choose aligned ones with a unit stride, as most arrays have
         strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None
@@ -180,7 +180,7 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
 
 
 def is_immutable(value: Any) -> bool:
-    """True for JAX arrays, which share memory and must not be written, although their interface doesn't say so."""
+    """True for JAX arrays, which may share memory: kernels must not write them, whatever flags they export."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 
@@ -205,7 +205,7 @@ class _HostMemory:
 
 
 def offset_in_base(view: ArrayView) -> int:
-    """Return the offset in bytes of an array's lowest byte in the base of its NumPy view; 0 if it has no such view."""
+    """Return the offset in bytes of an array's lowest byte in the ultimate base of its NumPy view; 0 without a view."""
     root = view.host
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base
@@ -214,7 +214,7 @@ def offset_in_base(view: ArrayView) -> int:
 
 
 def host_bytes(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
-    """Return the bytes of an array in host memory, from the lowest to the highest; the result keeps `owner` alive."""
+    """Return a view of the bytes of an array in host memory, from lowest to highest; the view keeps `owner` alive."""
     found: np.ndarray[Any, Any] = np.asarray(
         _HostMemory(pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, owner)
     )
@@ -387,7 +387,7 @@ class DeviceArray(metaclass=_Listing):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a DeviceArray without dimensions")
+            raise TypeError("a DeviceArray without dimensions has no len(): use a.size")
         return self.shape[0]
 
     def __bool__(self) -> bool:

@@ -1,7 +1,7 @@
 """The record of a failed assertion in a kernel, and the error raised for it.
 
-The kernel gets the address of a record (`AssertionsParam`), which the first failing thread fills in. Assertions come
-from `assert` statements and, in checked builds, from checks that the compiler inserts.
+The kernel receives the address of a record (`AssertionsParam`), which the first failing thread fills in. Only checked
+builds contain assertions: `assert` statements, and checks that the compiler inserts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 
 _HINTS: dict[str, str] = {
     "bounds": "test the index before it is used; only regions of whole global tensors may extend past the edges",
-    "front": "store only the elements inside, or use tj.cta.copy, which masks others; on a GPU the kernel fails there",
+    "front": "store only elements inside the tensor, or use tj.cta.copy, which masks others; a GPU aborts the kernel",
     "overlap": "copy the source to a local tile first, so that everything is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
     "division": "test the divisor first: q = m // n if n != 0 else 0; without checks the result is 0",
@@ -77,7 +77,7 @@ class FailedAssertion:
 
 
 def failed(executable: Executable, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
-    """Decode a record's bytes; None if no assertion failed."""
+    """Decode the bytes of a record; return None if no assertion failed."""
     size = AssertionsParam.WORDS_BYTES
     words = dict(zip(AssertionsParam.WORDS, record[:size].view(np.int32).tolist(), strict=True))
     if words["code"] == 0:

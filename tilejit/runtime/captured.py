@@ -1,7 +1,7 @@
 """Detection of changes to the global and closure values that a kernel reads.
 
-Computing a key of the values (`frontend.captures`) is slow. Therefore every launch compares the objects by identity,
-and the key is recomputed only if an object was replaced, or can change in place.
+Computing a key of the values (`frontend.captures`) is slow, so every launch compares the objects by identity, and
+recomputes the key only if an object was replaced, or can change in place.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CapturedValues(NamedTuple):
         return self.is_fixed
 
     def watch(self) -> Callable[[], bool]:
-        """Return a function equivalent to `hold` that is faster if at most one name and no cell is read."""
+        """Return a function equivalent to `hold`, but faster if `is_fixed`, with at most one name and no cells."""
         if self.cells or not self.is_fixed:
             return self.hold
         if not self.names:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: cycles of one H100 multiprocessor per event. Four schedulers each issue one warp instruction per cycle;
 #: shared memory delivers one wavefront of 128 bytes per cycle; global memory one sector of 32 bytes in 2.2 cycles
-#: (3,350 GB/s for 132 multiprocessors at 1.755 GHz). Assumes no overlap, so kernels are ranked by their work and not by
+#: (3,350 GB/s for 132 multiprocessors at 1.755 GHz). The sum assumes no overlap, so it ranks kernels by work, not by
 #: how well they hide latency.
 THREAD_INSTRUCTION = 1 / 128
 WAVEFRONT = 1.0

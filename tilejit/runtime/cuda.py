@@ -122,10 +122,10 @@ class CudaDevice:
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
-        """Return the handle of `stream`; if it is None, of the current stream.
+        """Return the handle of `stream` or, if it is None, of the current stream.
 
-        The current stream is that of the framework of the call's first device array; 0, the legacy stream, if the call
-        has no device array. Without a call, see `cuda_driver.current_stream`.
+        For a call, `cuda_driver.stream_of_framework` of its first device array determines the current stream, which is
+        0, the legacy stream, if there is no such array. Without a call, `cuda_driver.current_stream` determines it.
         """
         if stream is not None:
             return stream_handle(stream)

@@ -87,7 +87,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
     launched: the call whose host arrays have copies on the device while the bench exists; None if there is no call.
     kept: positions of the call's arrays to restore before each timing and at the end.
-    raises: LaunchError if the stream is being captured.
+    raises: LaunchError if the stream, or torch's current stream, is being captured.
     """
     with current(device.context):
         if is_capturing(stream):

@@ -55,7 +55,7 @@ def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
 
 
 def failure(error: Any, doing: str) -> LaunchError:
-    """Return the exception for a driver call's error status. doing: the name of the call."""
+    """Return the exception for an error status of the driver. doing: the operation that failed, for the message."""
     if error == NOT_INITIALIZED:
         return LaunchError(f"{name(error)} from {doing}: {FORKED}", hint=SPAWN)
     if error == driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -76,7 +76,7 @@ def name(error: Any) -> str:
 
 @contextmanager
 def current(context: Any) -> Iterator[None]:
-    """Make a context current for the calling thread."""
+    """Make a context current for the calling thread within the `with` block."""
     call(driver.cuCtxPushCurrent, context)
     try:
         yield
@@ -93,7 +93,7 @@ class Loaded(NamedTuple):
 
 
 def load(executable: Executable, capability: int) -> Loaded:
-    """Load a kernel on the current context's GPU; raise DeviceError with the driver's log if it rejects the PTX."""
+    """Load a kernel in the current context: its machine code if that fits `capability` and loads, else its PTX."""
     code = executable.machine_code
     loaded = None if code is None or code.capability != capability else _loaded(code, executable.entry)
     # the driver caches the code that it compiles from PTX
@@ -106,7 +106,7 @@ def _loaded(code: MachineCode, entry: str) -> Loaded | None:
 
 
 def load_ptx(ptx: str, entry: str) -> Loaded:
-    """Compile PTX with the driver and load it in the current context; raise DeviceError if the driver rejects it."""
+    """Compile PTX with the driver, and load the result in the current context; raise DeviceError if it is rejected."""
     log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
     kinds = driver.CUjit_option
@@ -119,7 +119,7 @@ def load_ptx(ptx: str, entry: str) -> Loaded:
 
 
 def link(executable: Executable, capability: int) -> MachineCode:
-    """Compile PTX with the driver's linker for the current context's GPU; raise DeviceError if the driver rejects it.
+    """Compile PTX with the driver's linker for the current context's GPU; raise DeviceError if it is rejected.
 
     The code is relocatable, which makes it slower: see `runtime/disk.py`.
     """
@@ -181,7 +181,7 @@ def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
 
 
 def driver_version() -> str:
-    """Return the CUDA version that the driver supports: `13.0`."""
+    """Return the CUDA version that the driver supports, such as `13.0`."""
     version = int(driver.cuDriverGetVersion()[1])
     return f"{version // 1000}.{version % 1000 // 10}"
 
@@ -223,7 +223,7 @@ def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, 
 
 
 def stream_of_framework(owner: Any) -> Callable[[int], int]:
-    """Return a function that takes an ordinal and returns the current stream of array `owner`'s framework, else 0."""
+    """Return a function that maps an ordinal to the current stream of array `owner`'s framework: 0 if it is unknown."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
         # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: element types with a tensor map type; others use an unsigned integer type, because copies don't interpret elements
+#: element types with a tensor map type; copies don't interpret elements, so others use unsigned integers of their width
 _MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024
@@ -112,7 +112,7 @@ class CudaFunction:
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         check_writable(self._written, call.arguments)
-        # the references keep arrays alive, so check only those that can be freed or deleted explicitly
+        # `call` keeps the arrays alive, so check only those that can be freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
         deletable = [a for a in owners if callable(getattr(a, "is_deleted", None))]
@@ -126,8 +126,8 @@ class CudaFunction:
             self.launch(launch, call)
 
         if call.has_host or self._is_cooperative or call.first is None or 0 in launch.grid:
-            # host arrays are staged at each launch, a launch with a grid barrier needs its own barrier word, and an
-            # empty grid launches nothing
+            # host arrays are staged at each launch, a launch with a grid barrier needs its own barrier word, `_quick`
+            # finds the stream by a device array, and an empty grid launches nothing
             return PreparedRun(lambda: False, run)
         quick = self._quick(launch, call, call.first, owned)
         if deletable:
@@ -246,7 +246,7 @@ class CudaFunction:
 
 
 class Packed(ParameterBlock):
-    """The packed parameters of one launch, or of launches with the same arguments."""
+    """A parameter block with the layout of a kernel's parameters, which `fill` overwrites with new values."""
 
     __slots__ = ("_pack_into",)
 

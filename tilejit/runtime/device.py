@@ -22,7 +22,7 @@ NO_DRIVER = "no CUDA driver was found"
 
 
 class Launch(NamedTuple):
-    """The configuration of a launch. grid: CTAs per dimension. stream: the user's argument; None for the default."""
+    """The configuration of a launch. grid: CTAs per dimension. stream: the user's, or None for the current one."""
 
     grid: tuple[int, int, int]
     threads: int
@@ -30,11 +30,11 @@ class Launch(NamedTuple):
 
 
 class DirectLaunch(NamedTuple):
-    """The driver functions and arguments to launch a loaded kernel that needs nothing but packed parameters.
+    """The functions and values with which callers launch a loaded kernel that needs nothing but packed parameters.
 
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
-    launch_in_context: like `launch`, but in the device's context. is_current: returns True if that context is current.
+    launch_in_context: like `launch`, but in the device's context. is_current: see `CudaDevice.is_current`.
     streams: stream objects by handle.
     """
 
@@ -48,7 +48,7 @@ class DirectLaunch(NamedTuple):
 
 
 class PreparedRun(NamedTuple):
-    """A resolved launch. quick: launches and returns True, or returns False; then call `run`, which raises errors."""
+    """A resolved launch. quick: launches and returns True, or returns False; then `run` launches or raises an error."""
 
     quick: Callable[[], bool]
     run: Callable[[], None]
@@ -58,7 +58,7 @@ class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     compiled: Compiled
-    #: launches the kernel with parameters packed by the caller; None if a launch needs more than these
+    #: for launches with parameters packed by the caller; None if a launch needs more than these
     direct: DirectLaunch | None
 
     def launch(self, launch: Launch, call: Call) -> None:
@@ -147,7 +147,7 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """Return the value of `TILEJIT_SIM_CHECKS`; False while costs are counted. raises: LaunchError if it is invalid."""
+    """Return the setting of `TILEJIT_SIM_CHECKS`, False while costs are counted; raise LaunchError if it is invalid."""
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"

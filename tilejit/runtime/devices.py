@@ -51,7 +51,7 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """Run launches inside the context on the device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """In the context, run launches without device arrays on the device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError if the device does not exist.
 
@@ -86,7 +86,7 @@ def device() -> str:
 def num_sms() -> int:
     """Return the number of multiprocessors of the device on which a launch without device arrays runs now.
 
-    Useful as the grid of a kernel whose CTAs loop over tiles. The simulator has 4.
+    It is a good grid for a kernel whose CTAs loop over tiles. The simulator has 4.
 
     Example:
         with tj.use_device("sim"):
@@ -104,7 +104,7 @@ def default() -> Device:
 
 
 def reason() -> str:
-    """Return the reason for the choice of `default`."""
+    """Return the reason for which `default` chooses its device."""
     if _chosen.get():
         return "set by tj.use_device"
     name = os.environ.get("TILEJIT_DEVICE")
@@ -131,7 +131,7 @@ def gpus() -> list[str]:
 def of(call: Call) -> Device:
     """Return the device of a launch.
 
-    raises: LaunchError if an array is on a GPU, and `use_device` or, at the GPU's first launch, `TILEJIT_DEVICE`
+    raises: LaunchError if an array is on a GPU, and `use_device` or, at the GPU's first use, `TILEJIT_DEVICE`
         selects the simulator.
     """
     if call.first is None:
@@ -150,7 +150,7 @@ def of(call: Call) -> Device:
 
 
 def check_environment(call: Call) -> None:
-    """Raise LaunchError under the conditions of `of`, but read `TILEJIT_DEVICE` even after a GPU's first launch."""
+    """Raise LaunchError under the conditions of `of`, but read `TILEJIT_DEVICE` even after the GPU's first use."""
     number = None if call.first is None else call.first.facts.device
     if number is not None and number != SIMULATOR:
         _refuse_simulator(number, _chosen.get())
@@ -260,7 +260,7 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
     """
     kind = as_dtype(dtype)
     if kind is None:
-        raise LaunchError(f"{shown(dtype)} is not an element type", hint=f"give one of {', '.join(DTYPES)}")
+        raise LaunchError(f"{shown(dtype)} is not an element type", hint=f"pass one of {', '.join(DTYPES)}")
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if any(not hasattr(n, "__index__") or n < 0 for n in given):
         raise LaunchError(f"an array can't have shape {shown(shape)}", hint="write an integer >= 0 or a tuple of them")

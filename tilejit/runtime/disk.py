@@ -1,7 +1,7 @@
 """The on-disk kernel cache.
 
 ```
-program:     kernel source, captured values, signature, target, options, compiler ─▶ PTX and its record
+program:     kernel source, captured values, signature, target, threads, build, options, compiler ─▶ PTX and its record
 decisions:   the same as for program, and the names of the source files ─▶ the decisions that `explain` shows
 written:     the same, with all overlapping arrays marked ─▶ names of the arguments that the kernel writes
 tuning:      the same, with all configurations, and the device ─▶ the time of each configuration

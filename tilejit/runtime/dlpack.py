@@ -15,7 +15,7 @@ from .arrays import ArrayView, facts_of, is_immutable, row_major, unreadable, un
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _LEGACY_STREAM = 1
 
-#: flags of memory that must not be written, and of a copy, in which writes would be lost
+#: flag bits: the memory must not be written; it is a copy, in which writes would be lost
 _READ_ONLY, _IS_COPIED = 1, 2
 
 #: type code -> prefix of the dtype's name; the whole name if the code determines the width

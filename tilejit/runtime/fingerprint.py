@@ -50,7 +50,7 @@ def fingerprint(store: DiskStore) -> str | None:
 
 
 def still_holds(store: DiskStore) -> bool:
-    """True if the compiler's files are unchanged; else warn. They are rechecked only after further imports."""
+    """Return True if the compiler's files are unchanged; warn if not. They are rechecked only after further imports."""
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
     if parts == _parts:
@@ -71,7 +71,7 @@ def _warn_of_change(store: DiskStore) -> None:
 
 
 def is_as_imported(imported: float) -> bool:
-    """True if no file of the package changed after `imported` (seconds since the epoch), or if it is in a zip file."""
+    """True if no file of the package changed after `imported` (seconds since the epoch), or the package is zipped."""
     try:
         _, latest = _state(_PACKAGE)
     except NotADirectoryError:
@@ -101,7 +101,7 @@ def _kept_digest(package: Path, store: DiskStore) -> str | None:
     """Return `source_digest`, cached under the files' sizes and times: a lookup takes a quarter of the time.
 
     One of the times is the inode's change time, which users can't set; Windows lacks it, so nothing is cached there.
-    None if files have changed since they were imported.
+    returns: None if files have changed since they were imported, or while they were read.
     """
     state, latest = _state(package)
     if latest > IMPORTED:

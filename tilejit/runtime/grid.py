@@ -123,7 +123,7 @@ class GridFunction:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             raise LaunchError(
                 f"the grid function {name} raised {type(error).__name__}: {error}",
-                hint=f"it gets the launch's arguments: {', '.join(names)}",
+                hint=f"it receives the launch's arguments: {', '.join(names)}",
             ) from error
         return check_grid(grid)
 
@@ -154,7 +154,7 @@ def _threads_hint(threads: Any) -> str:
 def check_registers(limit: Any) -> int:
     if not _is_integer(limit) or not 1 <= operator.index(limit) <= MAX_REGISTERS:
         raise ResourceError(
-            f"max_registers={shown(limit)}; a thread has 1 to {MAX_REGISTERS}", hint="leave it out for no limit"
+            f"max_registers={shown(limit)} is not between 1 and {MAX_REGISTERS}", hint="leave it out for no limit"
         )
     return operator.index(limit)
 
@@ -175,11 +175,11 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
 
 
 def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
-    """Warn if a grid has several CTAs, or none, along an axis whose index the kernel never reads.
+    """Warn if a grid has several CTAs, or none, along an axis of which the kernel reads neither index nor extent.
 
     Likely mistakes are `k[4, 256]`, as in Numba, and `k[4, 256, 0]`, with stream 0 as in CUDA. In an empty grid, only
     the axes without CTAs are reported.
-    axes: the axes whose indices the kernel reads. Don't warn if it doesn't read axis 0: all CTAs may do the same work.
+    axes: those whose index or extent the kernel reads. Without 0, nothing is reported: CTAs may repeat work on purpose.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
         return

@@ -30,7 +30,7 @@ _AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def argument_of(param: Param) -> str | None:
-    """Return the argument whose address or value determines a parameter; None if the parameter is packed only once."""
+    """Return the name of the argument whose address or value determines `param`; None if it is packed only once."""
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of

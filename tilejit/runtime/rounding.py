@@ -28,7 +28,7 @@ def is_rounded(value: Any) -> bool:
 
 
 def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[str]) -> None:
-    """Warn about arguments rounded to float32 but used as float64, unless in `warned`, and add their names to it."""
+    """Warn about arguments rounded to float32 but used as float64, except those in `warned`; add their names to it."""
     for name in executable.widened:
         _warn(executable.name, name, values[executable.positions[name]], warned)
 

@@ -1,8 +1,8 @@
 """Signatures of launches, and the keys under which compiled kernels are found.
 
-The *quick key*, a tuple of array properties, scalar types and compile-time values, is computed at every launch that no
-generated function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the
-quick key isn't cached. Several quick keys may have the same signature.
+The *quick key*, a tuple of array properties, scalar types and compile-time values, is computed at every launch on the
+slow path. The `Signature`, which contains exactly what the compiler may know, is made only if the quick key isn't
+cached. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
 
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Bind a call's arguments to the parameters as Python does, in order; raise LaunchError if they don't match."""
+    """Return a call's arguments in the order of the parameters; raise LaunchError if they don't match."""
     if not kwargs and len(args) == len(parameters):
         return list(args)
     if len(args) > len(parameters):
@@ -60,7 +60,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     if unknown is not None:
         hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
         raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
-    # report errors in the order of the parameters, because a generated launcher doesn't know the order of the keywords
+    # report errors in the order of the parameters, because a generated launcher loses the order of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs
         if is_named and values[i] is not _NO_ARGUMENT:
@@ -205,7 +205,7 @@ def _frozen(value: Any, name: str) -> Any:
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's type, else `value`."""
+    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's dtype, else `value`."""
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
         return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
@@ -290,7 +290,7 @@ def _rounded(number: float, dtype: DType) -> float:
 def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     raise LaunchError(
         f"{parameter.name} is {dtype.name}; got {typed(value)}",
-        hint=f"leave the annotation out: {parameter.name} = None is a compile-time value" if value is None
+        hint=f"leave the annotation out: {parameter.name} = None is then a compile-time value" if value is None
         else f"pass {'int' if dtype.is_integer else dtype.kind}s, or change its annotation",
     )
 
@@ -353,7 +353,7 @@ def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tu
     # the stride of a dimension of extent 1 is never used, and NumPy leaves it arbitrary
     differs = any(n != 1 and a != b for n, a, b in zip(shape, facts.strides, strides, strict=True))
     if differs and 0 not in shape:
-        wanted = "row-major, strides" if strides == row_major(shape) else "strides"
+        wanted = "row-major strides" if strides == row_major(shape) else "strides"
         raise LaunchError(f"{name} is pinned to {wanted} {strides} (elements); got {facts.strides}", hint=hint)
     return shape, strides
 

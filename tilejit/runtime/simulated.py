@@ -47,7 +47,7 @@ _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.Paramet
 class SimulatedMemory:
     """Host memory that represents device memory. It initially contains 0xFF bytes, which are NaN as floats.
 
-    initialized: True once data is copied in or a kernel that writes it has run. Until then, checks report any read.
+    initialized: False until a copy or a launch writes it; until then, checks report reads of unwritten elements.
     """
 
     __slots__ = ("host", "initialized")
@@ -191,7 +191,7 @@ class SimulatedFunction:
         return report
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
-        """Warn about each non-empty tensor of which the kernel accessed only regions entirely outside it."""
+        """Warn about each non-empty tensor that the kernel accessed only in regions entirely outside its bounds."""
         executable = self.compiled.executable
         by_tensor: dict[str, list[tuple[WatchedRegion, RegionCount]]] = {}
         for watched, counted in zip(executable.watched, report.regions, strict=True):
@@ -218,7 +218,7 @@ class SimulatedFunction:
 
 
 class SourceLines:
-    """Maps `.loc` directives to Python lines, and finds the line that an error is about."""
+    """Maps `.loc` directives to Python lines, and finds the line that an error refers to."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
@@ -246,7 +246,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span of the first line named in the message, or None; prefer the error's own span on that line."""
+        """Return the span of the first line named in the message, preferably the error's own; None if none is named."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None
@@ -291,7 +291,7 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    # if copies split boxes differently, a box doesn't tell which split applies
+    # if copies split boxes differently, the split of a given box is unknown
     shares = [Share(share.coordinates, share.bytes) for share in param.shares]
     return TensorMap(
         memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,

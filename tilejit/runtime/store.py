@@ -304,7 +304,7 @@ class Asked(NamedTuple):
 
 
 def current() -> DiskStore | None:
-    """Return the store that the environment selects, or None; warn if a setting is invalid or no folder is known."""
+    """Return the store that the environment selects, or None; warn if a setting is invalid or no folder is found."""
     if os.environ.get("TILEJIT_CACHE") == "0":
         return None
     store, problem = asked()
@@ -360,7 +360,7 @@ def _read(path: Path) -> tuple[bytes, float]:
         facts = os.fstat(opened)
         _check(facts, path, stat.S_ISREG)
     except BaseException:
-        # closed here, also after an interrupt, because `os.fdopen` refuses folders
+        # `os.fdopen` refuses folders, so the check precedes it and closes the file, also after an interrupt
         os.close(opened)
         raise
     with os.fdopen(opened, "rb") as file:
@@ -368,7 +368,7 @@ def _read(path: Path) -> tuple[bytes, float]:
 
 
 def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], bool]) -> None:
-    """Raise _Foreign if the file or folder is of another kind, or if other users may write it."""
+    """Raise _Foreign if a file or folder is of another kind, belongs to another user, or can be written by others."""
     if not is_right_kind(facts.st_mode):
         raise _Foreign(path, f"is not a {'folder' if is_right_kind is stat.S_ISDIR else 'file'}")
     if not hasattr(os, "geteuid"):

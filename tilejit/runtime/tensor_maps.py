@@ -21,7 +21,7 @@ _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array in the hardware's order, the dimension of stride 1 first. strides: of the other dimensions, in bytes."""
+    """An array's extents, with the dimension of stride 1 first, and the strides of the other dimensions, in bytes."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -32,7 +32,7 @@ Encode = Callable[[TensorMapSpec, int, MappedArray], bytes]
 
 
 def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
-    """Return the array as a map describes it, None if it is empty; raise LaunchError if no map can describe it."""
+    """Return extents and strides for an array's map, None if it is empty; raise LaunchError if TMA can't copy it."""
     if 0 in facts.shape:
         return None
     dims: list[int] = []

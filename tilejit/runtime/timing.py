@@ -38,7 +38,7 @@ def race(
     """Time the contenders in rotation, so that drifting clocks affect all of them.
 
     most: the maximum number of timings of each. enough: a contender's total time after which `LEAST` timings suffice.
-    after: called after each round.
+    They also suffice if all others are out. after: called after each round.
     """
     first = 0
     while running := [c for c in contenders if not (c.is_out or _is_known(bench, c, contenders, most, enough))]:

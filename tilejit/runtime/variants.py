@@ -28,13 +28,13 @@ from .variant_builder import BuildRequest, Compiler, TileDraft, VariantBuilder
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-#: a description of the code in which nothing may be compiled now, or None
+#: a phrase for messages, such as `by a bound launch`, if nothing may be compiled now, else None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
 
 @contextmanager
 def without_compiling(where: str) -> Iterator[None]:
-    """Within the context, make launches that would compile raise LaunchError. where: a phrase for its message."""
+    """Within the context, make launches that would compile raise LaunchError. where: a phrase for the message."""
     token = _frozen.set(where)
     try:
         yield
@@ -50,7 +50,7 @@ def refuse_compiling(what: str) -> None:
 
 
 class Request(NamedTuple):
-    """The inputs of a variant. values: in the order of the parameters. debug: True for the checked build."""
+    """The inputs that determine a variant. values: in the order of the parameters. debug: True for a checked build."""
 
     target: Target
     threads: int
@@ -75,7 +75,7 @@ class CompiledVariant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
     debug: True if it was compiled as a checked build.
-    made: time of its compilation, in seconds since the epoch. call: `file:line` of the call that compiled it.
+    made: start of its compilation or loading, in seconds since the epoch. call: `file:line` of the call that caused it.
     timings: ms per stage. captured: `CapturedValues.number`.
     """
 

@@ -48,8 +48,8 @@ T = TypeVar("T")
 #: a compiled kernel, and milliseconds by stage; None if the worker failed
 Answer = tuple["Executable", dict[str, float]] | None
 
-#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C, on which this process kills
-#: it, and redirects other output from the answers' pipe to stderr
+#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C (then this process kills it),
+#: and redirects all output other than answers to stderr
 _PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -90,7 +90,7 @@ class WorkerError(TilejitError):
 
 
 def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of processors that this process may use. quota: the CPU limit of its cgroup (version 2)."""
+    """Return the number of processors that this process may use. quota: the file with the CPU limit of its cgroup."""
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         limit, period = map(int, quota.read_text().split())
@@ -203,7 +203,7 @@ class Workers:
         try:
             answer = process.ask(question, name)
         except BaseException:
-            # the worker has ended, or may still send its answer, which the next question would take for its own
+            # the worker has ended, or may still send its answer, which would be taken for the next question's answer
             process.end()
             raise
         self._free.put(process)
@@ -250,7 +250,7 @@ class WorkerProcess:
         threading.Thread(target=self._listen, name="tilejit-start", daemon=True).start()
 
     def _listen(self) -> None:
-        """Read until the worker is ready, in a daemon thread, because a child of the worker may keep the pipe open."""
+        """Read until the worker is ready or ends, in a daemon thread: a child of the worker may keep the pipe open."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
             # bypass the file object's buffer, whose lock would be held during the read
@@ -260,7 +260,7 @@ class WorkerProcess:
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Wait for the worker; True if it starts, and the package hasn't changed since this process imported it."""
+        """Wait for the worker; return True if it starts and finds the package as this process imported it."""
         self._has_started.wait(_READY_SECONDS)
         return self._output.endswith(_READY)
 
@@ -339,7 +339,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads instances of this package's classes only: user-defined classes would import the user's modules."""
+    """Reads instances of this package's classes only, because loading others would import the user's modules."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] != __package__.partition(".")[0]:

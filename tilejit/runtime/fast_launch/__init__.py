@@ -6,6 +6,6 @@ k[grid](a, b, n) ─▶ generated function ─ key ─▶ entry ─ pack ─▶ 
 ```
 
 Only the slow path compiles, stages, waits or explains, and it raises all errors except those of grid functions and
-streams. `generated` holds a kernel's functions; `parts` chooses the code for an argument, `text` assembles and compiles
-the source. `memory` holds the tables that the functions look up, and `entries` makes their entries.
+streams. `generated` keeps a kernel's functions by argument types; `parts` chooses the code for an argument, and `text`
+assembles and compiles the source. `memory` keeps the tables that the functions search, and `entries` makes the entries.
 """

@@ -1,7 +1,7 @@
 """Entries of generated launchers: a loaded kernel, and memory for its parameters.
 
 A launch takes a slot from its entry's pool, writes pointers, scalars and tensor maps to it and returns it. `list.pop`
-and `append` are atomic, so no lock is needed; with one, a finalizer that launches the same kernel could deadlock.
+and `append` are atomic, so no lock is needed; with a lock, a finalizer that launches the same kernel could deadlock.
 
 ```
 slot   pointers  scalars  maps │ extents  strides  record │ addresses of the parameters
@@ -27,7 +27,7 @@ from .text import ALIGN, Bounds, LauncherText, overlapping_pairs
 if TYPE_CHECKING:
     from ...executable import Executable
 
-#: memory of the parameters, the address of the array of their addresses, and the block that holds both
+#: memory of the parameters, the address of the array of their addresses, and the block that owns both
 Slot = tuple[Any, int, Any]
 
 _POINTER, _WORD_BYTES = Field("Q", 8), 8

@@ -84,7 +84,7 @@ class GeneratedLaunchers:
         """Record a launch; return a launcher, generated if necessary, or None.
 
         The result is None at the first launch of a variant, because many variants are launched only once, and the first
-        launch, which compiles, should not take longer. It is also None if generated functions can't do such launches.
+        launch, which compiles, should not take longer. It is also None if no generated function can do such launches.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -101,7 +101,7 @@ class GeneratedLaunchers:
         return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
-        """Return launcher `number` or, if `captured` has other places, the one for these; None if none can be made."""
+        """Return launcher `number` if it fits `captured`, else the result of `_of_places`, which may be None."""
         if self._fitting.get(number) is captured:
             return self._all[number][1]
         given, generated = self._all[number]
@@ -134,7 +134,7 @@ class GeneratedLaunchers:
 
 
 def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
-    """True if a generated launcher can do launches like `resolved`, which need only packed parameters and no wait."""
+    """True if `resolved` needs only packed parameters and no wait for a stream, so a generated launcher can do it."""
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))

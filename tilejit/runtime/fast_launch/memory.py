@@ -44,8 +44,8 @@ Table = dict[Any, tuple[Any, ...]]
 class LaunchMemory:
     """Entries by key, for each generated function and each state of the captured values.
 
-    states: by the function's number, a tuple that the function reads at once, so that its items are consistent: the
-    captured values, their table and, with guards, a list of one item, the last launch.
+    states: by the function's number, a tuple, which the function reads in one step so that its items are consistent:
+    the captured values, their table and, with guards, a list of one item, the last launch.
     warned: parameters for which a PrecisionWarning was issued.
     """
 
@@ -174,7 +174,7 @@ def has_guards() -> bool:
 
 
 def guard_of(tensors: Sequence[Any]) -> Callable[..., bool]:
-    """Return a function that compares others with `tensors` by type, dtype, device, shape and strides.
+    """Return a function that compares other tensors with `tensors` by type, dtype, device, shape and strides.
 
     It keeps no reference to `tensors`. It also returns False if one tensor is passed twice, or if tensors differ in a
     property that a launch ignores, such as `requires_grad`. Without usable guards, it always returns False.

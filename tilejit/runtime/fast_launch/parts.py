@@ -34,7 +34,7 @@ _KEYS = (int, str, bool)
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The lookup of the first array's stream. handle: an expression. unless: a condition that selects the slow path."""
+    """The lookup of a framework's stream. handle: an expression. unless: a condition that selects the slow path."""
 
     handle: str
     unless: str = ""
