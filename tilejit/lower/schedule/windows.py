@@ -131,7 +131,7 @@ class Window:
     def count_from(self, coordinate: Coordinate, first: Expr, width: int, step: int) -> Expr:
         """Return how many of `width` coordinates, `step` apart from `coordinate` + `first` on, precede the end.
 
-        None may precede the start.
+        They must not precede the start.
         """
         ahead = build.sub(self.size, self._at(coordinate, first))
         if step > 1:
@@ -181,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of a vector's elements [start, start + width) precede the end; none may precede the start."""
+        """Return how many of a vector's elements [start, start + width) precede the end, if none precedes the start."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
