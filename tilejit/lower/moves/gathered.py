@@ -1,10 +1,10 @@
 """Addresses of gathered regions, whose boxes are selected by an index.
 
-    E.at(tokens)[:, 0:D], a row of E for each of 32 tokens, to the registers of a CTA
+    E.at(tokens)[:, 0:64], a row of E for each of 32 tokens, to the registers of a CTA of 128 threads
 
     digit                      token        quarter      element
     stride in "registers"      Thread(4)    Thread(1)    1
-    stride in "memory"         -            16           1            plus D times the token
+    stride in "memory"         -            16           1            plus the token times E's row stride
     stride in "index"          Thread(4)    -            -
 """
 
