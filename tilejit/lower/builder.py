@@ -310,7 +310,7 @@ class Builder:
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Mark statements emitted inside the context as part of a loop of the kernel."""
+        """Set `is_repeated` inside the context, whose statements are part of a loop of the kernel."""
         outer, self.is_repeated = self.is_repeated, True
         try:
             yield

@@ -123,7 +123,7 @@ class Recomputed:
         return value_of(op, values, dst.dtype)
 
     def remove_unread(self, body: Block) -> Block:
-        """Return `body` without the allocations, views and stores of the tiles that `_unread` finds."""
+        """Return `body` without the allocations, views, stores and store loops of the tiles that `_unread` finds."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 
