@@ -51,7 +51,7 @@ class Shuffles:
     """A butterfly of shuffles that combines several results; distances between lanes are powers of two.
 
     At each of the first `halvings` distances, two lanes split the results: each sends the half that the other keeps.
-    That takes selections, but halves the remaining shuffles. Afterwards the results are gathered in reverse order. The
+    That takes selections, but saves shuffles. Afterwards the results are gathered in reverse order of distances. The
     pairs that are combined, and so the bits of the results, don't depend on `halvings`.
 
         8 results, 32 lanes   no halving        5 · 8 = 40 shuffles

@@ -49,7 +49,7 @@ class Index:
         return total_along(terms, self.region.buffer.index_dtype)
 
     def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
-        """Return a context that asserts on exit that the examined indices are in bounds; see `each_inside`."""
+        """Return a context that on exit emits an assertion of the examined indices' bounds; see `each_inside`."""
         gathered = self.region.gathered
         assert gathered is not None, "the region isn't gathered"
         return each_inside(b, self.region, gathered.dim)

@@ -172,7 +172,7 @@ class FoldOrder(ReducedTiles):
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the first index of the value with `key` after `done` steps, without the thread's contribution."""
+        """Return the index of the first element of value `key` after `done` steps without the thread's contribution."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None

@@ -330,7 +330,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """Return each dimension's iterators, or raise LayoutError. Strides along TLane are multiplied by `TMEM_LANE`."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(buffer.laid_out) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} is laid out as one dimension")
+        raise LayoutError(f"{buffer.name} is laid out as one dimension; needs a layout with separate dimensions")
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, but a layout of fixed size")
     groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)

@@ -84,7 +84,7 @@ class DigitSchedule:
     extents: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
-    #: the dimensions in which the operands have no common digits; each has one digit, `Folded` in some operands
+    #: the dimensions without digits common to the operands; each has one digit, with a `Folded` stride in some operands
     folded: tuple[int, ...]
     digits: tuple[Digit, ...]
     operands: Mapping[str, Operand] = field(hash=False)
@@ -407,7 +407,7 @@ def _folded(steps: tuple[DigitStep, ...]) -> Stride:
 
 
 def _continues(slow: Digit, fast: Digit, edges: Set[int]) -> bool:
-    """True if two digits are contiguous in every operand, and belong to one dimension or to none of `edges`."""
+    """True if two digits are contiguous in every operand, and of one dimension or both of dimensions not in `edges`."""
     if not all(goes_on(stride, fast.strides[name], fast.extent) for name, stride in slow.strides.items()):
         return False
     return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
