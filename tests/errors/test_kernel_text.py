@@ -312,7 +312,7 @@ LAYOUT_CASES = [
 DISPATCH_CASES = [
     (
         "r = tj.alloc_local((8, 8), tj.float32)\n«tj.cta.copy(r, A[0:8, 0:8])»",
-        "r has no thread axes, so each thread has its own; a cta has 64 threads", "tj.thread",
+        "r has no thread axes, so it is per-thread; a cta has 64 threads", "tj.thread",
     ),
     (
         "r = tj.alloc_local((128, 4), tj.float32, layout=S[(128, 4) : (1 @ tx, 1)])\n"

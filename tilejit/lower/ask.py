@@ -37,7 +37,7 @@ class OperandSpec:
     """A buffer, or a region of a buffer, as an operand of `dispatch`.
 
     region: (start, extent) per dimension, or None for the whole buffer.
-    strides: those of a global tensor, or None to use `layout`; "runtime" if known only at launch, with the last one 1.
+    strides: those of a global tensor, or None to use `layout`; "runtime" if only the last, 1, is known before launch.
     align: the alignment of the base address and of run-time strides, in bytes.
     """
 
@@ -196,8 +196,8 @@ def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Ex
     """Return `value` as an expression.
 
     A bool becomes a bool_ constant. An int becomes a constant of the last tile's type (wrapped, or rounded for a float
-    type); without a tile, or if that type is bool_, an int32. A float becomes a constant of the last tile's type if
-    that is a float type, else a float32.
+    type), or of int32 if there is no tile or that type is bool_. A float becomes a constant of the last tile's type if
+    that is a float type, else of float32.
 
     raises: KernelTypeError if `value` is neither a number nor an expression, or is a load.
     """

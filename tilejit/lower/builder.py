@@ -42,10 +42,10 @@ from ..source import Span
 from ..target import WARP as WARP_THREADS
 
 #: Loops of at most this many iterations are unrolled. Unrolling two copies of 64 iterations, to local memory and back,
-#: gives 326 lines of PTX instead of 79, and takes four times as long from lowering to PTX.
+#: gives 326 lines of PTX instead of 79, and quadruples the time from lowering to PTX.
 _UNROLLED = 32
 
-#: maximum number of exchange buffers that differ only in name; further operations reuse these after a barrier
+#: maximum number of a scope's exchange buffers that differ only in name; further operations reuse these after a barrier
 _OWN_BUFFERS = 8
 
 #: Once there are `_OWN_BUFFERS` kinds of exchange buffers, with this many bytes in all, further kinds may share pools:
@@ -119,9 +119,9 @@ class Builder:
         return tuple(self._maps.values())
 
     def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
-        """Return the address of a tensor map. Copies with equal `spec` share one parameter.
+        """Return the variable that holds the address of a tensor map. Copies with equal `spec` share one parameter.
 
-        written: True if this copy writes global memory. share: set if CTAs of a cluster share this copy.
+        written: True if this copy writes global memory. share: the step between the boxes of CTAs that share this copy.
         """
         made = self._maps.get(spec)
         var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
@@ -159,9 +159,9 @@ class Builder:
             self._open.pop()
 
     def let(self, stem: str, value: Expr, within: tuple[int, int] | None = None) -> Expr:
-        """Bind `value` to a fresh variable with its known facts. Constants and variables are returned unchanged.
+        """Return a fresh variable, bound to `value`, with its known facts; return constants and variables unchanged.
 
-        within: (least, greatest) value, if tighter than what can be derived; a variable is then bound too.
+        within: (least, greatest) value, if tighter than the derivable bounds; variables are then bound as well.
         """
         if isinstance(value, Const) or (isinstance(value, Var) and within is None):
             return value
@@ -259,7 +259,7 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, but once `_OWN_BYTES` is reached, return a view of a pool for a new kind of buffer.
+        """Like `exchange_buffer`, but return a view of a pool for new kinds past `_OWN_BUFFERS` kinds and `_OWN_BYTES`.
 
         The operation must use a single exchange buffer. If a scope has several `instances`, no pool is used: instances
         don't wait for each other, and their parts of the pool would overlap.
@@ -310,7 +310,7 @@ class Builder:
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Mark statements emitted inside the context as part of a loop of the kernel."""
+        """Set `is_repeated` inside the context, whose statements are part of a loop of the kernel."""
         outer, self.is_repeated = self.is_repeated, True
         try:
             yield
@@ -329,7 +329,7 @@ class Builder:
         self.append(For(var, _ZERO, build.const(trips, int32), _ONE, tuple(body), unrolled, span=self.span))
 
     def rounds(self, trips: int, *buffers: Buffer) -> AbstractContextManager[Expr]:
-        """Like `loop`, for a loop whose body accesses `buffers`."""
+        """Like `loop`, unrolled as `unrolls` decides for a body that accesses `buffers`."""
         return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
 
     def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:

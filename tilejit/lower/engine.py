@@ -74,7 +74,7 @@ class Verdict(Generic[P]):
 def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any], ...]) -> Verdict[Any]:
     """Return the verdict on `op`: the accepting variant of the highest priority, and its plan.
 
-    raises: DispatchError if the call names an unknown variant, none accepts (with each variant's reasons), or two
+    raises: DispatchError if the call names an unknown variant, no variant accepts (with the reasons of each), or two
     accept at the same priority.
     """
     ordered = _candidates(op, variants)
@@ -146,7 +146,7 @@ def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[A
 def _refusal(
     op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
 ) -> DispatchError:
-    """Return the error that lists each variant's reasons. declined: those of `Variant.planned`, by variant name."""
+    """Return the error that lists each variant's reasons. declined: variant name -> what its `planned` returned."""
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     tested: dict[Condition, str | None] = {}

@@ -67,7 +67,7 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
-    """Lower `kernel` with `variants`. In a debug build, prove plans correct, except for operations with reused lane IR.
+    """Lower `kernel` with `variants`. In checked builds, prove plans correct, except those of reused lane IR.
 
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
     accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
@@ -122,7 +122,7 @@ class _Walk:
     ) -> None:
         self.recomputed = recomputed
         self.debug = debug
-        # not a method, since verdicts hold a reference to it, which would keep the walk alive
+        # not a method: verdicts refer to this function, and a bound method would keep the walk alive
         self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
@@ -257,7 +257,7 @@ class _Walk:
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
 
 
-#: class of statements -> the method that lowers them; statements of other classes stay unchanged
+#: class of statements -> the method that lowers them; statements of other classes are left unchanged
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
     Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,

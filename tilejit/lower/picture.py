@@ -19,11 +19,11 @@ from .proof.places import Contents, each_element
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: maximum width of a table in pixels, so that two fit on a screen; maximum number of columns of a wider table
+#: a table wider than this many pixels, of which two don't fit on a screen, is limited to this many columns
 _WIDE, _FEWER_COLUMNS = 620, 16
 #: number of rows or columns without moved elements that a table also shows, and its minimum number of rows or columns
 _CONTEXT, _LEAST = 2, 8
-#: maximum number of threads listed in a tooltip, and of stripes shown for an element that several threads move
+#: maximum number of moves listed in a tooltip, and of stripes shown for an element that is moved several times
 _MOST_COPIES = 4
 
 #: (thread, place) of one move of an element
@@ -132,7 +132,7 @@ class Panel:
         held = side.held(side.keys(threads, places))
         for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
             visits.setdefault(element, []).append((visit[0], visit[1]))
-        # -1 collects visits to padding, and is no element's index
+        # `visits[-1]` are the visits to padding; no element has this index
         named = enumerate(side.canonical().tolist())
         return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
 

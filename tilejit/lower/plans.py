@@ -51,8 +51,8 @@ class Plan(ABC):
 class VectorPlan(Plan):
     """A plan in which each thread moves or computes at most one vector per iteration.
 
-    vector_width: in elements. rounds: number of iterations, or vectors of the thread that has most. threads: number
-    of threads of the scope. limit: why vectors aren't wider, or "".
+    vector_width: in elements. rounds: number of iterations, the largest number of vectors of any thread. threads:
+    number of threads of the scope. limit: why vectors aren't wider, or "".
     A subclass that extends a method calls it as `VectorPlan.moves(self)`: before Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.
     """
@@ -121,7 +121,7 @@ class Facts:
     vector_bits: int | None = None
     #: why vectors aren't wider, or ""
     limit: str = ""
-    #: which vectors are moved element by element, or ""
+    #: the vectors that are moved element by element, or ""
     cuts: str = ""
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class Moves:
     width: Array
     #: distance between adjacent elements of a piece on each side: 1, or 0 if one element is broadcast
     steps: tuple[int, ...]
-    #: memory accesses, where they differ from the rows; at most one per side
+    #: the memory accesses of the sides where they differ from the rows; at most one entry per side
     accesses: tuple[JointAccess, ...] = ()
 
     def __post_init__(self) -> None:
@@ -190,7 +190,7 @@ class Products:
     acc: Array
     a: Array
     b: Array
-    #: elements that count as 0, whatever the register holds, of shape (threads, instructions, elements)
+    #: True for elements that count as 0, whatever the register holds, of shape (threads, instructions, elements)
     a_zeros: Array
     b_zeros: Array
 

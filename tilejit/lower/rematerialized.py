@@ -1,11 +1,11 @@
-"""Rematerialization of masks: where an element of a mask is used, it is computed from its index and scalars.
+"""Rematerialization of masks: each use of a mask's element computes the element from its index and scalars.
 
     cta.indices at[…]; axis=0
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So a mask can be tested for a whole vector at its first and last elements, and masks that are read nowhere else need no
-registers.
+So a mask can be tested for a whole vector at the vector's first and last elements, and a mask that is
+used only in this way needs no registers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHEAP = frozenset((
 #: this many operations per element cost about as much as keeping the element in a register
 _MOST_OPERATIONS = 16
 
-#: extents of one element: of a slice (1), and of an index (None), which removes the dimension
+#: the extents of a single element: 1 for a slice, and None for an index, which removes the dimension
 _SINGLE = (1, None)
 
 
@@ -81,7 +81,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile, or None if it can't be recomputed. index: without unit dimensions."""
+        """Return a local tile's element at `index`, which omits unit dimensions; None if it can't be recomputed."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:
@@ -123,7 +123,7 @@ class Recomputed:
         return value_of(op, values, dst.dtype)
 
     def remove_unread(self, body: Block) -> Block:
-        """Return `body` without the allocations, views and stores of recomputed tiles that nothing else reads."""
+        """Return `body` without the allocations, views, stores and store loops of the tiles that `_unread` finds."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 
@@ -168,7 +168,7 @@ def along(shape: Sequence[int], to: Sequence[int], index: Sequence[Expr]) -> lis
 
 
 def _is_unmoved(buffer: Buffer) -> bool:
-    """True if a buffer has the elements of its root tile in the same order, apart from dimensions of extent 1."""
+    """True if a buffer is its root tile, or a view of all of it that differs only in dimensions of extent 1."""
     base = buffer.root
     return buffer == base or (
         buffer.layout == base.layout

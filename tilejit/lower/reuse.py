@@ -4,7 +4,7 @@
     cta.add z[…], y[…], y[…]       unrolled for round.4: store z[round.4] <- y[round.4] + y[round.4]
 
 The second operation takes the lane IR of the first, renamed. In long unrolled kernels that is four times as fast as
-planning the operation.
+planning and emitting the operation.
 """
 
 from __future__ import annotations

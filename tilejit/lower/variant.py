@@ -36,7 +36,7 @@ from .rematerialized import Recomputed
 P = TypeVar("P", bound=Plan)
 
 
-# without slots: `Variant[SomePlan](...)` sets an attribute, for which slotted dataclasses raise TypeError
+# without slots: `Variant[SomePlan](...)` sets an attribute, at which frozen dataclasses with slots raise TypeError
 @dataclass(frozen=True, kw_only=True)
 class Variant(Generic[P]):
     """One implementation of some tile operations."""
@@ -60,7 +60,7 @@ class Variant(Generic[P]):
     starts: tuple[AsyncWork, ...] = ()
 
     def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
-        """True if all conditions hold and all optional operands given are supported. tested: as in `reasons`."""
+        """True if all conditions hold and all given optional operands are supported. tested: as in `reasons`."""
         if not _hold((KINDS, *self.operands), op, context, tested):
             return False
         for name in op.options:
@@ -69,9 +69,9 @@ class Variant(Generic[P]):
         return _hold((SCOPE, *self.when), op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return why conditions of `operands` fail or options aren't supported; if there is no reason, those of `when`.
+        """Return the reasons from `operands` and for unsupported options; if there are none, those from `when`.
 
-        tested: results of conditions, shared between variants so that each condition is tested once.
+        tested: the results of conditions, shared between variants so that each condition is tested once.
         """
         failed = _failed((KINDS, *self.operands), op, context, tested)
         for name in op.options:
@@ -347,7 +347,7 @@ LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: conditions of all variants: the number and the kinds of operands (region or scalar) follow the table of tile
-#: operations, and the CTA has as many threads as the scope
+#: operations, and the CTA has enough threads for the scope
 KINDS, SCOPE = Condition("operands", _kinds), Condition("scope", _scope)
 
 #: the operands' types, and their shapes, follow the operation's rules

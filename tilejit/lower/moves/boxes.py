@@ -8,7 +8,7 @@ then the tile's row dimensions, fastest first, then the dimensions in which the 
     map dims (1, 0), box (64, 64)     box 0 at (c, r), 1 at (c + 64, r), ...     to byte 0, 8192, ... of the tile
 
 In a multicast copy each CTA of the multicast axis loads an equal share and writes it to the same offset in all CTAs
-of the axis. The shares are equal numbers of column blocks, or else of rows along the outermost divisible dimension.
+of the axis. The CTAs divide the boxes along the columns or, if they can't do so evenly, the rows along one dimension.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class BoxCopy(Plan):
         return Facts(f"box {box}{swizzle}{shares}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
 
     def emit(self, op: TileOp, b: Builder) -> None:
-        """Emit one copy per box, by the leader; for a load also its barrier's expected bytes, for a store a commit."""
+        """Emit one copy per box, by the leader, and the `Expect` of a load's barrier or the commit of a store."""
         tensor_map = b.tensor_map(self.map, written=not self.loads, share=self._share())
         starts = [b.let("start", start) for start in self._starts()]
         shared = b.let("tile", self._start())
@@ -167,7 +167,7 @@ class BoxCopy(Plan):
         """Yield, for each box, the index of its issue, and the coordinates and shared addresses of its elements.
 
         Coordinates are innermost first. Variables in starts take their possible values nearest 0.
-        source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
+        source: PTX ISA, "Tensors": a box is contiguous in shared memory, apart from swizzling.
         """
         box, dtype = self.map.box, self.map.dtype
         within = [index.ravel() for index in np.indices(tuple(reversed(box)))][::-1]
@@ -227,7 +227,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return `start` + `more` clamped to int32; coordinates that this changes are outside every tensor, and stay so."""
+    """Return `start` + `more` clamped to int32; coordinates that change are outside every tensor before and after."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -269,7 +269,7 @@ def box_copy(op: TileOp, context: DispatchContext) -> BoxCopy:
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Return the kernel argument's dimension for each of the buffer's (None for an added one), or raise LayoutError."""
+    """Return the argument's dimension for each dimension of the buffer, None for an added one, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -372,7 +372,7 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """Return (box extents, first CTA's boxes, step to the next CTA's boxes). ones: number of trailing extents of 1."""
+    """Return (box extents, first CTA's boxes, step to the next), or raise LayoutError. ones: number of extents of 1."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
@@ -446,7 +446,7 @@ def _need_aligned(atoms: Atoms) -> None:
 
 
 def _columns(atoms: Atoms) -> tuple[int, int]:
-    """Return the columns of a box and the number of boxes along the columns, or raise LayoutError."""
+    """Return the number of columns of a box and the number of boxes along the columns, or raise LayoutError."""
     e, most = atoms.row_elements, TensorMapSpec.MOST_BOX
     if atoms.bits and atoms.columns % e:
         raise LayoutError(

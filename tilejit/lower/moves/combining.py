@@ -55,8 +55,8 @@ class Combining:
     def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool, counts: Sequence[Expr] = ()) -> Partial:
         """Combine all partial results in a balanced tree of adjacent ones: five values become (((0, 1), (2, 3)), 4).
 
-        counts: for each partial result, the condition that it isn't padding. Adjacent ones with the same condition are
-        combined before it is tested.
+        counts: for each partial result, the condition that it isn't padding. Adjacent results with the same condition
+        are combined before it is tested.
         """
         level = list(zip(partials, counts or [TRUE] * len(partials), strict=True))
         while len(level) > 1:

@@ -51,8 +51,8 @@ class Shuffles:
     """A butterfly of shuffles that combines several results; distances between lanes are powers of two.
 
     At each of the first `halvings` distances, two lanes split the results: each sends the half that the other keeps.
-    That takes selections, and halves the number of shuffles. Afterwards the results are gathered in reverse order. The
-    pairs that are combined, and therefore the bits of the results, don't depend on `halvings`.
+    That takes selections, but saves shuffles. Afterwards the results are gathered in reverse order of distances. The
+    pairs that are combined, and so the bits of the results, don't depend on `halvings`.
 
         8 results, 32 lanes   no halving        5 · 8 = 40 shuffles
                               three halvings    4 + 2 + 1 + 1 + 1 + 1 + 2 + 4 = 16, and 28 selections

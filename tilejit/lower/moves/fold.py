@@ -49,7 +49,7 @@ class Folding(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation with its types if LLVM selects the instruction; count per thread) of each one."""
+        """(mnemonic, count per thread) of each instruction; the function counts as "reduce" with its types."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -150,7 +150,7 @@ class _Emitting(FoldSteps[Partials]):
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
         if self.lanes is None:
-            # these registers suffice for later steps, which have at most as many values
+            # these registers suffice for later steps, which exchange no more values
             self.lanes = LaneReduction.of(self.b, tuple(map(_carried, dtypes)), len(own))
         other = self._back(self.lanes.values(_as(dtypes, own, _carried), distance))
         upper = self.b.let("upper", build.not_equal(build.bitwise_and(self.thread, distance), 0))

@@ -1,10 +1,10 @@
 """Addresses of gathered regions, whose boxes are selected by an index.
 
-    E.at(tokens)[:, 0:D], a row of E for each of 32 tokens, to the registers of a CTA
+    E.at(tokens)[:, 0:64], a row of E for each of 32 tokens, to the registers of a CTA of 128 threads
 
     digit                      token        quarter      element
     stride in "registers"      Thread(4)    Thread(1)    1
-    stride in "memory"         -            16           1            plus D times the token
+    stride in "memory"         -            16           1            plus the token times E's row stride
     stride in "index"          Thread(4)    -            -
 """
 
@@ -49,7 +49,7 @@ class Index:
         return total_along(terms, self.region.buffer.index_dtype)
 
     def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
-        """Return a context that asserts on exit that the examined indices are in bounds; see `each_inside`."""
+        """Return a context that on exit emits an assertion of the examined indices' bounds; see `each_inside`."""
         gathered = self.region.gathered
         assert gathered is not None, "the region isn't gathered"
         return each_inside(b, self.region, gathered.dim)

@@ -153,7 +153,7 @@ class MaskedVector:
                 write(memory, register)
 
     def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
+        """Yield (registers, memory, condition) for all elements at once, and for each one if some may be excluded.
 
         apart: True to move single elements via separate registers, since loads into one 32-bit register are serialized.
         """

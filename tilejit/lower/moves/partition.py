@@ -56,7 +56,7 @@ class Partition(VectorPlan):
         provable = widest_vector(elements, [name for name in elements.operands if name not in single], ragged=True)
         width, limit = provable.elements, provable.limit
         if not vectorized:
-            width, limit = 1, "goes element by element"
+            width, limit = 1, "moves single elements"
         cut = next((name for name in single if not Edges.of(elements[name], width).whole), None)
         if cut is not None:
             buffer = elements[cut].buffer

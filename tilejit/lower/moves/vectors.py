@@ -76,7 +76,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return vector forms, widest first; () if the update returns old values, takes a scalar or isn't relaxed.gpu."""
+    """Return the vector forms for `op`, widest first; () if it uses old values, takes a scalar or isn't relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":
@@ -131,7 +131,7 @@ class OwnedVectors:
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, VectorRegisters]]:
-        """Yield the operands in registers, by name, for each possible start; the caller emits its code per yield."""
+        """Yield the register operands, by name, for each combination of starts; the caller emits its code per yield."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
@@ -232,7 +232,7 @@ class OwnedVectors:
         return "mask" in self.vectors.operands and self.step_of("mask") != 0
 
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
-        """Assert that the elements of `region` (operand "memory") that the mask includes are inside the tensor."""
+        """Emit assertions that the elements of `region` ("memory") that the mask includes are inside the tensor."""
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
             examine = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
@@ -245,7 +245,7 @@ class OwnedVectors:
                     examine[d](index, is_accessed)
 
     def cuts(self, condition: IndexCondition | None) -> str:
-        """Describe the vectors that move element by element, for `Facts.cuts`."""
+        """Return a description of the vectors that move element by element, for `Facts.cuts`."""
         if self.width == 1:
             return ""
         every = self.threads_share.then(self.elements)["memory"]
@@ -351,14 +351,14 @@ class VectorRegisters:
         memory.store(b, self.consecutive(b))
 
     def consecutive(self, b: Builder) -> Vector:
-        """Return the values in consecutive registers."""
+        """Return consecutive registers with the values, moved there if the vector's registers are apart."""
         run = self._run(b)
         for k, register in self._apart(run):
             b.move(k, register)
         return run
 
     def _run(self, b: Builder) -> Vector:
-        """Return the registers if they are consecutive, else temporaries, whose moves ptxas removes."""
+        """Return the registers if they are consecutive, else temporaries; ptxas removes the moves to and from these."""
         if self.step == 1 or self.width == 1:
             return self.run
         return Vector(b.scratch("run", self.buffer.dtype, self.width), build.const(0, int32), self.width)

@@ -168,7 +168,7 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest of several layouts, swizzled or not; ties go to the first layout and fewest swizzle bits."""
+    """Return the cheapest of several layouts, swizzled or not; ties go to the first, then to fewer swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER

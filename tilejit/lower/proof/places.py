@@ -47,7 +47,7 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
 
 
 def elements_of_threads(region: Region, scope: str, threads: int, registers: int = 0) -> Array:
-    """Return the element of `region` in each register of each thread, as its index or -1. registers: minimum number."""
+    """Return the index of the element of `region`, or -1, in each thread's registers. registers: minimum number."""
     owners, places = owners_of(region, scope)
     held = np.full((threads, max(region.buffer.tile_layout.storage().span(), registers)), -1)
     held[owners, places] = np.arange(owners.shape[1])
@@ -109,7 +109,7 @@ class Contents:
         return np.where(self.places[at] == keys, self.elements[at], -1)
 
     def canonical(self) -> Array:
-        """Map each element to the one that `held` returns for its place."""
+        """Return, for each element, the element that `held` returns for its place."""
         return self.held(self.every[0])
 
 

@@ -119,7 +119,7 @@ def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
 
 
 def _along(numbers: Array, axis: int, what: str) -> Array:
-    """Return `numbers` without an axis along which they must be constant."""
+    """Return `numbers` without `axis`, or raise AssertionError unless they are constant along it."""
     first = np.asarray(np.take(numbers, 0, axis))
     assert (numbers == np.expand_dims(first, axis)).all(), f"an operand's {what} aren't those of a matrix"
     return first
@@ -171,7 +171,7 @@ def _factor(
 
 
 def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: int) -> Array:
-    """Return the address of each element of A or B. shape: (M or N, k). size: bytes of an element."""
+    """Return the address at which an instruction reads each element. shape: (M or N, k). size: bytes of an element."""
     start, lbo, sbo = (16 * (descriptor >> bit & _FIELD) for bit in (0, 16, 32))
     mode = descriptor >> 62
     width = (16 << (4 - mode if mode else 0)) // size

@@ -122,7 +122,7 @@ def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tup
 def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
     """Return the element of `side`, as returned by `held`, for each element of the destination.
 
-    leads: True if the dimensions of `side` are the destination's first ones; otherwise they broadcast.
+    leads: True if the dimensions of `side` are the destination's first ones, False if they are its last ones.
     """
     elements = side.canonical()
     if len(elements) == prod(dst.shape):
@@ -249,7 +249,7 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
 def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> None:
     """Raise AssertionError unless each register that holds an element of a destination is written exactly once.
 
-    All threads write it, so none may have an element outside the destination there.
+    All threads write these registers, so none may hold an element outside the destination there.
     """
     written = fast_unique(registers)
     assert len(written) == len(registers), "two results share a register"

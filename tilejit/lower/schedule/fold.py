@@ -79,7 +79,7 @@ class FoldOrder(ReducedTiles):
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order, or raise LayoutError as `reduced_tiles` does. pairs: as there."""
+        """Return the order, or raise LayoutError, as `reduced_tiles` does. pairs: as for `reduced_tiles`."""
         reduced = reduced_tiles(op, threads, pairs)
         steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
         steps.sort(key=lambda step: (-step.dim, step.weight))
@@ -172,7 +172,7 @@ class FoldOrder(ReducedTiles):
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the index of a value's first element without the thread's contribution. key: after `done` steps."""
+        """Return the index of the first element of value `key` after `done` steps without the thread's contribution."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None
@@ -180,7 +180,7 @@ class FoldOrder(ReducedTiles):
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return the condition that an element lies within the extents of all reduced dimensions, not in their padding.
+        """Return the condition that an element is within the extents of all reduced dimensions, not in their padding.
 
         Its index is `at` plus the thread's contribution from the steps after the first `done`.
         """

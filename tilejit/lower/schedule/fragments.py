@@ -142,7 +142,7 @@ def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wante
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """Return the lane distances of a step's bits within a warp; None if stride or extent isn't a power of two."""
+    """Return the lane distances of a step's bits within a warp; None if its stride or extent isn't a power of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -221,7 +221,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit is over the same threads in both; along n, B's lanes are 8 times as far apart as acc's."""
+    """True if strides `p` and `q` are over the same threads; along n, B's lane stride is 8 times acc's."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
@@ -306,7 +306,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return (warps along m, along n), or None: acc's if they fit, else those with the squarest parts."""
+    """Return (warps along m, along n): acc's if they fit, else those with the squarest parts; None if none fit."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

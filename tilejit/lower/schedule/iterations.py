@@ -58,7 +58,8 @@ class Iterations:
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
     """Return placeholder values of run-time strides by name, so that plans can be evaluated at compile time.
 
-    The values are those of contiguous tensors padded to the strides' known multiples.
+    The values are those of contiguous tensors padded to the strides' known multiples, with extents of the regions in
+    place of run-time extents.
     """
     values: dict[str, int] = {}
     for region in regions:

@@ -89,7 +89,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     reason = misaligned(memory, [pitch, *(d.strides["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
         raise LayoutError(reason, hint=f"start each row at a multiple of {ROW} elements, within a chunk of the swizzle")
-    # transposed tiles that are consecutive in registers form one operand of a product without moves
+    # if transposed, prefer tiles that are consecutive in registers: they form one operand of a product without moves
     inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
 

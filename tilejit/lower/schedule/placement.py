@@ -114,7 +114,7 @@ def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep,
 
 @remembered_pair
 def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> int | None:
-    """Return the number of owners, replicas included; None if they have gaps or overlap, or one has several copies."""
+    """Return the number of owners, replicas included; None if they have gaps or overlap, or one owns several copies."""
     if any(not isinstance(step.stride, Thread) for step in replicas):
         return None
     reached = 1
@@ -242,7 +242,7 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
     """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
     if threads > 1 and not placement.threads:
         raise LayoutError(
-            f"{placement.buffer.name} has no thread axes, so each thread has its own; a {scope} has {threads} threads",
+            f"{placement.buffer.name} has no thread axes, so it is per-thread; a {scope} has {threads} threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
 
@@ -262,7 +262,7 @@ def need_slice(placement: Placement) -> None:
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return a global tensor's strides, in elements; None unless its layout has one plain stride per dimension."""
+    """Return a tensor's strides in elements; None if it isn't global or its layout isn't one stride per dimension."""
     if buffer.space != "global":
         return None
     if isinstance(buffer.layout, Strided):
@@ -330,7 +330,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """Return each dimension's iterators, or raise LayoutError. Strides along TLane are multiplied by `TMEM_LANE`."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(buffer.laid_out) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} is laid out as one dimension")
+        raise LayoutError(f"{buffer.name} is laid out as one dimension; needs a layout with separate dimensions")
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, but a layout of fixed size")
     groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)

@@ -47,7 +47,6 @@ class ReducedTiles:
     weights: tuple[int, ...]
 
     def weight_of(self, digit: Digit) -> int:
-        """Return the weight of the digit's dimension."""
         return self.weights[dim_of(digit)]
 
     @cached_property
@@ -55,7 +54,7 @@ class ReducedTiles:
         return self.tiles.where(lambda d: not self.weight_of(d) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """Yield each result's register in `operand`, relative to its start; in a source, the first one combined."""
+        """Yield each result's register in `operand`, relative to the tile's start; in a source, its first register."""
         return _registers(self.results, operand)
 
     @cached_property
@@ -74,7 +73,7 @@ class Gathering:
     #: number of thread groups with separate results, and the index of the thread's group
     groups: int
     group: Expr
-    #: True if the thread is the lowest of those that hold the same values
+    #: the condition that the thread is the lowest of those that hold the same values
     is_leader: Expr
 
     @staticmethod
@@ -225,7 +224,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     """Return the tiles of a reduction.
 
     pairs: (name of a destination, name of its source).
-    raises: LayoutError, e.g. if layouts don't match each other or the scope.
+    raises: LayoutError, e.g. if the layouts don't match each other or the scope.
     """
     regions: dict[str, Region] = {}
     for to, of in pairs:

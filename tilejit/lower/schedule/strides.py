@@ -22,7 +22,7 @@ class Folded:
     """The stride of a dimension that can't be split into digits with a constant stride each.
 
     The distance of index i is the sum over `parts` (divisor, extent, stride), slowest first, of
-    (start + i) // divisor % extent * stride. The first part may exceed its extent and isn't taken modulo it.
+    (start + i) // divisor % extent * stride. The first part omits `% extent`, since its quotient may exceed the extent.
     """
 
     start: Expr

@@ -1,7 +1,7 @@
 """Shared memory as atoms: the layout that TMA fills box by box and wgmma reads.
 
-An atom has 8 contiguous rows of w bytes; w is 32, 64 or 128, depending on the swizzle, or the length of the contiguous
-runs without one. If a row of the tile is longer than w, its columns are split into blocks. For a tile of 64 x 256
+An atom has 8 contiguous rows of w bytes; w is 32, 64 or 128, depending on the swizzle, or without a swizzle the length
+of the contiguous runs. If a row of the tile is longer than w, its columns are split into blocks. For a tile of 64 x 256
 16-bit elements with swizzle="128B":
 
                     columns 0 ... 63       64 ... 127     128 ... 191    192 ... 255
@@ -220,7 +220,7 @@ def _listed(steps: Iterable[DigitStep]) -> str:
 def _need_period(atoms: Atoms, column_step: int) -> None:
     """Raise LayoutError unless the tile, its blocks and groups of 8 rows start at multiples of the swizzle's period.
 
-    column_step: the tile may also start within a row, at a multiple of this number of columns.
+    column_step: the tile may also start within an atom's first row, at a multiple of this number of columns.
     """
     placement, e = atoms.placement, atoms.row_elements
     buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e

@@ -50,7 +50,7 @@ class Elements:
 
     @staticmethod
     def of(placement: Placement) -> Elements:
-        """Return the places of all elements in row-major order. accepts: what `need_slice` accepts."""
+        """Return the places of all elements in row-major order. accepts: placements that `need_slice` accepts."""
         threads, places = np.zeros(1, np.int64), np.full(1, first_place(placement))
         for dim in Elements.along(placement):
             threads, places = _each(threads, dim.threads), _each(places, dim.places)
@@ -58,7 +58,7 @@ class Elements:
 
     @staticmethod
     def along(placement: Placement) -> list[Elements]:
-        """Return, for each dimension, the distance of each index from the first one. accepts: the same as `of`."""
+        """Return, for each dimension, the distance of each index from index 0. accepts: the same as `of`."""
         # drop padding: slots past the extent
         return [
             Elements(_along(steps, _among_threads)[:extent], _along(steps, _in_tile)[:extent])
@@ -129,7 +129,7 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
         )
     return LayoutError(
         f"threads own between {counts.min()} and {counts.max()} elements of {local.buffer.name}; "
-        "tcgen05.ld and .st move the same number for each",
+        "tcgen05.ld and .st move the same number for each thread",
         hint="take a region of the same size in every thread",
     )
 

@@ -84,7 +84,7 @@ class DigitSchedule:
     extents: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
-    #: the dimensions in which the operands have no common digits; each has a single digit, with `Folded` strides
+    #: the dimensions without digits common to the operands; each has one digit, with a `Folded` stride in some operands
     folded: tuple[int, ...]
     digits: tuple[Digit, ...]
     operands: Mapping[str, Operand] = field(hash=False)
@@ -93,7 +93,7 @@ class DigitSchedule:
     def of(extents: tuple[int, ...], operands: Mapping[str, Operand]) -> DigitSchedule:
         """Return the coarsest digits in which every operand has a single stride per digit.
 
-        A dimension for which the operands have no common digits becomes one digit with `Folded` strides.
+        A dimension without common digits becomes one digit, with `Folded` strides in the operands that need them.
         raises: LayoutError if a dimension without common digits is over threads, or a local tile has too few slots.
         """
         digits: list[Digit] = []
@@ -177,7 +177,7 @@ class DigitSchedule:
         return self.over(sorted(self.digits, key=by, reverse=True))
 
     def joined(self) -> DigitSchedule:
-        """Merge adjacent contiguous digits.
+        """Merge adjacent digits that are contiguous in every operand.
 
         Digits of different dimensions are not merged if either dimension has padding or edges: masks test its index.
         """
@@ -202,7 +202,7 @@ class DigitSchedule:
         return self.over((*slower, counted) if counted.extent > 1 else slower)
 
     def run_length(self, names: Iterable[str]) -> int:
-        """Return the extent of the last digit if its stride is 1 in each of these operands, else 1."""
+        """Return the extent of the last digit if its stride is 1 in all operands `names`, else 1."""
         if not self.digits:
             return 1
         last = self.digits[-1]
@@ -307,7 +307,7 @@ class View:
 
 @remembered_pair
 def _chained(digits: tuple[Digit, ...], operand: str) -> tuple[list[int], list[Stride]]:
-    """Return the extents of the digits and an operand's strides, merged wherever the operand is contiguous."""
+    """Return the extents of the digits and an operand's strides, merged where the operand is contiguous."""
     extents: list[int] = []
     strides: list[Stride] = []
     for digit in digits:
@@ -407,7 +407,7 @@ def _folded(steps: tuple[DigitStep, ...]) -> Stride:
 
 
 def _continues(slow: Digit, fast: Digit, edges: Set[int]) -> bool:
-    """True if two digits are contiguous in every operand, and of one dimension or of dimensions not in `edges`."""
+    """True if two digits are contiguous in every operand, and of one dimension or both of dimensions not in `edges`."""
     if not all(goes_on(stride, fast.strides[name], fast.extent) for name, stride in slow.strides.items()):
         return False
     return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
@@ -459,7 +459,7 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
 
 
 def owned_schedule(op: TileOp, owner: str, other: str, threads: int) -> DigitSchedule:
-    """Return the digits of all tiles. `owner`, spread over the threads, becomes "registers", and `other` "memory"."""
+    """Return the digits of an operation's tiles, with tile `owner` as operand "registers" and `other` as "memory"."""
     regions, (dst, *_) = op.tiles, op.tiles.values()
     registers, memory = place(regions[owner], op.scope), place(regions[other], op.scope)
     need_all_threads(registers, op.scope, threads)

@@ -9,7 +9,7 @@ there are many accesses, start and size are clamped to the region first, so that
     coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
 
 Coordinates of padding are past the region's end, so the end of a padded region is tested like an edge. That test isn't
-needed if the region is known to pass its tensor's end, because the tensor ends before the padding.
+needed if the region is known to extend past its tensor's end, because the tensor ends before the padding.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .views import View
 
 @lean(frozen=True, slots=True)
 class Edges:
-    """The edges that accesses to an operand may pass: those of a global tensor, and those of a padded region."""
+    """The edges that accesses to an operand may cross: those of a global tensor, and those of a padded region."""
 
     view: View
-    #: the buffer's dimensions in which accesses may pass the tensor's edge
+    #: the buffer's dimensions in which accesses may cross the tensor's edge
     dims: tuple[int, ...]
     #: the schedule's dimension along which vectors run; None if there are no digits or vectors span several dimensions
     run_dim: int | None
@@ -131,7 +131,7 @@ class Window:
     def count_from(self, coordinate: Coordinate, first: Expr, width: int, step: int) -> Expr:
         """Return how many of `width` coordinates, `step` apart from `coordinate` + `first` on, precede the end.
 
-        None may precede the start.
+        They must not precede the start.
         """
         ahead = build.sub(self.size, self._at(coordinate, first))
         if step > 1:
@@ -181,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of a vector's elements [start, start + width) precede the end; none may precede the start."""
+        """Return how many of a vector's elements [start, start + width) precede the end, if none precedes the start."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
@@ -199,7 +199,7 @@ _FAR = 1 << 62
 
 
 def _passes_end(view: View, d: int, refuted: Expr) -> bool:
-    """True if the region passes its tensor's end in dimension `d` whenever `refuted` is false.
+    """True if the region extends past its tensor's end in dimension `d` whenever `refuted` is false.
 
     False if `refuted` also tests something else: another dimension, another operand or the start.
     """
@@ -238,7 +238,7 @@ def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
-    """Yield a function that checks an index of dimension `dim` if a condition holds; assert all checks on exit."""
+    """Yield a function that checks an index of dimension `dim` if a condition holds; emit one assertion on exit."""
     extent = extent_of(region.buffer, dim)
     is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
     b.append(Declare(is_wrong, build.const(False, bool_), b.span))
