@@ -66,7 +66,7 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
 
 
 def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
-    """Emit the run-time part of an address that isn't in local memory, so that later blocks can share it."""
+    """Emit the run-time part of an element's address, except in local memory, so that later blocks can share it."""
     if buffer.space != "local":
         _place(emission, buffer, offset)
 

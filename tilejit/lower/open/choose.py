@@ -430,7 +430,7 @@ class Chosen:
 def candidates(
     scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
 ) -> dict[Grid, int]:
-    """Return candidate grids with their costs. threads: number in the scope. extents, columns: of the axes."""
+    """Return candidate grids with their costs. threads: number in the scope. extents, columns: by axis."""
     axes, fasts = _grid_axes(extents, columns, prices.demand), _fast_axes(prices.demand, len(extents))
     pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, fasts)}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
@@ -440,7 +440,7 @@ def candidates(
 
 @lru_cache(LIMIT)
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes, hashable.
+    """Return the cheapest grid. threads: number in the scope. extents, columns: by axis of the component, hashable.
 
     Cached, since kernels with different arithmetic can have equal demands.
     """

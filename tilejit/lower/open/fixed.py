@@ -71,7 +71,7 @@ class ProductLayouts:
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Return a key: least time, fewest warps with distinct work, least traffic of A and B, most warps along M."""
+        """Return a sort key: least time, fewest warps with own work, least traffic of A and B, most warps along M."""
         time = traffic = 0
         wm, wn, copies = split
         for step in steps:
@@ -250,7 +250,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
     pairs = zip(use.labels, use.tile.axes, strict=True)
     dims = [None if axis is None else source.labels.index(label) for label, axis in pairs]
     try:
-        # one projection: to project twice could write equal replicas differently
+        # a single projection: projecting twice could represent equal replicas differently
         return part.along(source.extents, dims).concise(use.tile.shape)
     except LayoutError:
         return None

@@ -40,7 +40,7 @@ _UNIT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class RunCopy(Plan):
-    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: of the CTA."""
+    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
 
     dst: Placement
     src: Placement
@@ -60,7 +60,7 @@ class RunCopy(Plan):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Return 16-byte pieces, all moved by thread 0. Variables in run-time starts are as near to 0 as possible."""
+        """Return 16-byte pieces, all moved by thread 0. Variables in starts take their possible values nearest 0."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
