@@ -81,7 +81,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """The immediates: two signs, then for each 16-bit operand in memory 1 if MN-major, else 0; () for integers."""
+        """Immediates: signs of A and B; for each 16-bit operand in memory, 1 if MN-major, else 0. () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)

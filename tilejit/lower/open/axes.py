@@ -42,7 +42,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """True if `op` accepts `tile`, which has the user's layout, if other tiles match it. threads: number in the CTA."""
+    """True if `op` accepts `tile` in the user's layout, once other tiles match it. threads: number in the CTA."""
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
@@ -303,7 +303,7 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """Return a survey of the open tiles and of the operations that need a conversion; None if there are neither."""
+    """Return a survey of the open tiles and of the operations that need a conversion; None if there are none."""
     has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
     if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None

@@ -99,7 +99,7 @@ def plan(op: TileOp, context: DispatchContext) -> RunCopy:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return a contiguous, aligned side's dimensions, slowest first, and element count, or raise LayoutError."""
+    """Return a side's dimensions, slowest first, and size, or raise LayoutError if it isn't contiguous and aligned."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")

@@ -95,7 +95,7 @@ class Plan(PlanBase):
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """Return, for each tile of an issue, the index in the thread's buffer of the first of its two elements."""
+        """Return, for each tile of an issue, the index in a thread's buffer of the first of the lane's two elements."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 

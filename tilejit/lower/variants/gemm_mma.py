@@ -333,7 +333,7 @@ def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
 
 
 def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
-    """Return a copy in registers whose values are opaque to ptxas.
+    """Return a copy of `factor`, in registers whose values are opaque to ptxas.
 
     For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
     converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
