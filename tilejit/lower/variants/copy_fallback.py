@@ -1,7 +1,7 @@
 """copy, element by element and therefore slowly, if no faster variant accepts the operands.
 
 accepts: both sides in global, shared or local memory; equal dtypes and shapes. Two local tiles must have the same
-    owners; a single local tile must be owned by threads of the scope, each of its elements in its own register.
+    owners; a single local tile must be owned by threads of the scope, with one register per element in each thread.
 emits: between two tiles in memory, a loop over elements distributed over the scope's threads; with one local tile, of
     almost any layout, a loop in which each thread visits its registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".

@@ -67,7 +67,7 @@ def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
 class ElementwisePlan(OwnedPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
-    packed: name of the instruction that computes a vector of two elements; None if they are computed one by one.
+    packed: name of the instruction that computes a pair of elements; None if elements are computed one by one.
     """
 
     operation: str
