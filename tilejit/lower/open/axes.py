@@ -142,8 +142,8 @@ class Use:
 class AxisJoin:
     """An operation on at least one open tile, or on a tile to be converted.
 
-    iterations: product of the trip counts of the loops around it, some of them assumed. labels: of the operation's
-    tiles, including those in memory.
+    iterations: product of the trip counts of the loops around it, some of them assumed. labels: those of the
+    operation's tiles, including tiles in memory.
     """
 
     op: TileOp

@@ -55,7 +55,7 @@ _VECTOR_TEST = 4 * ELEMENT
 Extents = tuple[tuple[int, int], ...]
 
 #: the properties of a grid that determine the cost of an access: (lanes, vector) along each axis of the access; and for
-#: shared memory, (lanes, index of the access's axis in the column, or None) for each column of the grid in lane order
+#: shared memory, for each column of the grid in lane order, (lanes, index of the access's axis in it, or None)
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
@@ -90,7 +90,7 @@ class Reduced:
 class TilePart:
     """A part of a tile as an operand. A part that is whole periods of the grid costs nothing; any other is converted.
 
-    tile: the extents of the part. start, extent: of the part along `axis`.
+    tile: the extents of the part. start, extent: those of the part along `axis`.
     """
 
     tile: Extents

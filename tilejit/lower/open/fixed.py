@@ -134,7 +134,7 @@ def _splits(warps: int) -> list[_Split]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledLayout:
-    """The layout of an operand's labelled dimensions, always with slots. labels: of these dimensions, in order."""
+    """The layout of an operand's labelled dimensions, always with slots. labels: those of the dimensions, in order."""
 
     layout: Projection
     labels: tuple[int, ...]
