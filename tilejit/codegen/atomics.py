@@ -64,7 +64,7 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
 def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
     """Emit a compare-and-swap loop that adds a 16-bit float, and return the previous value.
 
-    The loop compares bits: compared as floats, NaNs are never equal, so the loop would never end.
+    The loop compares bits: as floats, NaNs would never be equal, and the loop would never end.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
     swap = swap_of(form, stmt.order)

@@ -23,7 +23,7 @@ class Counting:
     limit: str
     #: the `icmp` predicate of the comparison, "" if the step's sign is unknown
     before: str = ""
-    #: the index one step past the end fits its type, so the test can use the next index instead of the current one
+    #: True if the index one step past the end fits its type, so that the test can use the next index, not the current
     stays_inside: bool = False
     #: LLVM flags of the addition that increments the index
     flags: str = ""

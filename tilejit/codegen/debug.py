@@ -45,7 +45,7 @@ class LineTable:
         return f" !dbg {self._subprogram}" if self.enabled else ""
 
     def attachment(self, span: Span | None) -> str:
-        """Return the debug attachment of an instruction at `span`: `, !dbg !n`; "" if it or the kernel has no span."""
+        """Return an instruction's debug attachment, `, !dbg !n`; "" if `span` is None or the kernel has no span."""
         if span is None or not self.enabled:
             return ""
         attachment = self._attachments.get(id(span))

@@ -43,7 +43,7 @@ class Emission:
     view_uses: ViewUses
     #: values of the immutable variables in scope
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    #: the current expression contains a load or a mutable variable, so its value must not be cached
+    #: True if the current expression contains a load or a mutable variable, so that its value must not be cached
     is_impure: bool = False
     #: the `Word`s of the mutable variables, by name
     slots: dict[str, Word] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Emission:
     bases: dict[str, str] = field(default_factory=dict)
     #: 32-bit addresses, by name, of the shared views that have an offset and whose addresses are instruction operands
     numbers: dict[str, str] = field(default_factory=dict)
-    #: the statement being emitted is the last of the kernel
+    #: True if the statement being emitted is the last of the kernel
     is_last: bool = False
     #: the targets of `continue` and `break`, innermost last
     continues: list[Join] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Emission:
     assertions: list[Assert] = field(default_factory=list)
     #: address of the assertion record, None if assertions are not compiled in
     record: str | None = None
-    #: some loop tests for its exit at the start of an iteration
+    #: True if some loop tests for its exit at the start of an iteration
     tests_first: bool = False
     specials: set[str] = field(default_factory=set)
     #: names of the buffers that some load reads as volatile or with a memory order

@@ -113,8 +113,8 @@ _ORDERS = {
 def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue | None:
     """Emit the comparison of a sum `x + constant` with a limit so that one side is a constant.
 
-    For a constant limit that is `x < limit - constant`, otherwise `limit - x > constant`: unrolled iterations then
-    compare one shared value with different constants.
+    It becomes `x < limit - constant` if the limit is constant, otherwise `limit - x > constant`: unrolled iterations
+    then compare one shared value with different constants.
     returns: the result; None if the left side isn't such a signed sum, a difference might wrap, or the limit has 64
     bits and isn't constant. Such a limit is the size of an array, in a bounds test: there are few tests per array, and
     those of several arrays share the sum, so a difference per limit would cost more.

@@ -69,7 +69,7 @@ def _values(
 ) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
     """Return the inputs and outputs that are LLVM values, and the PTX names of accumulators that are named registers.
 
-    Named registers that an instruction such as a wait carries are omitted: moves from and to them stay after it anyway.
+    Named registers that an instruction such as a wait carries are omitted: their moves aren't reordered with it anyway.
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
@@ -155,7 +155,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the address of a view at an offset: a pointer; if shared, the forms used (integer, pointer or both)."""
+    """Emit the address of a view at an offset, as a pointer; if shared, as an integer, a pointer or both, as used."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return

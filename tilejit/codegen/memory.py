@@ -66,7 +66,7 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
 
 
 def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
-    """Emit the run-time part of an address that isn't in local memory, so that later blocks can share it."""
+    """Emit the run-time part of an element's address, except in local memory, so that later blocks can share it."""
     if buffer.space != "local":
         _place(emission, buffer, offset)
 
@@ -337,7 +337,7 @@ def _write_by_row(
 
 
 def _form(emission: Emission, words: WordFormat, cache: str, guard: Guard | None) -> GlobalAccess:
-    """Return the form of one access: to all words, or to as many as the widest access moves."""
+    """Return the form of an access that moves all words, or the widest form if that moves fewer."""
     widest = 2 * WIDEST_BITS if not cache and emission.has(GLOBAL_256) else WIDEST_BITS
     number = min(words.number, widest // words.bits)
     return GlobalAccess(words.bits, number, not words.word.startswith("i"), cache, guarded=guard is not None)

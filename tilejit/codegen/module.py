@@ -224,7 +224,7 @@ def _registers(buffer: Buffer) -> Registers:
 def _name_sums(emission: Emission) -> None:
     """Give PTX names to the registers of the buffers that instructions accumulate into.
 
-    A buffer's registers stay unnamed if an accumulated vector doesn't consist of whole registers, or if an asynchronous
+    A buffer's registers get no names if an accumulated vector doesn't consist of whole registers, or if an asynchronous
     instruction also fills the buffer without accumulating: a move before the wait would read a stale register.
     """
     rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(emission.kernel.body, Instruction)]

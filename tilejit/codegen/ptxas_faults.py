@@ -73,7 +73,7 @@ FAULTS = (
         provoked_by="mma of 8-bit floats for sm_90 with a register whose upper half ptxas knows to be zero",
         versions="wrong: 13.0, 13.5",
         evidence="F2FP.F16.E4M3.UNPACK_B R6, 0x60 for RZ.H1: 32 instead of 0",
-        avoided_by="lower/variants/gemm_mma.py combines the registers with an opaque zero (_Factor.made_opaque)",
+        avoided_by="lower/variants/gemm_mma.py combines the registers with an opaque zero (_opaque)",
         cost="1 LOP3 per register",
     ),
 )
@@ -226,7 +226,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX in which no mov unpacks, for integer arithmetic, a register with several definitions, or a copy."""
+    """Return PTX in which no mov unpacks a register with several definitions, or a copy, for integer arithmetic."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))

@@ -86,10 +86,10 @@ def some_thread_failed(emission: Emission) -> str:
 def assertion(emission: Emission, stmt: Assert) -> None:
     """Emit an assertion that ends the thread on failure; the first thread to fail writes the record.
 
-    Nothing is emitted if assertions are not compiled in. A trap would destroy the CUDA context. Barriers of a CTA, warp
-    or cluster don't wait for threads that have ended, and threads that wait at an mbarrier read the record
-    (`barriers.wait`). But threads that wait at a barrier of a warpgroup or of the grid, at a named barrier or for a
-    flag don't read it: such a launch may never end, and then the host never reads the record.
+    Nothing is emitted if assertions are not compiled in. The thread exits without a trap, which would destroy the CUDA
+    context. Barriers of a CTA, warp or cluster don't wait for threads that have ended, and threads that wait at an
+    mbarrier read the record (`barriers.wait`). But threads that wait at a barrier of a warpgroup or of the grid, at a
+    named barrier or for a flag don't read it: such a launch may never end, and then the host never reads the record.
     """
     if emission.record is None:
         return

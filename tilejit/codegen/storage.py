@@ -56,7 +56,7 @@ class ViewUses(NamedTuple):
 
 
 def uses_of_views(body: Block) -> ViewUses:
-    """Return the uses of shared buffers, those of a view also for its bases. Empty if no shared view has an offset."""
+    """Return the uses of shared buffers, also through views. Empty if no shared view has an offset."""
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses(frozenset(), frozenset())

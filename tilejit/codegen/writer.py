@@ -95,10 +95,10 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: LLVM could fold a branch on a constant or on another branch's condition, or a block that only computes words
-        #: which are read later. Final after `lines`.
+        #: True if LLVM could fold a branch on a constant or on another branch's condition, or a block that only
+        #: computes words which are read later. Final after `lines`.
         self.foldable = False
-        #: all instructions of the current block so far are pure
+        #: True if all instructions of the current block so far are pure
         self._computes = True
         #: the block to which a thread branches at its end, or None for a plain return
         self.exit: Join | None = None

@@ -65,7 +65,7 @@ def _numbers(bits: int, widest: int) -> tuple[int, ...]:
     return tuple(number for number in (1, 2, 4, 8) if number == 1 or (bits >= 32 and bits * number <= widest))
 
 
-#: all forms except those with neither a hint nor a predicate, for which LLVM generates the accesses
+#: the forms with a hint or a predicate; LLVM generates all other accesses
 FORMS = tuple(
     GlobalAccess(bits, number, is_float, hint, guarded)
     for hint, guarded in product(("", *_HINTS), (False, True))

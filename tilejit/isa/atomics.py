@@ -174,7 +174,7 @@ ROWS = (*ATOM.rows(), *RED.rows(), *RED_VECTOR.rows())
 
 @cache
 def qualified(row: Row, order: str) -> Row:
-    """Return `row` with another memory order and scope: one of `ir.values.ORDERS["atomic"]`, such as "acquire.cta"."""
+    """Return `row` with memory order and scope `order`: one of `ir.values.ORDERS["atomic"]`, such as "acquire.cta"."""
     kind, scope = order.split(".")
     if order == "relaxed.gpu":
         return row

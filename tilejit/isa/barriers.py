@@ -79,8 +79,8 @@ def _vote(vote: str, scope: Scope) -> Row:
     how, of_warp = {"any": "or", "all": "and"}[vote], VOTE[vote]
     barrier = BARRIERS[scope]
     at, name = ("$barrier, 128", f"bar.{vote}.named") if barrier.arguments else ("0", f"bar.{vote}")
-    # ptxas doesn't infer that the barrier's result is uniform, but infers it for a vote. So each warp also votes on the
-    # result; then values after a branch on it stay in uniform registers.
+    # ptxas infers that a vote's result is uniform, but not that a barrier's is. So each warp also votes on the result,
+    # which lets ptxas keep values after a branch on it in uniform registers.
     text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(
         name=name, text=text, scope=scope, since=75, ptx=(6, 0), memory=True, convergent=True, agrees=True,

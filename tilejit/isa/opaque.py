@@ -20,7 +20,7 @@ def _bitwise(opcode: str, meaning: str) -> Row:
     )
 
 
-#: unlike the `xor` of LLVM IR, opaque to LLVM's optimizations; an operand may be a pair of 16-bit values
+#: unlike the `xor` of LLVM IR, opaque to LLVM's optimizations; an operand may be several packed elements
 XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
 #: with an opaque zero as the mask, the result is a zero that depends on $value

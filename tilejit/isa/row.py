@@ -108,7 +108,7 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Return a read-write operand of any number of 32-bit registers, whose later uses then stay after the row."""
+    """Return a read-write operand of any number of 32-bit registers; it keeps their later uses after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
@@ -187,8 +187,8 @@ class Capability:
 class Row(Capability):
     """One instruction, or a sequence of instructions."""
 
-    #: LLVM inline assembly in which `$name` is an operand: its registers, separated by commas. An address operand is
-    #: alone in its brackets, `[$name]`, so that a constant offset can follow it.
+    #: LLVM inline assembly in which `$name` is an operand: its registers, separated by commas. An address in
+    #: brackets is alone in them, `[$name]`, so that a constant offset can follow it.
     text: str
     meaning: str
     #: read-write operands first, then results, then arguments, in the order of the IR

@@ -3,7 +3,7 @@
 A copy of a box reads a tensor map: 128 bytes with the tensor's address, extents and strides, and the box's extents:
 
     map of A[m, k]    dims (k, m), stride of m in bytes, box (64, 128)
-    copy              coordinates (c, r): elements A[r : r + 128, c : c + 64]; loads give zeros outside the tensor
+    copy              coordinates (c, r): elements A[r : r + 128, c : c + 64]; loads read zeros outside the tensor
 
 A multicast load writes to the same shared memory offset in several CTAs of a cluster. In each of them, its bytes count
 for the barrier at the offset of the given barrier.

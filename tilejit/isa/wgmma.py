@@ -81,7 +81,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: signs of A and B; per 16-bit operand in memory, 1 if it is MN-major, else 0. () for integers."""
+        """Immediates: signs of A and B; for each 16-bit operand in memory, 1 if MN-major, else 0. () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)
@@ -194,7 +194,7 @@ def _b(form: WgmmaForm) -> Iterator[Operand]:
         yield descriptor(f"b{j}_{k}")
 
 
-#: the first PTX version that multiplies int8 by uint8, or uint8 by int8
+#: the first PTX version with products of int8 and uint8, in either order
 _MIXED_INTEGERS = (8, 4)
 
 _TARGET = Capability(name="wgmma", since=90, ptx=(8, 0), only=("sm_90a",))

@@ -4,7 +4,7 @@
     sum  s[0 +: 32], x[0 +: 32, 0 +: 48] axis=(1,)  s has axis 0
     sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
 
-An operation's record says which dimensions vary together. Two dimensions of one tile never become one axis: if an
+An operation's record specifies which dimensions vary together. Two dimensions of one tile never become one axis: if an
 operation would require it (x + x.T), its operands disagree, and one is loaded again or converted.
 
 The survey includes operations that need a conversion although all their tiles have layouts given by the user.
@@ -32,7 +32,7 @@ from ..schedule.strides import Folded
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
-    """True if all local tiles of `op` have the user's layouts, and some must be converted. threads: of the CTA."""
+    """True if all local tiles of `op` have the user's layout, and one must be converted. threads: number in the CTA."""
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
@@ -42,7 +42,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """True if `op` accepts `tile`, which has the user's layout, once its other tiles match it. threads: of the CTA."""
+    """True if `op` accepts `tile` in the user's layout, once other tiles match it. threads: number in the CTA."""
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
@@ -142,8 +142,8 @@ class Use:
 class AxisJoin:
     """An operation on at least one open tile, or on a tile to be converted.
 
-    iterations: product of the trip counts of the loops around it, some of them assumed. labels: of the operation's
-    tiles, including those in memory.
+    iterations: product of the trip counts of the loops around it, some of them assumed. labels: those of the
+    operation's tiles, including tiles in memory.
     """
 
     op: TileOp
@@ -207,7 +207,7 @@ def _columns(tiles: Sequence[TileUse]) -> dict[int, int]:
 class Survey:
     """The tiles, operations and axes of a kernel that has open tiles or tiles to be converted.
 
-    target: name of the target. threads: of the CTA. written: name of a tile -> number of operations that write it.
+    target: name of the target. threads: number in the CTA. written: name of a tile -> number of its writers.
     refused: operands whose axes conflict with those of the operation's other operands.
     """
 
@@ -303,7 +303,7 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """Return a survey of the open tiles and of the operations that need a conversion; None if there are neither."""
+    """Return a survey of the open tiles and of the operations that need a conversion; None if there are none."""
     has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
     if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None

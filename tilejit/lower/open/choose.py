@@ -55,7 +55,7 @@ _VECTOR_TEST = 4 * ELEMENT
 Extents = tuple[tuple[int, int], ...]
 
 #: the properties of a grid that determine the cost of an access: (lanes, vector) along each axis of the access; and for
-#: shared memory, (lanes, index of the access's axis in the column, or None) for each column of the grid in lane order
+#: shared memory, for each column of the grid in lane order, (lanes, index of the access's axis in it, or None)
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
@@ -90,7 +90,7 @@ class Reduced:
 class TilePart:
     """A part of a tile as an operand. A part that is whole periods of the grid costs nothing; any other is converted.
 
-    tile: the extents of the part. start, extent: of the part along `axis`.
+    tile: the extents of the part. start, extent: those of the part along `axis`.
     """
 
     tile: Extents
@@ -430,7 +430,7 @@ class Chosen:
 def candidates(
     scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
 ) -> dict[Grid, int]:
-    """Return candidate grids with their costs. threads: number in the scope. extents, columns: of the axes."""
+    """Return candidate grids with their costs. threads: number in the scope. extents, columns: by axis."""
     axes, fasts = _grid_axes(extents, columns, prices.demand), _fast_axes(prices.demand, len(extents))
     pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, fasts)}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
@@ -440,7 +440,7 @@ def candidates(
 
 @lru_cache(LIMIT)
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes, hashable.
+    """Return the cheapest grid. threads: number in the scope. extents, columns: by axis of the component, hashable.
 
     Cached, since kernels with different arithmetic can have equal demands.
     """

@@ -71,7 +71,7 @@ class ProductLayouts:
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Return a key: least time, fewest warps with distinct work, least traffic of A and B, most warps along M."""
+        """Return a sort key: least time, fewest warps with distinct work, least A and B traffic, most warps along M."""
         time = traffic = 0
         wm, wn, copies = split
         for step in steps:
@@ -134,7 +134,7 @@ def _splits(warps: int) -> list[_Split]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledLayout:
-    """The layout of an operand's labelled dimensions, always with slots. labels: of these dimensions, in order."""
+    """The layout of an operand's labelled dimensions, always with slots. labels: those of the dimensions, in order."""
 
     layout: Projection
     labels: tuple[int, ...]
@@ -159,7 +159,7 @@ def _given(labels: Labels) -> tuple[int, ...]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return `wanted` over the dimensions of the operand's tile, or None if it is None or lacks one of these."""
+    """Return `wanted` over the dimensions of the operand's tile; None if `wanted` is None or lacks one of them."""
     labels = step.labels[use.name]
     if wanted is None or not set(_given(use.labels)) <= set(labels):
         return None
@@ -250,7 +250,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
     pairs = zip(use.labels, use.tile.axes, strict=True)
     dims = [None if axis is None else source.labels.index(label) for label, axis in pairs]
     try:
-        # one projection: to project twice could write equal replicas differently
+        # a single projection: projecting twice could represent equal replicas differently
         return part.along(source.extents, dims).concise(use.tile.shape)
     except LayoutError:
         return None
@@ -287,7 +287,7 @@ def _spread_over(layout: TileLayout) -> int:
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Return id of a copy -> the layout in which it accesses memory instead, where that costs at most 3/4 as much."""
+    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most 3/4 as much."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:

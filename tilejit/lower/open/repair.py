@@ -1,6 +1,6 @@
 """Applies the chosen layouts to a kernel, and converts tiles whose layouts don't fit an operation.
 
-    cta.add y[...], x[...], t[...]      t, a view of x, has its rows on other threads than y
+    cta.add y[...], x[...], t[...]      the rows of t, a view of x, are on other threads than y's
     ---
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
@@ -65,7 +65,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, step: AxisJoin) -> None:
-        """Record the destination if `_MOST_STEPS` operations can recompute it from indices, fills and scalars."""
+        """Record the destination if at most `_MOST_STEPS` operations recompute it from indices, fills and scalars."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return

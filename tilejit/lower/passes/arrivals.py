@@ -2,9 +2,9 @@
 
 A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
 arrives. That is unnecessary if, since their last synchronization, the threads have accessed no memory except by waits
-for phases, warpgroup products (which belong to no single thread), and asynchronous copies issued by the leader's warp;
-and if the leader can't get ahead of a thread that still waits. Such a thread could miss the end of its phase, find a
-later phase of the same parity, and wait forever. The leader can't get ahead if
+for phases, arrivals, warpgroup products (which belong to no single thread), and asynchronous copies issued by the
+leader's warp; and if the leader can't get ahead of a thread that still waits. Such a thread could miss the end of its
+phase, find a later phase of the same parity, and wait forever. The leader can't get ahead if
 
 - it knows that all threads have passed the wait: after `elect.sync`, which finds a warp's leader, all lanes have; and a
   product completes only when all warps of the warpgroup have issued it, each after its waits;
@@ -235,7 +235,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return () if row.elides_sync or not row.memory else self.scopes
 
     def may_run_outside_leader_warp(self, stmt: Stmt, scope: Scope) -> bool:
-        """True if threads outside the warps of elected leaders of `scope` may execute `stmt`, or none are elected."""
+        """True if threads outside the warps of the scope's elected leaders may execute `stmt`, or none is elected."""
         return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
@@ -306,6 +306,6 @@ def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
 
 
 def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
-    """Return the state after all threads of `scope` have passed the waits followed by more than `products` products."""
+    """Return the state once all threads of `scope` have passed its waits followed by more than `products` products."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
     return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

@@ -60,7 +60,7 @@ def _first(cluster: Cluster, axis: int) -> Expr:
 
 
 def release_axes(body: Block) -> Mapping[str, int]:
-    """Return name -> axis of each barrier buffer whose releases reach the CTAs along that axis of the cluster."""
+    """Map the name of each barrier buffer whose releases reach the CTAs along a cluster axis to that axis."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
 
@@ -88,7 +88,7 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
     If the kernel ends in a branch on thread ids, and the threads of only one side arrive at other CTAs, the other side
     doesn't wait. If it did, ptxas would treat the code of the copying warp as divergent (per-thread registers, every
     copy twice, 10 % more instructions).
-    coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at other CTAs anywhere.
+    coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at barriers of other CTAs.
     """
     last = body[-1] if body else None
     if isinstance(last, If) and values.of(last.cond) is not None:

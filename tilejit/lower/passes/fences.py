@@ -238,7 +238,7 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
 
 
 def releases(stmt: Stmt) -> bool:
-    """True for barrier and fence instructions, and for stores and atomic operations with release semantics.
+    """True for barrier instructions and `fence.acq_rel`, and for stores and atomic operations with release semantics.
 
     The statements `Sync` and `Arrive` are not included.
     """

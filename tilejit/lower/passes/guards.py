@@ -135,7 +135,7 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Return the name of each guarded barrier buffer -> the name of its guard, for a kernel at lane level.
+    """Map each guarded barrier buffer of a kernel at lane level to its guard, both by name.
 
     coming: id of a statement -> the threads that may execute it, with thread i as bit i.
     """
@@ -168,7 +168,7 @@ def _needs_all_waiters(
 
     That is so if all its arrivals have one scope, it expects an arrival of each instance that may arrive, and every
     waiter may arrive.
-    at: the arrivals at the barrier. arrivals: number that it expects. waiting: the waiters, with thread i as bit i.
+    at: the arrivals at the barrier. arrivals: those expected per phase. waiting: the waiters, with thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
         return False
@@ -191,7 +191,7 @@ class _PassedWait:
 
 @dataclass(frozen=True, slots=True)
 class _WaitState:
-    """The waits that a thread has passed. current: variables of stage expressions that weren't redefined since."""
+    """The waits that a thread has passed. current: the variables in stages whose definitions still hold."""
 
     waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()

@@ -232,7 +232,7 @@ class _Hoisting(Rewriting):
         return entry[1]
 
     def _operation(self, op: Op, level: int) -> Expr:
-        """Rewrite the operands of an operation that stays, except constants and registers at constant offsets."""
+        """Rewrite the operands of an unhoisted operation, except constants and registers at constant offsets."""
         args: list[Expr] = []
         for arg in op.args:
             place = arg.place if isinstance(arg, Load) else None

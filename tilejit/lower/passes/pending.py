@@ -1,7 +1,7 @@
 """Registers of asynchronous work in flight, and the waits that complete it.
 
 The PTX wait instructions name no registers, so LLVM could move a use before the wait. Here every wait takes and returns
-all registers that it completes; the use of a pending register is an error, since the user's wait is missing.
+the registers of all work that it completes; using a pending register is an error, since the user's wait is missing.
 
 At joins of control flow LLVM may copy registers to merge the values of both paths, so branches and loops with work that
 `settles_at_joins`, or with waits for it, end with a wait. These waits are inserted first, as *joint* placeholders. Then
@@ -15,8 +15,8 @@ pending.
 Work that a loop leaves pending is pending only if the loop ran. If `if steps > 0` waits for the work of
 `for k in range(steps)`, its other side has nothing to wait for; nor has the branch of `if steps == 0: continue` before
 a wait. But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So such a side gets a
-wait too, from an *absence* placeholder. Tests fail if ptxas reports that it inserted a wait (C7510 to C7520), except in
-checked builds, whose threads may end anywhere.
+wait too, from an *absence* placeholder. Tests fail if ptxas reports an inserted wait or another slowdown (C75xx),
+except in checked builds, whose threads may end anywhere.
 
 The instruction table defines the kinds of work and how they use registers.
 """
@@ -71,7 +71,7 @@ _ABSENCE = "absence"
 
 
 def add_wait_registers(kernel: Kernel) -> Kernel:
-    """Add to each wait of a kernel at lane level the registers that it completes; insert waits that LLVM or ptxas need.
+    """Add the registers of completed work to each wait of a kernel at lane level; insert waits that LLVM or ptxas need.
 
     raises: KernelTypeError if a register is used or changed too early, or the kernel may end while work that must be
     awaited is pending.
@@ -132,7 +132,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds registers that may be pending. most_groups: limit of group counts. stops: variables at which loops stop."""
+    """Finds registers that may be pending. most_groups: limit of group counts. stops: variables that bound loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -367,7 +367,7 @@ def _refills(stmt: Instruction, pending: _Pending) -> bool:
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
-    """Return the wait with all registers that it completes, each once."""
+    """Return the wait `stmt` with all registers of the work that it completes, each once."""
     mine = [p for p in _in_order(state) if _completes(stmt, p)]
     vectors: list[Vector] = []
     reached: dict[str, int] = {}

@@ -32,7 +32,7 @@ from ..variant import TYPES, Condition, DispatchContext, Variant
 class Plan(OwnedPlan):
     """In iteration r an active thread updates memory with its vector r; vectors are counted in memory order.
 
-    In `owned`, "memory" is the place, and "registers" the tile with its shape; other operands keep their names.
+    In `owned`, "memory" is the place, and "registers" the tile with the place's shape; other operands keep their names.
     """
 
     #: name of the operand that is "registers" in `owned`
@@ -160,7 +160,7 @@ def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) ->
 
 
 def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
-    """Send each old value from the lowest thread that holds the element to the others that hold it."""
+    """Broadcast each old value from the lowest thread that holds the element to all threads that hold it."""
     side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
     layout = TileLayout.row_major((plan.threads * plan.rounds,))
     shared, start = b.exchange(op.scope, plan.cta_threads, "before", dtype, layout)

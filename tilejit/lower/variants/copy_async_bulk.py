@@ -40,7 +40,7 @@ _UNIT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class RunCopy(Plan):
-    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: of the CTA."""
+    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
 
     dst: Placement
     src: Placement
@@ -60,7 +60,7 @@ class RunCopy(Plan):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Return 16-byte pieces, all moved by thread 0. Variables in run-time starts are as near to 0 as possible."""
+        """Return 16-byte pieces, all moved by thread 0. Variables in starts take their possible values nearest 0."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
@@ -99,7 +99,7 @@ def plan(op: TileOp, context: DispatchContext) -> RunCopy:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return a contiguous, aligned side's dimensions, slowest first, and element count, or raise LayoutError."""
+    """Return a side's dimensions, slowest first, and size, or raise LayoutError if it isn't contiguous and aligned."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")

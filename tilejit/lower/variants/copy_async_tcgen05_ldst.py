@@ -175,7 +175,7 @@ def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
-    """Group units with consecutive registers and columns, which `.xN` moves together."""
+    """Group units with equal rows and consecutive registers and columns, which `.xN` moves together."""
     runs: list[list[Issue]] = []
     for unit in units:
         last = runs[-1][-1] if runs else None

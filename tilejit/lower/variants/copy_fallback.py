@@ -1,7 +1,7 @@
 """copy, element by element and therefore slowly, if no faster variant accepts the operands.
 
-accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles with the same owners, or
-    one that is owned by threads of the scope and gives each element of a thread its own register.
+accepts: both sides in global, shared or local memory; equal dtypes and shapes. Two local tiles must have the same
+    owners; a single local tile must be owned by threads of the scope, with one register per element in each thread.
 emits: between two tiles in memory, a loop over elements distributed over the scope's threads; with one local tile, of
     almost any layout, a loop in which each thread visits its registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
@@ -85,7 +85,7 @@ class OwnerCopy(VectorPlan):
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that `thread` moves its register, and the element's coordinates along extents over 1."""
+        """Return the condition that `thread` moves a register, and the element's coordinates in non-unit dimensions."""
         is_active, values = self._values_of(thread)
         tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
@@ -100,7 +100,7 @@ class OwnerCopy(VectorPlan):
         return is_active, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that `thread` moves elements that it owns, and its values of the digits in `spread`."""
+        """Return the condition that `thread` moves the elements it owns, and its values of the digits in `spread`."""
         left = build.sub(thread, self.spread[_TILE].placement.first_thread)
         is_active = build.greater_equal(left, 0)
         values: list[Expr] = []

@@ -55,7 +55,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class AsyncPlan(Partition):
-    """A partition in which each whole vector is one cp.async."""
+    """A partition in which one cp.async copies each whole vector."""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:

@@ -38,7 +38,7 @@ _IGNORES_ADDRESSES = 80
 class Plan(PlanBase):
     """In issue m each warp moves `num` tiles; lane 8j+i passes the address of row i of tile j.
 
-    loads: True if the registers are the destination. repeats: True if lanes without a row repeat others' addresses.
+    loads: True if the registers are the destination. repeats: True if lanes without a row pass others' addresses.
     """
 
     issues: int
@@ -95,7 +95,7 @@ class Plan(PlanBase):
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """Return for each tile of an issue the index of the register with the first of a lane's two elements."""
+        """Return, for each tile of an issue, the index in a thread's buffer of the first of the lane's two elements."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
@@ -113,7 +113,7 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """Return one row per address: (issue, thread, element index).
 
-        Variables in run-time starts are as near to 0 as possible.
+        Variables in starts take their possible values nearest 0.
         """
         iterations = self._iterations()
         addresses = iterations.values(self.address(*iterations.variables))

@@ -2,7 +2,7 @@
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where every owner of an element of the
     destination owns it in the source too, in registers that correspond in the same way in all threads. In the
-    written registers no thread may hold an element outside the destination's part. Any layouts, replicas and padding.
+    written registers no thread may hold an element outside the destination's part. Padding is allowed.
 emits: one move per run of registers, or two if the tiles share registers; ptxas removes the moves.
 """
 

@@ -1,9 +1,9 @@
 """copy and reshape between local tiles whose elements change threads, through the operation's own shared memory.
 
-accepts: two local tiles of equal dtypes, or parts at constant starts, with any layouts, replicas and padding.
+accepts: two local tiles of equal dtypes, or parts at constant starts, in almost any layouts, with replicas and padding.
 emits: the lowest owner of each element stores it, the scope synchronizes, and all owners in the destination load it.
     Store and load use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest
-    dimension and its swizzle are chosen for the least cost. For a reshape it is row-major, stored in the source's shape
+    dimension and its swizzle are chosen for the least cost. For a reshape it is stored row-major in the source's shape
     and loaded in the destination's.
 """
 
@@ -100,7 +100,7 @@ def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayo
 
 
 def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
-    """Return the cost of the plan's accesses to shared memory, its tile at index `side`."""
+    """Return the cost of the plan's accesses to shared memory. side: 0 if that is the destination, else 1."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width

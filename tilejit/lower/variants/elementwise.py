@@ -44,9 +44,9 @@ from ..variant import TYPES, Condition, DispatchContext, Variant, tiles_in
 
 
 def placed_tiles(op: TileOp) -> dict[str, Operand]:
-    """Return for each tile its placement, and for each dimension of the destination the tile's dimension along it.
+    """Return each tile's placement, and its dimension along each non-unit dimension of the destination.
 
-    None if the tile has none or is broadcast along it. Dimensions of extent 1 are left out.
+    That dimension is an index among the tile's non-unit dimensions; None if the tile has none there or is broadcast.
     raises: LayoutError if a tile has no placement.
     """
     shape = op.region("dst").shape
@@ -54,7 +54,7 @@ def placed_tiles(op: TileOp) -> dict[str, Operand]:
 
 
 def schedule(tiles: Mapping[str, Operand]) -> DigitSchedule:
-    """Return the iteration space of an operation in digits, or raise LayoutError as `DigitSchedule.of` does."""
+    """Return an operation's iteration space, split into digits, or raise LayoutError as `DigitSchedule.of` does."""
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 
@@ -67,7 +67,7 @@ def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
 class ElementwisePlan(OwnedPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
-    packed: name of the instruction that computes a vector of two elements; None if they are computed one by one.
+    packed: name of the instruction that computes a pair of elements; None if elements are computed one by one.
     """
 
     operation: str
@@ -235,7 +235,7 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 class Indices(OwnedPlan):
     """In iteration r each thread writes its register r."""
 
-    #: the dimension whose indices are written, as an index among those of extent over 1; None if its extent is 1
+    #: the dimension whose indices are written, as an index among the non-unit dimensions; None if its extent is 1
     dim: int | None
 
     @property

@@ -1,8 +1,8 @@
 """gemm_async by wgmma: a warpgroup starts all products of a tile, which complete asynchronously.
 
 accepts: on a warpgroup, acc in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
-    in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms; 16-bit elements
-    may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M is a
+    in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms; in those of
+    16-bit elements either dimension may be contiguous, in others k must be. Element types are those of wgmma; M is a
     multiple of 64, N of 8, and K of the number of elements in 32 bytes.
 emits: one row of `isa.wgmma`: a fence; for each 32 bytes of k, products of 64 rows by as many columns as possible; and
     the commit that groups them. A descriptor is the operand's start address plus a constant.
@@ -204,7 +204,7 @@ def _in_registers(a: Region, steps: int) -> InRegisters:
 
 
 def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
-    """Return A or B in shared memory, or raise LayoutError. is_k_major: index of its dimension along K."""
+    """Return A or B in shared memory, or raise LayoutError. is_k_major: the operand's dimension along K."""
     atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
     other_major = "N" if name == "b" else "M"

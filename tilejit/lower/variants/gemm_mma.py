@@ -1,8 +1,8 @@
 """gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
 
 accepts: local operands, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane
-    the same elements up to the order of tiles and registers; extents padded to whole tiles, or of one element with
-    replicas; types that an instruction of the target multiplies.
+    the same elements up to the order of tiles and registers; extents that are whole tiles, including padding, or 1 with
+    the element replicated over lanes; types that an instruction of the target multiplies.
 emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
     along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
@@ -115,7 +115,7 @@ class Plan(PlanBase):
         return every if set(every) != {Within.ALL} else ()
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's results, two columns of two rows; None for missing ones."""
+        """Return the registers of an instruction's results, two columns in each of two rows; None for missing ones."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
@@ -269,7 +269,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The instructions' accumulators. registers: the tile, or a scratch buffer if the tile lacks some of them."""
+    """The instructions' accumulators. registers: `acc`, or a scratch buffer if `acc` lacks some results."""
 
     plan: Plan
     acc: Buffer
@@ -323,7 +323,7 @@ def _factor(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
 
 
 def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-    """Return the registers of tiles that are consecutive in a scratch buffer: `words` of `pack` elements per tile."""
+    """Return a map to the registers of tiles, consecutive in a scratch buffer: `words` of `pack` elements per tile."""
 
     def at(tile: Expr) -> tuple[Vector, ...]:
         first = build.mul(tile, words * pack)
@@ -333,7 +333,7 @@ def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
 
 
 def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
-    """Return a copy in registers whose values are opaque to ptxas.
+    """Return a copy of `factor`, in registers whose values are opaque to ptxas.
 
     For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
     converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
