@@ -68,7 +68,7 @@ class ElementAccess:
 
     kind: `load`, `store`, or `atomic` with the operation.
     place: the buffer, its memory space and its element type.
-    times: occurrences on the line; the body of a run-time loop counts once, of an unrolled loop once per iteration.
+    times: occurrences on the line; the body of a run-time loop counts once, an unrolled one once per iteration.
     """
 
     line: str

@@ -252,7 +252,7 @@ def test_a_run_time_start_that_moves_two_iterators_is_refused() -> None:
 
 
 def test_coordinates_that_dont_fit_are_refused() -> None:
-    with refuses("takes a flat index or 3 coordinates; got (1, 2)", help="name the logical shape"):
+    with refuses("takes a flat index or 3 coordinates; got (1, 2)", help="pass the logical shape"):
         S[(2, 3, 4)](1, 2)
     with refuses("coordinate 4 is out of bounds for dimension 2 of extent 4"):
         S[(2, 3, 4)](1, 2, 4)
