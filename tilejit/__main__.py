@@ -199,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's instruction table, including instructions that only the compiler knows."""
+    """Return the lines of the simulator's instruction table, then instructions that only the compiler supports."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -462,7 +462,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Return a kernel compiled for its defaults or, if a parameter has none, for each signature that the file used."""
+    """Return a kernel's variants for its defaults or, if a parameter has none, for signatures compiled by the file."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

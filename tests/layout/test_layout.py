@@ -230,9 +230,9 @@ def test_a_wrap_may_cross_several_digits_on_one_axis() -> None:
 
 
 def test_a_window_that_is_no_layout_is_refused_with_the_iterator_it_crosses() -> None:
-    with refuses("dimension 0 of S[(4, 4) : (16, 1)]: [1, 6) isn't a layout: it crosses the end of iterator 4:1@m"):
+    with refuses("dimension 0 of S[(4, 4) : (16, 1)]: window [1, 6) has no layout: it crosses the end of iterator 4"):
         S[(4, 4) : (16, 1)].slice((16,), [(1, 5)])
-    with refuses("[3, 5) isn't a layout: it crosses the end of iterator 4:1@m after 1 of 2 steps"):
+    with refuses("window [3, 5) has no layout: it crosses the end of iterator 4:1@m after 1 of 2 steps"):
         S[(4, 4) : (1 @ laneid, 1)].slice((16,), [(3, 2)])
 
 

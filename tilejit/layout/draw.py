@@ -79,7 +79,7 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 class Labels:
     """The labels and colors of places.
 
-    owners: the axes that a label lists first, and that determine the color; empty if the bank is the label and does so.
+    owners: the axes that a label lists first, and that determine the color; empty if the bank determines both.
     memory: the axes that a label lists second. bits: the width of an element, and True if the caller stated it.
     """
 
@@ -252,7 +252,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return at most `most` indices below `extent`, sorted: those of `wanted` first, then the smallest."""
+    """Return at most `most` indices below `extent`, sorted: those in `wanted` have priority, then the smallest."""
     first = list(wanted)[:most]
     others = (number for number in range(extent) if number not in set(first))
     return sorted([*first, *(number for number, _ in zip(others, range(most - len(first)), strict=False))])

@@ -46,7 +46,7 @@ def layout_a(
     dtype: the type of A's elements; float32 is used as tf32.
     warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
     scope: the scope within which warps are numbered, "cta" or "warpgroup".
-    raises: LayoutError if an argument is invalid, M isn't a multiple of 16 * wm, or K isn't one of 8 (8 bits: 32).
+    raises: LayoutError unless M is a multiple of 16 * wm and K of 8, or of 32 for 8-bit types, or for other arguments.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)
@@ -94,8 +94,7 @@ def layout_c(
 ) -> TileLayout:
     """Return the layout of `gemm`'s accumulator, of shape (M, N): warp wn*y + x holds block (y, x) of wm x wn blocks.
 
-    dtype: float32, float16 or int32.
-    raises: LayoutError if an argument is invalid, M isn't a multiple of 16 * wm, or N isn't one of 8 * wn.
+    dtype: float32, float16 or int32. raises: LayoutError unless M is a multiple of 16 * wm and N of 8 * wn.
 
     Example:
         c = tj.mma.layout_c((16, 8), tj.float32)
@@ -175,10 +174,7 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
 
 
 def need_multiple(name: str, extent: int, tile: int, warps: int = 1, by: str = "a fragment") -> None:
-    """Raise LayoutError unless `extent` is a positive multiple of tile * warps.
-
-    name, by: the names, in messages, of the extent and of the thing that requires the multiple.
-    """
+    """Raise LayoutError unless `extent`, called `name`, is a positive multiple of tile * warps, as `by` requires."""
     if extent < 1 or extent % (tile * warps):
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(

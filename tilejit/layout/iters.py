@@ -156,7 +156,7 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
         if jump is not None:
             return (jump, Iter(half, pivot.stride, pivot.axis), *tail), offset
     raise LayoutError(
-        f"[{start}, {start + extent}) isn't a layout: it crosses the end of iterator {pivot!r} "
+        f"window [{start}, {start + extent}) has no layout: it crosses the end of iterator {pivot!r} "
         f"after {pivot.extent - digit} of {rest} steps",
         hint="start the window at a multiple of the iterator's extent, or end it where the iterator ends",
     )

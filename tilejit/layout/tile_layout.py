@@ -277,7 +277,7 @@ class TileLayout:
 
         Thread axes are fused. A swizzle is kept, and applies after the window's offset is added.
         region: (start, extent) per dimension.
-        raises: LayoutError if the region doesn't fit the shape, or the window isn't a layout.
+        raises: LayoutError if the region doesn't fit the shape, or the window has no layout.
         """
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
@@ -310,7 +310,7 @@ class TileLayout:
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
             moves: starting at i * multiple adds i * stride to the coordinate on that iterator's axis.
-        raises: LayoutError if the window at zero isn't a layout, or starts move it along several iterators.
+        raises: LayoutError if the window at zero has no layout, or starts move it along several iterators.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")

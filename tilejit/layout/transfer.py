@@ -31,7 +31,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """Return the owners of the elements of `box`: (start, extent) pairs. steps: axis -> its stride in threads."""
+        """Return the owners of a box of elements. box: (start, extent) pairs. steps: axis -> its stride in threads."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)
@@ -58,7 +58,7 @@ class Holding:
 
 
 def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
-    """Return (destination register, source register) pairs in order, or why no renaming is right for all threads."""
+    """Return (destination register, source register) pairs, sorted, or why no renaming is right for all threads."""
     if np.array_equal(src.thread, dst.thread):
         return _renamed(dst.register.ravel(), src.register.ravel())
     count = src.elements

@@ -86,7 +86,7 @@ def _product(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
-    """Give equal labels to dimensions of equal extent and row-major stride, and None to others and to extents of 1."""
+    """Give equal labels to dimensions of equal extent and row-major stride; None to dst's others and extents of 1."""
     pairs = {name: list(zip(shape, weights(shape), strict=True)) for name, shape in tiles.items()}
     label = {pair: d for d, pair in enumerate(pairs["src"]) if pair[0] != 1}
     return {name: tuple(map(label.get, pairs[name])) for name in ("dst", "src")}
