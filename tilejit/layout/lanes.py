@@ -148,7 +148,7 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
 
 
 def _paired(receiving: Sequence[int], bits: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `bits` reordered to pair with `receiving`, where a bit in both pairs with itself; None if counts differ."""
+    """Return `bits` reordered to pair with `receiving`, a bit in both with itself; None if the counts differ."""
     if len(receiving) != len(bits):
         return None
     others = iter([bit for bit in bits if bit not in receiving])
