@@ -160,7 +160,7 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
     if not isinstance(scope, str) or scope not in _WARP_AXES:
         raise LayoutError(
             f"warps are counted in a cta or a warpgroup; got scope={shown(scope)}",
-            hint='leave scope out, also for the tiles of one warp, or write scope="warpgroup"',
+            hint='omit scope, even for the tiles of one warp, or write scope="warpgroup"',
         )
     listed = tuple(warps) if isinstance(warps, Sequence) else ()
     if len(listed) != 2 or not all(isinstance(n, int) and n >= 1 for n in listed):
@@ -168,7 +168,7 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
     if scope == "warpgroup" and listed[0] * listed[1] not in (1, WARPGROUP // WARP):
         raise LayoutError(
             f"a warpgroup has {WARPGROUP // WARP} warps; got warps={listed}",
-            hint='write (4, 1), (2, 2) or (1, 4), or leave scope="warpgroup" out',
+            hint='write (4, 1), (2, 2) or (1, 4), or omit scope="warpgroup"',
         )
     return listed[0], listed[1]
 

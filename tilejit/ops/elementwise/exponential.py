@@ -139,9 +139,9 @@ def scale(p: Number, factors: tuple[Number, Number]) -> Number:
 
 
 def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
-    """Return (w, n) with (1 + w)·2^n = exp(x + correction), for |x| small enough for n to be an exponent.
+    """Return (w, n) with (1 + w)·2^n = exp(x + correction), where n is encoded as by `round_to_integer`.
 
-    To multiply the power by c, compute c + c·w by an fma, which rounds once for the sum and the product.
+    |x| must be small enough for n to be an exponent. An fma multiplies the power by c: c + c·w, rounded once.
     """
     ln2_high, ln2_low = b.parts(LN2)
     n_float, n = round_to_integer(b, x, b.parts(LOG2E)[0])
@@ -153,7 +153,7 @@ def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> 
 
 
 def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
-    """Return (p, n) with p·2^n = 2^(x + correction)."""
+    """Return (p, n) with p·2^n = 2^(x + correction), where n is encoded as by `round_to_integer`."""
     n_float, n = round_to_integer(b, x)
     r = x - n_float  # exact
     if correction is not None:
