@@ -7,9 +7,9 @@ into rings in shared memory. The other three warpgroups compute, for 64 queries 
 Products are asynchronous: while the tensor cores multiply for one warpgroup, the others compute exponentials.
 
 The result doesn't depend on the base, as long as the weights fit into float16. So the kernel computes the maximum score
-of the first block only. In later blocks the sums show when weights have become too large; only then the maximum becomes
-the base, and the block's weights are recomputed. A maximum in every block would be slower, since threads would exchange
-maxima and rescale all sums. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this kernel has 1.05 to 1.25.
+of the first block only. In later blocks the sums show when weights have become too large; only then does the maximum
+become the base, and the block's weights are recomputed. A maximum in every block would be slower, since threads would
+exchange maxima and rescale all sums. On an H100 it reached 0.95 to 1.00 of cuDNN's speed; this kernel has 1.05 to 1.25.
 
 All blocks run the same code: the first one, masked ones, and those whose weights are recomputed. With a copy of the
 code for each case the kernel is no faster, and its compilation takes 1.5 times as long.
@@ -30,7 +30,7 @@ import tilejit as tj
 
 CONSUMERS = 3  # warpgroups
 BM = 64 * CONSUMERS  # queries of a tile, which one CTA computes
-STAGES = 3  # blocks of K, and of V, that are on their way or in use
+STAGES = 3  # blocks of K, and of V, that are in flight or in use
 WARPS = 4  # of a warpgroup: each releases a stage separately
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries without keys
@@ -40,7 +40,7 @@ MOST = 30000.0  # of a thread's sum of weights: float16 holds weights up to 65,5
 
 @tj.function
 def place_of(t: int, heads: int, tiles: tuple[int, int], causal: bool) -> tuple[int, int, int]:
-    """Batch, head, and first query of the t-th tile. tiles: how many there are in all, and in one head.
+    """Return the batch, head and first query of the t-th tile. tiles: the number of tiles in all, and in one head.
 
     The tiles of a head are consecutive, so that they share its keys in the cache. If causal, tiles with many keys come
     first, 32 heads at a time. In each iteration every CTA takes a tile, in reverse order in every second iteration, so
@@ -60,7 +60,7 @@ def place_of(t: int, heads: int, tiles: tuple[int, int], causal: bool) -> tuple[
 
 @tj.function
 def steps_of(first: int, queries: int, keys: int, causal: bool, bn: int) -> int:
-    """How many blocks of keys the BM queries from `first` on need; at least one, so that no tile is a special case."""
+    """Return the number of key blocks for the BM queries from `first` on; at least 1, so no tile is special."""
     last = min(keys, first + BM + keys - queries) if causal else keys
     return max(tj.cdiv(last, bn), 1)
 
@@ -73,8 +73,8 @@ def attention(
     tj.static_assert(D == 64 or D == 128, f"heads of {D}: 64 and 128 are here, attention_small.py takes others")
     tj.static_assert(Q.dtype == tj.float16 or Q.dtype == tj.bfloat16, f"{Q.dtype}: convert Q, K and V to 16 bits")
     tj.static_assert(Out.dtype == Q.dtype, f"Out is {Out.dtype}: give it Q's type, {Q.dtype}")
-    BN = 128 if D == 64 else 80  # keys of a block: as many as fit, with 160 registers a thread
-    q = tj.alloc_shared((2, BM, D), Q.dtype, swizzle="128B")  # results leave through it too
+    BN = 128 if D == 64 else 80  # keys of a block: the most that 160 registers per thread allow
+    q = tj.alloc_shared((2, BM, D), Q.dtype, swizzle="128B")  # also stages results
     k = tj.alloc_shared((STAGES, BN, D), K.dtype, swizzle="128B")
     v = tj.alloc_shared((STAGES, BN, D), V.dtype, swizzle="128B")
     q_ring = tj.alloc_ring(2, consumers=CONSUMERS)
@@ -143,7 +143,7 @@ def attention(
                 if j == 0 and n > 0:
                     tj.bulk.wait_read(0)
                     tj.wg.release(q_ring[n - 1])  # the results of the previous tile have been read
-                rise = j == 0  # to the greatest score
+                rise = j == 0  # True to raise the base to the greatest score
                 while True:
                     if rise:
                         greater = tj.maximum(base, tj.max(s, axis=1) * scale)
@@ -173,7 +173,7 @@ def attention(
 def weigh(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float) -> tj.Tile:
     """Write the weights of the scores s to p; return their sums, four for each query.
 
-    It takes half of the columns at a time, through e: all at once would need too many registers.
+    It processes half of the columns at a time, in e: all at once would need too many registers.
     """
     shift = -base[:, None]
     return weigh_half(p, e, s, shift, scale, 0) + weigh_half(p, e, s, shift, scale, e.shape[1])
@@ -181,7 +181,7 @@ def weigh(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float) -> tj
 
 @tj.function
 def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, shift: tj.Tile, scale: float, at: int) -> tj.Tile:
-    """The columns from `at` on. Four threads share a row; each sums its own elements, without synchronization."""
+    """Like `weigh`, for the columns from `at` on. Four threads share a row; each sums its own elements."""
     n = e.shape[1]
     tj.wg.fma(e, s[:, at : at + n], scale, shift)
     tj.wg.fast_exp2(e, e)
@@ -191,9 +191,9 @@ def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, shift: tj.Tile, scale: float,
 
 @tj.function
 def mask(s: tj.Tile, start: int, first: int, queries: int, keys: int, causal: bool) -> None:
-    """Set the scores of masked keys to -inf. s: of the 64 queries from `first` on, the keys from `start` on.
+    """Set the scores of masked keys to -inf. s: those of the 64 queries from `first` on and the keys from `start` on.
 
-    A thread has 2 neighbours of every 8 keys: key 8 * a + 2 * b + c, where b is its index among four threads. With
+    A thread has 2 adjacent keys of every 8: key 8 * a + 2 * b + c, where b is its index among four threads. With
     these digits as dimensions, a and c of each register are constants, and only b is computed.
     """
     end = tj.wg.full((64,), keys - start, tj.int32)
@@ -210,7 +210,7 @@ def check(
     shape: tuple[int, int, int, int], keys: int, group: int, d: int, causal: bool, dtype: tj.DType = tj.float16,
     growth: float = 1.0,
 ) -> None:
-    """shape: batch, heads, queries, and CTAs of the grid. growth: of scores, from the first key to the last."""
+    """shape: batch, heads, queries, and CTAs of the grid. growth: factor by which the keys grow, from first to last."""
     batch, heads, queries, ctas = shape
     random = np.random.default_rng(keys)
     q = random.standard_normal((batch, heads, queries, d)).astype(dtype.numpy)

@@ -1,4 +1,4 @@
-"""Attention of one head after the other, softmax(Q @ K.T * scale) @ V, without the matrix of scores in memory.
+"""Attention of several heads, softmax(Q @ K.T * scale) @ V, without the matrix of scores in memory.
 
 A CTA takes BM queries of one head and goes through the keys and values BN at a time. As `softmax.py` does for long
 rows, it keeps for each query the greatest score so far, the sum of exp(score - greatest) and the weighted sum of the
@@ -25,7 +25,7 @@ def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, Out: tj.Tensor, D: tj.co
     """Q, Out: heads × queries × D. K, V: heads × keys × D."""
     block, head = tj.cta_id(0), tj.cta_id(1)
     queries, keys = Q.shape[1], K.shape[1]
-    scale = 1.4426950408889634 / D**0.5  # with log2(e): the hardware has exp2, exact enough for 16 bits
+    scale = 1.4426950408889634 / D**0.5  # with log2(e): the hardware has exp2, accurate enough for 16 bits
     q = tj.cta.load(Q[head, block * BM : block * BM + BM, 0:D])
     greatest = tj.cta.full((BM, 1), LOWEST, tj.float32)
     total = tj.cta.zeros((BM, 1), tj.float32)

@@ -32,7 +32,7 @@ def copy(A: tj.Tensor, B: tj.Tensor) -> None:
 
 
 def boxes(rows: int, columns: int) -> int:
-    """The number of CTAs for a matrix."""
+    """Return the number of CTAs for a matrix."""
     return tj.cdiv(rows, ROWS) * tj.cdiv(columns, COLUMNS)
 
 

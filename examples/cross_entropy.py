@@ -39,7 +39,7 @@ def log_sum_exp(X: tj.Tensor, row: int, block: tuple[int, int, int], cache: Cach
     """log(sum(exp(x))) of a row. block: vectors per thread, threads, elements of a vector."""
     vectors, threads, width = block
     step = vectors * threads * width
-    # of x * LOG2E
+    # the greatest x * LOG2E so far, and the sum of 2 to the power of x * LOG2E - greatest
     greatest, total = tj.cta.full((threads,), LOWEST, tj.float32), tj.cta.zeros((threads,), tj.float32)
     for start in range(0, X.shape[1], step):
         x = tj.cta.load(X[row, start : start + step], fill=-tj.inf, cache=cache).reshape(block)

@@ -79,7 +79,7 @@ def finish(X: tj.Tensor, bias: tj.Tensor, Y: tj.Tensor) -> None:
 
 @dataclass(frozen=True)
 class Weights:
-    """Of a layer, or one rank's share of them: NumPy arrays or PyTorch tensors.
+    """The weights of a layer, or one rank's share of them: NumPy arrays or PyTorch tensors.
 
     up: width × inner. up_bias: inner. down: inner × width. down_bias: width, on each rank.
     """
@@ -90,7 +90,7 @@ class Weights:
     down_bias: Any
 
     def share(self, rank: int, ranks: int) -> "Weights":
-        """Columns of `up`, and the corresponding rows of `down`."""
+        """Return a rank's columns of `up` and `up_bias`, the corresponding rows of `down`, and `down_bias`."""
         inner = self.up.shape[1]
         first, last = rank * inner // ranks, (rank + 1) * inner // ranks
         return Weights(self.up[:, first:last], self.up_bias[first:last], self.down[first:last], self.down_bias)
@@ -157,7 +157,7 @@ def reference(x: npt.NDArray[Any], weights: Weights) -> npt.NDArray[Any]:
 
 
 class Layer:
-    """This rank's share of a layer, with room for what it computes."""
+    """This rank's share of a layer, with buffers for its results."""
 
     def __init__(self, torch: Any, weights: Weights, rank: int, ranks: int, tokens: int) -> None:
         self.distributed = torch.distributed

@@ -1,6 +1,6 @@
 """Rows of a table, selected by tokens: gather, and its gradient by atomics.
 
-`table.at(tokens)` is a gathered region: a row of the table for each of a tile of tokens, as `table[tokens]` in NumPy.
+`table.at(tokens)` is a gathered region: the row of the table for each token of a tile, like `table[tokens]` in NumPy.
 It can be loaded, stored to and updated: `tj.atomic.add(dtable.at(tokens)[:, 0:N], dy)` atomically adds a tile to the
 rows, element by element, so that a row for which there are several tokens gets the sum of all. As the old values aren't
 used, it is a reduction (`red`), of four float32 by one instruction on targets that have it (sm_90).

@@ -2,7 +2,7 @@
 
 A is M × K and B is K × N, of float16 or bfloat16, row-major or column-major; an optional leading dimension is a batch.
 M, N and K are run-time values, and tiles may extend past every edge. Rows (columns, if column-major) must start at
-multiples of 16 bytes, as TMA requires; `matmul.py` takes any others. bias is a row of N, residual has C's shape.
+multiples of 16 bytes, as TMA requires; `matmul.py` accepts multiples of 4. bias is a row of N, residual has C's shape.
 
 One CTA per multiprocessor works on tiles of 128 × 256 one after the other, with two warpgroups of 64 rows each. It
 takes K in slices of 64, in a ring of STAGES stages:
@@ -38,8 +38,8 @@ GROUPS = (8, 12, 16)  # rows of tiles that are processed together, so that their
 WARPS = 4  # of a warpgroup: each releases a stage separately
 SLICE = 64  # columns of sums that an activation processes at a time
 HALF = BN // 2  # columns of C that are written at a time
-PAIR = (2, 1)  # CTAs that share B, of a cluster
-MANY_ROWS = 2048  # of C, from which on pairs make it: all their tiles have neighbours, at the cost of a row of tiles
+PAIR = (2, 1)  # shape of a cluster, whose CTAs share B
+MANY_ROWS = 2048  # of C, from which on pairs are used; they may add a row of tiles past the end of C
 
 
 @tj.function
@@ -55,7 +55,7 @@ def place_of(tile: Any, shape: tuple[Any, Any], group: int, is_batch: bool) -> t
 
 @tj.function
 def target_of(place: tuple[Any, Any, Any], w: Any, h: Any) -> tuple[Any, Any, Any]:
-    """The start in C of half h of the columns of warpgroup w's rows of a tile."""
+    """The position in C at which half `h` of the columns of warpgroup `w` begins, for the tile at `place`."""
     return place[0], place[1] * BM + w * 64, place[2] * BN + h * HALF
 
 
@@ -100,7 +100,7 @@ def gelu_tanh(x: tj.Tile) -> tj.Tile:
 
 @tj.function
 def finish(y: Any, x: Any, bias: Any, residual: Any, activation: str | None, at: tuple[Any, Any, Any]) -> None:
-    """Convert half of a warpgroup's sums to values of C, for the region at `at`. bias: of its columns.
+    """Convert half of a warpgroup's sums to values of C, for the region at `at`. bias: that of its columns.
 
     An activation is computed slice by slice, so that intermediate values take few registers.
     """
@@ -126,7 +126,7 @@ def store(C: Any, c_whole: bool, out: Any, y: Any, at: tuple[Any, Any, Any]) -> 
     """Write half of a warpgroup's part of a tile through shared memory."""
     z, row, column = at
     tj.bulk.wait_read(0)
-    tj.warpgroup_sync()  # the last store has read what `out` had
+    tj.warpgroup_sync()  # the last store has read `out`
     tj.wg.copy(out, y)
     tj.warpgroup_sync()
     to = C[z, row : row + 64, column : column + out.shape[1]]
@@ -206,7 +206,7 @@ def gemm_with_producer(
     A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, bias: tj.Tensor | None, residual: tj.Tensor | None, group: tj.constexpr,
     a_rows: tj.constexpr, b_rows: tj.constexpr, activation: tj.constexpr, c_whole: tj.constexpr, is_batch: tj.constexpr,
 ) -> None:
-    """As `gemm`, but the first warp of another warpgroup copies, and a tile is written under the next one's product."""
+    """As `gemm`, but the first warp of another warpgroup copies, and a tile is written during later products."""
     a = tj.alloc_shared((STAGES, BM, BK) if a_rows else (STAGES, BK, BM), A.dtype, swizzle="128B")
     b = tj.alloc_shared((STAGES, BK, BN) if b_rows else (STAGES, BN, BK), B.dtype, swizzle="128B")
     out = tj.alloc_shared((2, 64, HALF), C.dtype, swizzle="128B")
@@ -299,10 +299,10 @@ def zeros(like: Any, *shape: int) -> Any:
 
 
 def wave(least: int, most: int) -> tuple[int, int]:
-    """The number of CTAs, and how many rows of GROUPS their tiles span at a time: compact blocks, which read the least.
+    """Return the number of CTAs and, from GROUPS, the height of the block of tiles that they compute at a time.
 
-    On 132 multiprocessors 128 CTAs in 16 rows are 1 to 2 % faster at 8192 than 132 CTAs in 16 rows; at 8191 x 8200 x
-    8184, by pairs, 132 are 3 % faster than 128.
+    Compact blocks read the least. On 132 multiprocessors 128 CTAs in 16 rows are 1 to 2 % faster at 8192 than 132 CTAs
+    in 16 rows; at 8191 x 8200 x 8184, by pairs, 132 are 3 % faster than 128.
     """
     blocks = [(rows, tj.cdiv(least, rows)) for rows in GROUPS]
     full = [(rows, columns) for rows, columns in blocks if rows * columns <= most]

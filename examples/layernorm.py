@@ -68,7 +68,7 @@ def layernorm_backward(
 
 @tj.kernel(threads=1024)
 def sum_of_rows(parts: tj.Tensor, totals: tj.Tensor) -> None:
-    """totals[i] = the sum of the rows of parts[i]: CTA (k, i) sums the k-th columns."""
+    """totals[i] = the sum of the rows of parts[i]: CTA (k, i) sums the k-th block of columns."""
     column, which = tj.cta_id(0), tj.cta_id(1)
     sums = tj.cta.zeros((1, TALL, WIDE), tj.float32)
     for k in range(tj.cdiv(parts.shape[1], TALL)):

@@ -54,7 +54,7 @@ def check(rows: int, columns: int, storage: tj.DType = tj.int8, dtype: tj.DType 
     expected = (np.rint(y) if storage == tj.int8 else y).astype(storage.numpy)
     assert np.array_equal(scales, np.ravel(scale)), "the scales are wrong"
     assert np.array_equal(q.view(np.uint8), expected.view(np.uint8)), "the result is wrong"
-    assert np.array_equal(back, (expected.astype(np.float32) * scale).astype(x.dtype)), "the way back is wrong"
+    assert np.array_equal(back, (expected.astype(np.float32) * scale).astype(x.dtype)), "the values are wrong"
     print(f"{rows} x {columns} {dtype} as {storage} on {tj.device()}: right")
 
 

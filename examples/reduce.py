@@ -13,7 +13,7 @@ at once are faster than exactly that number: a new CTA loads while an old one co
 `atomic.add` releases the CTA's sum to the others and acquires theirs, and the barrier extends this order to the CTA's
 other threads.
 
-Sums are never added by atomics, so the order of additions is fixed, whichever CTA is last, and the result reproducible.
+Sums are never added by atomics, so the order of additions is fixed, whichever CTA is last, and sums are reproducible.
 
 Run it: `python examples/reduce.py`.
 """
@@ -24,7 +24,7 @@ import tilejit as tj
 
 TALL, WIDE = 64, 128  # of the tiles that are added for sums along columns
 BLOCK = 4096
-CTAS = 64 * 132  # that share all elements: 64 for each multiprocessor of an H100, some after others
+CTAS = 64 * 132  # that share all elements: 64 for each multiprocessor of an H100, in several waves
 
 
 @tj.kernel(threads=1024)

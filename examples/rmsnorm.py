@@ -54,7 +54,7 @@ def rmsnorm_backward(
 
 @tj.kernel(threads=1024)
 def sum_of_rows(parts: tj.Tensor, total: tj.Tensor) -> None:
-    """total = the sum of the rows of `parts`: a CTA for some columns."""
+    """total = the sum of the rows of `parts`; each CTA sums WIDE columns."""
     column = tj.cta_id(0)
     sums = tj.cta.zeros((TALL, WIDE), tj.float32)
     for k in range(tj.cdiv(parts.shape[0], TALL)):

@@ -85,7 +85,7 @@ def softmax_of_long_rows(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 
 def threads_for(row_bytes: int) -> int:
-    """The warps that hold a row in 2 to 4 vectors of 16 bytes each, with the least padding; at most 8 vectors."""
+    """Return how many threads hold a row in 2 to 4 vectors of 16 bytes with the least padding, but at most 1024."""
     vectors = tj.cdiv(row_bytes, 16)
     choices = [(32 * tj.cdiv(vectors, 32 * each), each) for each in (4, 3, 2)]
     threads, _ = min(choices, key=lambda choice: choice[0] * choice[1])

@@ -60,7 +60,7 @@ def rows_of(registers: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def show(kernel: tj.Kernel, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> None:
-    """The shapes and instructions of the kernel's asynchronous copies."""
+    """Print the shapes and instructions of the kernel's asynchronous copies."""
     compiled = kernel.compile(a, b, target="sm_100a")
     print(f"{compiled.name}:")
     for verdict in compiled.verdicts:

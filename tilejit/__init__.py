@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _intrinsic(name: str) -> Any:
-    """Return a name of the kernel language, such as `tj.warp` or `tj.exp`; raise AttributeError if it is unknown."""
+    """Return the kernel language's object `name`, such as `tj.exp`; raise AttributeError if there is none."""
     table = importlib.import_module(".frontend.words", __name__).intrinsics()
     if name not in table:
         word = importlib.import_module(".frontend.foreign", __name__).foreign_word(name)

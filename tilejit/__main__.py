@@ -199,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's instruction table, including instructions that only the compiler knows."""
+    """Return the lines of the simulator's instruction table, then instructions that only the compiler supports."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -281,7 +281,7 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if there is none."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if none is selected."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -462,7 +462,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its defaults or, if a parameter has none, for the signatures that the file compiled."""
+    """Return a kernel's variants for its defaults or, if a parameter has none, for signatures compiled by the file."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

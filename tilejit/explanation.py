@@ -25,13 +25,13 @@ class VerdictRow:
     operation: str
     variant: str
     width: str
-    #: iterations of the loop over vectors, or instructions of a warp; "-" if there are none
+    #: number of iterations over vectors, of instructions or of results, by variant; "-" if there are none
     rounds: str
     #: (mnemonic, number of times that a thread executes it)
     instructions: tuple[tuple[str, int], ...]
     #: the reason why the width is not larger
     limit: str | None
-    #: variant -> the reasons for which it declined; variants of higher priority first
+    #: variant -> the reasons for which it was not chosen; variants of higher priority first
     declines: tuple[tuple[str, tuple[str, ...]], ...]
     #: a description of the vectors that are transferred element by element
     cuts: str | None = None
@@ -68,7 +68,7 @@ class ElementAccess:
 
     kind: `load`, `store`, or `atomic` with the operation.
     place: the buffer, its memory space and its element type.
-    times: occurrences on the line; the body of a run-time loop counts once, of an unrolled loop once per iteration.
+    times: occurrences on the line; the body of a run-time loop counts once, an unrolled one once per iteration.
     """
 
     line: str

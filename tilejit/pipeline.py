@@ -163,7 +163,7 @@ def _check_memory(
 
 
 def _bind_assertions(kernel: Kernel) -> Kernel:
-    """Add a parameter that points to the assertion record to a kernel with `debug=True` and assertions."""
+    """Add a parameter that points to the assertion record if the kernel has `debug=True` and assertions."""
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         return replace(kernel, params=(*kernel.params, AssertionsParam()))
     return kernel

@@ -40,7 +40,7 @@ class Remembered(Protocol[A_contra, R]):
     def __call__(self, key: A_contra, /) -> R: ...
 
     def keep(self, key: A_contra, result: R, /) -> R:
-        """Store `result` as the function's result for `key`."""
+        """Store `result` as the function's result for `key`, and return it."""
 
 
 def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Remembered[A, R]:

@@ -57,7 +57,7 @@ class Span:
 
 
 def display_width(text: str) -> int:
-    """Return the columns of `text` on a terminal: two for wide East Asian characters, none for combining ones."""
+    """Return the width of `text` in terminal columns: two for wide East Asian characters, none for combining ones."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
     )

@@ -45,7 +45,7 @@ def box(x: float, y: float, width: float, height: float, fill: str, edge: str = 
 
 
 def text_line(x: float, y: float, text: str, fill: str = INK, anchor: str = "middle") -> str:
-    """Return a line of text. y: position of the baseline. anchor: its part at `x`: "start", "middle" or "end"."""
+    """Return a line of text. y: position of the baseline. anchor: the part of it at `x`: "start", "middle" or "end"."""
     return f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{_escaped(text)}</text>'
 
 

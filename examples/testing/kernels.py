@@ -55,7 +55,7 @@ def blended(X: tj.Tensor, Y: tj.Tensor, Z: tj.Tensor) -> None:
 
 @tj.kernel(threads=THREADS)
 def histogram(X: tj.Tensor, H: tj.Tensor) -> None:
-    """How often each of the numbers 0 to 15 is among X."""
+    """The number of times that each of 0 to 15 occurs in X."""
     i = tj.cta_id(0) * THREADS + tj.thread_id()
     if i < X.shape[0]:
         tj.atomic.add(H[X[i]], 1)

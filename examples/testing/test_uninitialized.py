@@ -1,4 +1,4 @@
-"""Unwritten memory: on a GPU it often contains zeros, on the simulator reading it is an error."""
+"""Unwritten memory: on a GPU it often contains zeros; on the simulator, reading it is an error."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -230,9 +230,9 @@ def test_a_wrap_may_cross_several_digits_on_one_axis() -> None:
 
 
 def test_a_window_that_is_no_layout_is_refused_with_the_iterator_it_crosses() -> None:
-    with refuses("dimension 0 of S[(4, 4) : (16, 1)]: [1, 6) isn't a layout: it crosses the end of iterator 4:1@m"):
+    with refuses("dimension 0 of S[(4, 4) : (16, 1)]: window [1, 6) has no layout: it crosses the end of iterator 4"):
         S[(4, 4) : (16, 1)].slice((16,), [(1, 5)])
-    with refuses("[3, 5) isn't a layout: it crosses the end of iterator 4:1@m after 1 of 2 steps"):
+    with refuses("window [3, 5) has no layout: it crosses the end of iterator 4:1@m after 1 of 2 steps"):
         S[(4, 4) : (1 @ laneid, 1)].slice((16,), [(3, 2)])
 
 
@@ -252,7 +252,7 @@ def test_a_run_time_start_that_moves_two_iterators_is_refused() -> None:
 
 
 def test_coordinates_that_dont_fit_are_refused() -> None:
-    with refuses("takes a flat index or 3 coordinates; got (1, 2)", help="name the logical shape"):
+    with refuses("takes a flat index or 3 coordinates; got (1, 2)", help="pass the logical shape"):
         S[(2, 3, 4)](1, 2)
     with refuses("coordinate 4 is out of bounds for dimension 2 of extent 4"):
         S[(2, 3, 4)](1, 2, 4)

@@ -165,7 +165,7 @@ def test_a_slice_is_the_layout_shifted_to_its_start(data: st.DataObject, layout:
     try:
         part = layout.slice(shape, region)
     except LayoutError as error:
-        assume("isn't a layout" not in str(error))
+        assume("has no layout" not in str(error))
         raise
     assert_is_window(part, layout, shape, region)
 
@@ -201,7 +201,7 @@ def test_a_window_moves_by_its_iterators_with_every_start(
     try:
         zero, moves = layout.window(shape, extents, multiples)
     except LayoutError as error:
-        assume("doesn't move the window along only" not in str(error) and "isn't a layout" not in str(error))
+        assume("may move the window along several" not in str(error) and "has no layout" not in str(error))
         raise
     counts = [(n - e) // k + 1 for n, e, k in zip(shape, extents, multiples, strict=True)]
     for steps in product(*map(range, counts)):

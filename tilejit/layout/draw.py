@@ -1,8 +1,8 @@
 """Pictures of layouts: the owner or the shared memory bank of each element.
 
-A picture of a large tile shows some rows and columns. An index is decomposed into the layout's digits. The first values
-and the last value of each digit are shown, and all values of the innermost digits if there is room. Rows with digits
-(16, 8), of which at most 32 are shown:
+A picture of a large tile shows only some rows and columns. Their indices are decomposed into the layout's digits. The
+first values and the last value of each digit are shown, and all values of the innermost digits if there is room. With
+digits (16, 8) and at most 32 rows, these rows are shown:
 
     0 1 2 3 4 5 6 7 | 8 ... 15 | 16 ... 23 | … | 120 ... 127
 """
@@ -34,11 +34,11 @@ BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
 #: maximum number of digits that are abridged; the outermost are merged if there are more
 _MOST_DIGITS = 3
-#: width of a table above which at most half of `_MOST_COLUMNS` are shown, to fit a screen
+#: width of a table, in pixels, above which at most half of `_MOST_COLUMNS` are shown, to fit a screen
 _WIDE = 1000
 #: maximum number of stripes in a replicated element's cell, and of places in its title
 _MOST_COPIES = 4
-#: assumed element width if the swizzle doesn't imply one
+#: assumed element width in bits if no swizzle implies one
 _PLAIN_BITS = 32
 
 Coordinates = tuple[int, ...]
@@ -79,8 +79,8 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 class Labels:
     """The labels and colors of places.
 
-    owners: the axes that come first in a label and determine the color; empty if banks do both.
-    memory: the axes that come second. bits: the width of an element, and whether the caller stated it.
+    owners: the axes that a label lists first, and that determine the color; empty if the bank determines both.
+    memory: the axes that a label lists second. bits: the width of an element, and True if the caller stated it.
     """
 
     owners: tuple[Axis, ...]
@@ -202,7 +202,7 @@ def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def parts(layout: TileLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the extents of the layout's digits in each dimension, split at a swizzle's chunks and rows."""
+    """Return the extents of the layout's digits in each dimension, split at a swizzle's chunks, rows and periods."""
     try:
         groups = refined(layout.shard, shape)
     except LayoutError:
@@ -212,7 +212,7 @@ def parts(layout: TileLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _cut(it: Iter, layout: TileLayout) -> tuple[int, ...]:
-    """Split an iterator's extent at the bits that the swizzle reads and changes."""
+    """Split an iterator's extent where the swizzle's chunks, rows and periods end."""
     swizzle, stride = layout.swizzle, abs(it.stride)
     if swizzle is None or it.axis != m or not stride:
         return (it.extent,)
@@ -252,7 +252,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return at most `most` indices below `extent`, sorted: the first of `wanted`, and the smallest others."""
+    """Return at most `most` indices below `extent`, sorted: those in `wanted` have priority, then the smallest."""
     first = list(wanted)[:most]
     others = (number for number in range(extent) if number not in set(first))
     return sorted([*first, *(number for number, _ in zip(others, range(most - len(first)), strict=False))])

@@ -45,8 +45,8 @@ def layout_a(
 
     dtype: the type of A's elements; float32 is used as tf32.
     warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
-    scope: the scope that counts the warps, "cta" or "warpgroup".
-    raises: LayoutError for a shape that isn't a multiple of the fragment's, and for invalid arguments.
+    scope: the scope within which warps are numbered, "cta" or "warpgroup".
+    raises: LayoutError unless M is a multiple of 16 * wm and K of 8, or of 32 for 8-bit types, or for other arguments.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)
@@ -94,7 +94,7 @@ def layout_c(
 ) -> TileLayout:
     """Return the layout of `gemm`'s accumulator, of shape (M, N): warp wn*y + x holds block (y, x) of wm x wn blocks.
 
-    dtype: float32, float16 or int32. raises: LayoutError like `layout_a`.
+    dtype: float32, float16 or int32. raises: LayoutError unless M is a multiple of 16 * wm and N of 8 * wn.
 
     Example:
         c = tj.mma.layout_c((16, 8), tj.float32)
@@ -124,7 +124,7 @@ def fragment_layout(
 ) -> Projection:
     """Return the layout of an operand of any extents, padded to whole tiles for each warp.
 
-    A dimension of extent 1 isn't padded; its lanes and warps hold replicas.
+    A dimension of extent 1 isn't padded; the lanes and warps along it hold replicas.
     operand: "acc", "a" or "b". warps: as in `layout_a`. copies: number of groups of warps that hold the same elements.
     step: K is padded to a multiple of it.
     raises: LayoutError if tensor cores don't support the type.
@@ -160,7 +160,7 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
     if not isinstance(scope, str) or scope not in _WARP_AXES:
         raise LayoutError(
             f"warps are counted in a cta or a warpgroup; got scope={shown(scope)}",
-            hint='leave scope out, also for the tiles of one warp, or write scope="warpgroup"',
+            hint='omit scope, even for the tiles of one warp, or write scope="warpgroup"',
         )
     listed = tuple(warps) if isinstance(warps, Sequence) else ()
     if len(listed) != 2 or not all(isinstance(n, int) and n >= 1 for n in listed):
@@ -168,13 +168,13 @@ def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
     if scope == "warpgroup" and listed[0] * listed[1] not in (1, WARPGROUP // WARP):
         raise LayoutError(
             f"a warpgroup has {WARPGROUP // WARP} warps; got warps={listed}",
-            hint='write (4, 1), (2, 2) or (1, 4), or leave scope="warpgroup" out',
+            hint='write (4, 1), (2, 2) or (1, 4), or omit scope="warpgroup"',
         )
     return listed[0], listed[1]
 
 
 def need_multiple(name: str, extent: int, tile: int, warps: int = 1, by: str = "a fragment") -> None:
-    """Raise LayoutError unless `extent` is a positive multiple of tile * warps. name, by: what messages call them."""
+    """Raise LayoutError unless `extent`, called `name`, is a positive multiple of tile * warps, as `by` requires."""
     if extent < 1 or extent % (tile * warps):
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(

@@ -7,7 +7,7 @@ An axis is split into digits, over registers (blocks r and vectors v) and over t
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
 all other thread digits. So elements with equal indices in tiles of one grid have the same owners. Any shape works with
-any number of threads: an axis has as many blocks as needed, and indices past its extent are padding.
+any number of threads: an axis has enough blocks to cover its extent, and indices past the extent are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -65,7 +65,7 @@ class Projection:
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
-        """Return the layout of a tile whose dimension k is `dims[k]` of this tile, or has extent 1 if that is None."""
+        """Return the layout of a tile with this tile's dimension `dims[k]` as dimension k, or extent 1 for None."""
         slots = self.slots or tuple(shape)
         made = projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
@@ -174,7 +174,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """True if both layouts provably give each element to the same threads. Shapes: padded, without extents of 1."""
+    """True if both layouts provably give each element to the same threads. The shapes are padded, without 1s."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
@@ -199,10 +199,10 @@ def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
 
 @lru_cache(maxsize=1024)
 def projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | None, ...]) -> TileLayout:
-    """Return the layout of a tile whose dimension k is `dims[k]` of another tile, or has extent 1 if `dims[k]` is None.
+    """Return the layout of a tile whose dimension k is dimension `dims[k]` of another tile, or has extent 1 for None.
 
     layout, shape: the layout and the padded extents of the other tile. Threads along dropped dimensions hold replicas.
-    raises: LayoutError if the layout doesn't split into dimensions.
+    raises: LayoutError if the layout doesn't split into the dimensions of `shape`.
     """
     groups = refined(layout.shard, shape)
     kept = [it for d in dims if d is not None for it in groups[d]]
@@ -256,7 +256,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
 
 
 def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
-    """Yield vector widths of all axes: above 1 only on the fast axis, axes of its column, and at most one more."""
+    """Yield vector widths of all axes: above 1 only on the fast axis, axes of its column, and at most one more axis."""
     others = [a for a, axis in enumerate(axes) if axis.column != axes[fast].column and len(axis.vectors) > 1]
     for width in axes[fast].vectors:
         chosen = [
@@ -271,7 +271,7 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield column -> lanes, with each divisor for the fast column and, of three, the next; the last gets the rest."""
+    """Yield column -> lanes: the splits of `lanes` over the fast column and up to two others; more get one lane."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -313,7 +313,7 @@ def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projecti
 
     Threads are in row-major order of the elements if there is one dimension, or if this order needs no padding and
     splits into the dimensions. Otherwise the layout has the fewest registers, then the longest runs per warp (up to a
-    cache line), then the widest vectors.
+    cache line), then the widest vectors, then the fewest iterators.
     threads: the number of the scope's threads. bits: the width of an element.
     """
     if SCOPES[scope].axis is None:

@@ -124,7 +124,7 @@ def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
 
 
 def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, ...], dict[Axis, int]]:
-    """Return the iterators over [start, start + extent) of one dimension, and the offset of its first element.
+    """Return the iterators of the window [start, start + extent) of one dimension, and its first element's offset.
 
     accepts: windows inside one digit, windows of whole inner digits, and windows centered on the end of a digit, if
         their second half is displaced from the first along a single axis. For digits (2, 8), for instance:
@@ -156,7 +156,7 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
         if jump is not None:
             return (jump, Iter(half, pivot.stride, pivot.axis), *tail), offset
     raise LayoutError(
-        f"[{start}, {start + extent}) isn't a layout: it crosses the end of iterator {pivot!r} "
+        f"window [{start}, {start + extent}) has no layout: it crosses the end of iterator {pivot!r} "
         f"after {pivot.extent - digit} of {rest} steps",
         hint="start the window at a multiple of the iterator's extent, or end it where the iterator ends",
     )
@@ -218,7 +218,7 @@ def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
     if len(outer) > 1:
         raise LayoutError(
             f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "
-            f"{multiple} doesn't move the window along only one of them",
+            f"{multiple} may move the window along several of them",
             hint=f"make the start a multiple of {extent // run[0].extent}",
         )
     return outer[0] if outer else Iter(1, 0, run[0].axis)
@@ -237,7 +237,7 @@ def _stride_source(it: Iter) -> str:
 
 
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Return the coarsest common refinement of `shapes`, and the positions in it of each shape's dimensions.
+    """Return the coarsest common refinement of `shapes`, and where in it the dimensions of each shape begin and end.
 
     The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.

@@ -84,7 +84,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return source lanes and words by [lane, k], and the k-th destination word; or why there is no exchange."""
+    """Return the source lane and word by [lane, k] and the destination word by [k], or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
@@ -148,7 +148,7 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
 
 
 def _paired(receiving: Sequence[int], bits: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `bits`, each in the place of its partner in `receiving`, itself if possible; None if the counts differ."""
+    """Return `bits` reordered to pair with `receiving`, a bit in both with itself; None if the counts differ."""
     if len(receiving) != len(bits):
         return None
     others = iter([bit for bit in bits if bit not in receiving])

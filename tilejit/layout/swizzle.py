@@ -33,7 +33,7 @@ class Swizzle:
     elements of 16 bits, reads and changes these bits of an element's address:
 
         bit    ...   8   7   6 | 5   4   3 | 2   1   0
-                    row        | chunk     | within the chunk      inner: chunk ^= row, outer: row ^= chunk
+                    row        | chunk     | within the chunk      inner: chunk ^= row, else: row ^= chunk
                     [shift + base, +bits)  [base, +bits)
 
     A swizzle is its own inverse, and repeats every `period` elements.

@@ -20,7 +20,7 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
 
     path: "A" or "D": 128 rows, row r in lane r; "C" or "F": 64 rows, in 16 of every 32 lanes, the upper ones if `half`
     is 1; "B" or "E": 64 rows, with the right half of the columns in lanes 64 to 127; "G": 32 rows, with a quarter of
-    the columns in every 32 lanes. columns: in elements.
+    the columns in every 32 lanes. columns: the number of elements of a row.
     source: PTX ISA, "tcgen05: data path layout organization".
 
     Example:
@@ -29,7 +29,7 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
     """
     needs = {"A": 128, "B": 64, "C": 64, "D": 128, "E": 64, "F": 64, "G": 32}
     if not isinstance(path, str) or path not in needs:
-        raise LayoutError(f"no data path {shown(path)}; there are {', '.join(needs)}", hint="choose one of these")
+        raise LayoutError(f"no data path {shown(path)}; the paths are {', '.join(needs)}", hint="choose one of these")
     hint = "give rows and columns of the accumulator"
     rows, columns = integer(rows, "a number of rows", hint), integer(columns, "a number of columns", hint, least=1)
     half = integer(half, "a sub-slab", "write 0 or 1")

@@ -199,7 +199,7 @@ class TileLayout:
         else:
             raise LayoutError(
                 f"{self!r} takes a flat index or {counted(len(self.shard), 'coordinate')}; got {shown(coord)}",
-                hint="name the logical shape as well: apply(i, j, shape=(rows, columns))",
+                hint="pass the logical shape as well: apply(i, j, shape=(rows, columns))",
             )
         _check_coord(coord, shape)
         return sum(x * w for x, w in zip(coord, weights(shape), strict=True))
@@ -275,9 +275,9 @@ class TileLayout:
     def slice(self, shape: Sequence[int], region: Sequence[tuple[int, int]]) -> TileLayout:
         """Return the layout of a window: slice(shape, region)(x) == self(start + x).
 
-        Thread axes are fused, and the offset of a swizzled layout is swizzled too.
+        Thread axes are fused. A swizzle is kept, and applies after the window's offset is added.
         region: (start, extent) per dimension.
-        raises: LayoutError if the region doesn't fit the shape, or the window isn't a layout.
+        raises: LayoutError if the region doesn't fit the shape, or the window has no layout.
         """
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
@@ -310,7 +310,7 @@ class TileLayout:
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
             moves: starting at i * multiple adds i * stride to the coordinate on that iterator's axis.
-        raises: LayoutError if the window at zero isn't a layout, or starts move it along several iterators.
+        raises: LayoutError if the window at zero has no layout, or starts move it along several iterators.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")
@@ -345,7 +345,7 @@ class TileLayout:
         return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
 
     def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
-        """Return the sum of both layouts, with `left` slower in each dimension: `tile` without scaling."""
+        """Return the sum of `left` and this layout, with `left` slower in each dimension: `tile` without scaling."""
         return tiling.direct_sum(self, _layout(left), left_shape, right_shape)
 
     def is_tile_inner(
@@ -374,9 +374,9 @@ class TileLayout:
         return places.owners(self, coord, shape)
 
     def inverse(self, thread: int, register: int, shape: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """Return the coordinate of the element that a thread holds in a register, or None.
+        """Return the coordinate of the element that a thread holds in a register, or None if there is none.
 
-        shape: the shape of the coordinate; by default the extents of the shard.
+        shape: the shape that the coordinate indexes; by default the extents of the shard.
         raises: LayoutError if several elements share that place.
         """
         return places.inverse(self, thread, register, shape)

@@ -166,9 +166,9 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """Split the thread axis of `tiled` at the level where `part`'s ends, or begins if not `tiled_is_outside`.
+    """Split the thread axis of `tiled` at the level where that of `part` ends, or begins unless `tiled_is_outside`.
 
-    returns: the split layout; None if the axes don't nest, or an iterator can't be split there.
+    returns: the layout, split if necessary; None if the axes don't nest, or an iterator can't be split there.
     """
     own, other = tiled.scope, part.scope
     if own is None or other is None:

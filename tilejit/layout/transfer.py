@@ -3,7 +3,7 @@
     element     0       1       2       3
     from        0 r0    0 r1    1 r0    1 r1       thread, register
     to          0 r1    0 r0    1 r1    1 r0       no exchange is needed: r0 and r1 are renamed
-    to          0 r0    1 r0    0 r1    1 r1       thread 0 needs element 2 of thread 1, which needs element 1
+    to          0 r0    1 r0    0 r1    1 r1       thread 0 needs element 2, and thread 1 needs element 1
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """Return where the elements of `box` are. box: (start, extent) pairs. steps: axis -> its stride in threads."""
+        """Return the owners of a box of elements. box: (start, extent) pairs. steps: axis -> its stride in threads."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)
@@ -58,7 +58,7 @@ class Holding:
 
 
 def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
-    """Return (destination register, source register) pairs in order, or why no renaming is right for all threads."""
+    """Return (destination register, source register) pairs, sorted, or why no renaming is right for all threads."""
     if np.array_equal(src.thread, dst.thread):
         return _renamed(dst.register.ravel(), src.register.ravel())
     count = src.elements

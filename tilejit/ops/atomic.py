@@ -24,7 +24,7 @@ def _shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     for name, shape in shapes.items():
         if name not in ("place", "index") and shape is not None and not broadcasts(shape, place):
             called = f"a {name}" if name in ("value", "mask") else name
-            return Fault(f"{called} of shape {shape} doesn't broadcast to {place}", "slice it, or take x[:, None]")
+            return Fault(f"{called} of shape {shape} doesn't broadcast to {place}", "slice it, or use x[:, None]")
     return None
 
 

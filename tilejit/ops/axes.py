@@ -26,8 +26,8 @@ class Relation:
 
     of_tiles: (shapes of the tiles, attributes) -> labels of each tile's dimensions, by operand; the destination comes
     first. Tiles without labels are unrelated.
-    share_layouts: tiles should be distributed in the same way along a common axis. If False, as for a product, each
-    tile has its own layout, and labels only relate extents.
+    share_layouts: True if tiles should be distributed in the same way along a common axis. If False, as for a product,
+    each tile has its own layout, and labels only relate extents.
     """
 
     of_tiles: Callable[[Tiles, Attributes], dict[str, Labels]]
@@ -40,7 +40,7 @@ class Relation:
 
 @lru_cache(LIMIT)
 def _broadcast(shape: tuple[int, ...], rank: int) -> Labels:
-    """Label dimensions by those of a destination of rank `rank`, aligned on the right; None for an extent of 1."""
+    """Label dimensions like those of a destination of rank `rank`, aligned on the right; None for an extent of 1."""
     return tuple(None if n == 1 else rank - len(shape) + d for d, n in enumerate(shape))
 
 
@@ -86,7 +86,7 @@ def _product(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
-    """Give equal labels to dimensions of equal extent and row-major stride, and None to the destination's others."""
+    """Give equal labels to dimensions of equal extent and row-major stride; None to dst's others and extents of 1."""
     pairs = {name: list(zip(shape, weights(shape), strict=True)) for name, shape in tiles.items()}
     label = {pair: d for d, pair in enumerate(pairs["src"]) if pair[0] != 1}
     return {name: tuple(map(label.get, pairs[name])) for name in ("dst", "src")}
@@ -98,7 +98,7 @@ def _generated(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 #: dimensions correspond from the right; those of extent 1 belong to no axis
 ELEMENTWISE = Relation(_elementwise)
-#: shapes are equal without dimensions of extent 1; an index has dst's leading dimensions, others broadcast to dst
+#: dst and src are equal but for extents of 1; an index has dst's leading dimensions, and a mask broadcasts to dst
 COPY = Relation(_copy)
 #: an index has the leading dimensions of the updated place, and other operands broadcast to the place
 UPDATE = Relation(lambda tiles, attrs: _placed(tiles, "place"))

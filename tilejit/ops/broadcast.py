@@ -25,7 +25,7 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     """Return the shape to which all of the shapes broadcast, or a fault if none exists."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    # an extent of 0 broadcasts with 0 and 1 only, and stays 0
+    # an extent of 0 broadcasts only with 0 and 1, and gives 0
     result = tuple([max(extents) if all(extents) else 0 for extents in zip(*padded, strict=True)])
     if all(broadcasts(shape, result) for shape in shapes):
         return result

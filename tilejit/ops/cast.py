@@ -10,8 +10,8 @@ from ..dtypes import DType, bool_
 def convert(values: np.ndarray, dtype: DType, saturate: bool = True) -> np.ndarray:
     """Convert `values` to `dtype` with the semantics of the IR's `Cast`.
 
-    To floats: rounded once, to nearest even, except that integers are rounded to float32 before bfloat16 and fp8. To
-    integers: modulo 2**bits from integers; toward zero from floats, unspecified if out of range. To bool_: x != 0.
+    To floats: rounded once, to nearest even, except that integers are rounded to float32 first for bfloat16 and fp8.
+    To integers: modulo 2**bits from integers; toward zero from floats, unspecified if out of range. To bool_: x != 0.
 
     saturate: for fp8, map finite overflows and infinities to ± the largest finite value, like cvt.satfinite.
     source: PTX ISA, "Data Movement and Conversion Instructions: cvt".

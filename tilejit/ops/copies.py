@@ -54,7 +54,7 @@ def _masked_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
         message = f"shapes differ: the destination has {dst}, the source {src}"
         return _copy_shapes(shapes, attrs) or Fault(message, "reshape the tile: x.reshape(...)")
     if mask is not None and not broadcasts(mask, dst):
-        return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
+        return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or use x[:, None]")
     return _copy_shapes(shapes, attrs)
 
 

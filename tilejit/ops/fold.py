@@ -1,4 +1,4 @@
-"""The operation `reduce`, which combines elements along axes, in order, by a user-defined function."""
+"""The operation `reduce`, which combines elements along axes, in order, with a user-defined function."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
 def _type_fault(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     combine = attrs.get(COMBINE.name)
     if not isinstance(combine, CombineFunction):
-        return Fault("reduce needs a function", "give combine=, a @tj.function of two values")
+        return Fault("reduce needs a function", "give combine=, a @tj.function that combines two values")
     pairs = list(_given(dtypes))
     types = tuple([dtypes[src] for _, src in pairs])
     for dst, src in pairs:

@@ -57,7 +57,7 @@ Attributes = Mapping[str, AttributeValue]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A reason why an operation can't take its operands, and how to fix it."""
+    """A reason why the operands or attributes of an operation are invalid, and a hint on how to fix them."""
 
     message: str
     hint: str
@@ -238,12 +238,12 @@ class TileOperation:
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Return operands in order, None for one omitted before a given one. raises: KeyError for an unknown name."""
+        """Return operands in order, None for those omitted before the last. raises: KeyError for an unknown name."""
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return why `operands` (None if omitted) are invalid, or None: their number, or an omitted one, is wrong."""
+        """Return what is wrong with the number of `operands` or with the omitted ones (None); None if nothing is."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)

@@ -191,7 +191,7 @@ def _type_fault(reduction: Reduction, dtypes: DTypes, attrs: Attributes) -> Faul
 
 
 def reduced(reduction: Reduction, dst: np.ndarray, src: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Return the new contents of the destination."""
+    """Return `src` reduced over `axes`, with the shape and type of `dst`."""
     source, to = from_numpy(src.dtype), from_numpy(dst.dtype)
     assert source is not None and to is not None
     # elements must be tested before any conversion to integers: 0.5 would become 0

@@ -17,7 +17,7 @@ from .fitted import Polynomial, RealConstant
 
 #: udiv and urem interpret integers as unsigned
 Opcode = Literal["add", "sub", "mul", "div", "rem", "udiv", "urem", "and", "or", "xor", "shl", "shr", "lshr"]
-#: u<: less, for integers interpreted as unsigned. unordered: an operand is NaN
+#: u<: less than, for integers interpreted as unsigned. unordered: an operand is NaN
 Comparison = Literal["==", "!=", "<", "<=", ">", ">=", "u<", "unordered"]
 #: trunc: keep the low bits. zext: extend with zeros. sitofp, uitofp: convert a signed or unsigned integer, with
 #: rounding. bitcast: reinterpret the bits
@@ -206,8 +206,8 @@ class ScalarBuilder(ABC):
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
         """Emit a named instruction whose operands and result have the same type.
 
-        For floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign, and minnum, which gives the other operand if
-        one is NaN. For integers: abs, fshl, ctpop, ctlz, bitreverse. For both: maximum and minimum, NaN if either
+        For floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign, and minnum, which returns the other operand
+        if one is NaN. For integers: abs, fshl, ctpop, ctlz, bitreverse. For both: maximum and minimum, NaN if either
         operand is NaN.
         """
 
@@ -217,7 +217,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def convert(self, conversion: Conversion, x: Number, to: str) -> Number:
-        """Emit a conversion, or nothing if `x` has the type already."""
+        """Emit a conversion, or nothing if `x` already has type `to`."""
 
     @abstractmethod
     def select(self, condition: Number, yes: Operand, no: Operand) -> Number:
@@ -275,7 +275,7 @@ class BlockBuilder(ScalarBuilder):
 
     @abstractmethod
     def add_incoming(self, phi: Number, value: Number, block: str) -> None:
-        """Add to a phi the value that comes from the end of a loop's body."""
+        """Add to a phi the value that it takes on the back edge from `block`, the end of a loop's body."""
 
 
 @lean(frozen=True, slots=True)

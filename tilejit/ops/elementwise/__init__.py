@@ -48,7 +48,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
 
 @cache
 def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
-    """Return the types of the computation and of the result, or why the operation can't take `dtypes`."""
+    """Return the types of the computation and of the result, or why the operation doesn't accept `dtypes`."""
     return ELEMENTWISE[name].result_type(dtypes)
 
 
@@ -59,7 +59,7 @@ def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
 
 
 def reference(name: str, *arrays: np.ndarray) -> np.ndarray:
-    """Evaluate the operation in NumPy on `arrays`, which broadcast. raises: TypeError if it can't take their types."""
+    """Evaluate the operation in NumPy on `arrays`, which broadcast. raises: TypeError if it rejects their types."""
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]
     rule = result_type(name, tuple(_dtype(v) for v in values))

@@ -34,7 +34,7 @@ def _fma_formula(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _fma_single(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return x·y + z rounded once: the product is exact in float64, and the sum is rounded to odd before float32."""
+    """Return x·y + z rounded once: the product is exact in float64, and the sum is rounded to odd, then to float32."""
     product, addend = np.broadcast_arrays(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64))
     total = product + addend
     # Knuth's two-sum: the exact error of the addition

@@ -1,4 +1,4 @@
-"""Bitwise operations, shifts and bit counts. Shifts that are undefined in LLVM give NumPy's results."""
+"""Bitwise operations, shifts, bit counts and bit reversal. Shifts that are undefined in LLVM give NumPy's results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Quotients, remainders and rounding to integers.
 
 Integer results are NumPy's where the hardware or LLVM leaves them undefined. For floats, the remainder of truncated
-division is exact, however large the quotient; from it, the remainder of floored division is rounded at most once.
+division is exact, however large the quotient; that of floored division is derived from it, and rounded at most once.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _gelu_of_half(b: ScalarBuilder, x: Number) -> Number:
     """
     a = b.minimum(abs(x), _GELU_HALF_LIMIT)
     minus_phi = exp2_narrow(b, b.horner(a, PHI_LOG_FIT), -1.0)
-    # the maximum of the two zeros is +0
+    # the maximum of +0 and -0 is +0, so gelu preserves the sign of a zero
     result = b.fma(a, minus_phi, b.maximum(x, -0.0))
     return b.select(x.equals(-float("inf")), float("nan"), result)
 

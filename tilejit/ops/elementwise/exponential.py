@@ -56,7 +56,7 @@ _STEP, _RATE = TWICE_LN2.numbers
 _ROOT_EXPONENT = 64
 #: the number that, added to n, gives a float with n - 64 in the low bits of its significand
 _ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
-#: _ROOT_SHIFT · step, and its rounding error
+#: _ROOT_SHIFT · step rounded to float32, and the rounding error
 _SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
 _OFFSET = _SHIFT_STEPS - _ROOT_SHIFT * _STEP
 
@@ -117,7 +117,7 @@ def _power(b: ScalarBuilder, biased: Number) -> Number:
 
 
 def power_of_two(b: ScalarBuilder, n: Number) -> Number:
-    """Return 2^n for `round_to_integer`'s i32 for n, which must be the exponent of a normal number."""
+    """Return 2^n, given `round_to_integer`'s i32 for n, which must be the exponent of a normal number."""
     return _power(b, n - b.format.bias)
 
 
@@ -128,7 +128,7 @@ def inverse_power(b: ScalarBuilder, power: Number) -> Number:
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Return two powers of two with product 2^n, for `round_to_integer`'s i32. Multiplying by the first is exact."""
+    """Return two powers of two with product 2^n, given `round_to_integer`'s i32. Multiplying by the first is exact."""
     half = n.logical_shift_right(1)
     return _power(b, half), _power(b, n - half)
 
@@ -139,9 +139,9 @@ def scale(p: Number, factors: tuple[Number, Number]) -> Number:
 
 
 def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
-    """Return (w, n) with (1 + w)·2^n = exp(x + correction), for |x| small enough for n to be an exponent.
+    """Return (w, n) with (1 + w)·2^n = exp(x + correction), where n is encoded as by `round_to_integer`.
 
-    To multiply the power by c, compute c + c·w by an fma, which rounds once for the sum and the product.
+    |x| must be small enough for n to be an exponent. An fma multiplies the power by c: c + c·w, rounded once.
     """
     ln2_high, ln2_low = b.parts(LN2)
     n_float, n = round_to_integer(b, x, b.parts(LOG2E)[0])
@@ -153,7 +153,7 @@ def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> 
 
 
 def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
-    """Return (p, n) with p·2^n = 2^(x + correction)."""
+    """Return (p, n) with p·2^n = 2^(x + correction), where n is encoded as by `round_to_integer`."""
     n_float, n = round_to_integer(b, x)
     r = x - n_float  # exact
     if correction is not None:
@@ -162,7 +162,7 @@ def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) ->
 
 
 def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
-    """Return 2^x·factor to 18 bits, or rounded if subnormal, for x from -147 to 100. factor: a power of two or -1."""
+    """Return 2^x·factor to 18 bits, fewer if subnormal, for x from -147 to 100. factor: a power of two or -1."""
     exponent = b.format.precision_bits + 1
     shift = b.format.round_shift + exponent
     shifted = x + shift

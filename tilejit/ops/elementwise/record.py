@@ -37,7 +37,7 @@ class Accuracy:
     """A bound on the error of a function, and the ranges in which tests measure it.
 
     ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
-    it was measured on all arguments; for softplus, log1p and expm1, on every 64th and on all of moderate size.
+    it was measured on all arguments, but for softplus, log1p and expm1 on every 64th and on all of moderate size.
     exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
     float32, float64: for each operand, the range that tests sample densely.
     precision_bits: the precision in which `exact` must be evaluated, because of cancellation.
@@ -151,7 +151,7 @@ class Elementwise:
         return bool_ if self.gives_bool else compute
 
     def result_type(self, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
-        """Return the types of the computation and of the result, or why the operation can't take `dtypes`."""
+        """Return the types of the computation and of the result, or why the operation doesn't accept `dtypes`."""
         if len(dtypes) != self.arity:
             return f"{self.name} takes {counted(self.arity, 'operand')}; got {len(dtypes)}"
         fp8 = [d for d in dtypes if d.is_fp8]
@@ -172,7 +172,7 @@ class Elementwise:
         return self._arithmetic_type(promoted)
 
     def remedy(self, dtypes: Sequence[DType]) -> str:
-        """Return a hint on how to convert operands of `dtypes`, which the operation can't take."""
+        """Return a hint on how to convert operands of `dtypes`, which the operation doesn't accept."""
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return "compare it: mask != 0"
         hint = "convert the operands first: x.astype(...)"

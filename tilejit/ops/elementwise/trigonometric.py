@@ -75,8 +75,8 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
     """Return three words of the format's width, starting at bit `offset` of 2/pi shifted right by `first_bit`.
 
-    They are selected by bisection in `rows` steps: each drops words at the start or at the end, which takes selects
-    but no table in memory.
+    They are selected by bisection in `rows` steps: each drops words at the start or at the end, which requires
+    selects but no table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
