@@ -897,7 +897,7 @@ class _Atomic:
     def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically add value to the place, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically add value to the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -907,7 +907,7 @@ class _Atomic:
     def sub(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -917,7 +917,7 @@ class _Atomic:
     def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is greater, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value if that is greater, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -927,7 +927,7 @@ class _Atomic:
     def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is less, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value if that is less, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -937,7 +937,7 @@ class _Atomic:
     def and_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -947,7 +947,7 @@ class _Atomic:
     def or_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -957,7 +957,7 @@ class _Atomic:
     def xor(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -967,7 +967,7 @@ class _Atomic:
     def exch(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -977,7 +977,7 @@ class _Atomic:
     def cas(self, place: _RegionElement, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -1135,7 +1135,7 @@ def assume_in_bounds(region: Region) -> Region:
         x = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))
     """
 def alloc_barrier(arrivals: int = 1, stages: int | None = None) -> _Barrier:
-    """Allocate a barrier in shared memory, or several, b[i]; needs sm_90 or newer.
+    """Allocate a barrier in shared memory, or several, used as b[i]; needs sm_90 or newer.
 
     Example:
         b = tj.alloc_barrier(arrivals=4)
@@ -1149,7 +1149,7 @@ def alloc_ring(stages: int, producers: int = 1, consumers: int = 1, multicast: i
         ring[0].acquire()
     """
 def named_barrier(id: int, threads: int) -> _NamedBarrier:
-    """Return the CTA's barrier with this number, where some of its warps can synchronize.
+    """Return the CTA's barrier number `id`, at which some of its warps can synchronize.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
