@@ -56,7 +56,7 @@ SYNTAX_CASES = [
     ("x = «plain(n)»", "plain Python function", "@tj.function"),
     ("x = «3j»", "3j", "floats"),
     ("x = «range(3)»", "range can only be used in a for loop", "for i in range(...)"),
-    ("return «3»", "kernels return no value", "to an array argument"),
+    ("return «3»", "kernels return no value", "in an array argument"),
 ]
 
 TYPE_CASES = [

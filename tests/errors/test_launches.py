@@ -443,7 +443,7 @@ PARAMETERS = [
     ("A, *«rest»", tj.KernelSyntaxError, r"can't have \*rest"),
     ("A, **«rest»", tj.KernelSyntaxError, r"can't have \*\*rest"),
     ("A: «'nonsense'»", tj.KernelTypeError, "the annotation 'nonsense' of A can't be evaluated"),
-    ("A, n: «tj.int32» = tj.spec((3,), tj.float32)", tj.KernelTypeError, "n has a tj.spec as default"),
+    ("A, n: «tj.int32» = tj.spec((3,), tj.float32)", tj.KernelTypeError, "n has a tj.spec as its default"),
 ]
 
 
