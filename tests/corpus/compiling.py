@@ -38,21 +38,21 @@ class Outcome:
     from_tile: str = ""
 
 
-def kernel_of(source: str, name: str) -> tuple[tj.Kernel, dict[str, Any]]:
+def kernel_of(source: str, name: str, file: str = FILE) -> tuple[tj.Kernel, dict[str, Any]]:
     """The kernel that a program's source defines, and the source's namespace."""
     # without a time of change linecache doesn't look for the file
-    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope: dict[str, Any] = {"__name__": "program"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(source, FILE, "exec", dont_inherit=True), scope)
+        exec(compile(source, file, "exec", dont_inherit=True), scope)
     return scope[name], scope
 
 
-def from_source(source: str, name: str, call: str, target: str) -> Outcome:
+def from_source(source: str, name: str, call: str, target: str, file: str = FILE) -> Outcome:
     """Compiles as `name.compile<call>` for a target."""
     try:
-        kernel, scope = kernel_of(source, name)
+        kernel, scope = kernel_of(source, name, file)
         args, constexprs = eval(f"(lambda *args, **constexprs: (args, constexprs)){call}", scope)
         made = kernel.compile(*args, target=target, **constexprs)
     except (tj.TilejitError, SyntaxError) as error:

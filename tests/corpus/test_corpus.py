@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from . import store
 from .compare import differences
+from .compiling import Outcome, from_source
 
 #: of each kind
 SAMPLE = 3
@@ -47,3 +50,24 @@ def test_a_refusal_of_what_was_accepted_is_said() -> None:
     refused = {**stored, target: store.Outcome(refusal="DispatchError: no")}
     (found,) = differences(program, refused, "source")
     assert found.what == "refusal differs (from source)" and "+accepted" in str(found)
+
+
+@pytest.mark.integration
+def test_threads_that_compile_at_once_make_what_one_thread_makes() -> None:
+    """Eight threads, 50 kernels each, as many switches between them as Python allows."""
+    programs = store.spaced([p for kind in store.kinds() for p in store.programs(kind) if p.source], 400)
+
+    def made(program: store.Program) -> Outcome:
+        # linecache holds one source per file
+        return from_source(program.source, program.kernel, program.call, "sm_90a", f"/corpus/{program.name}.py")
+
+    alone = [made(program) for program in programs]
+    assert sum(bool(outcome.ptx) for outcome in alone) > 200
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(made, programs))
+    finally:
+        sys.setswitchinterval(interval)
+    assert together == alone
