@@ -234,7 +234,7 @@ REPORTED = {
                                            "(?s)passed the wait for phase.*a late waiter would hang.*mbarrier.arrive"),
     "44 more registers than there are": Bug(edited(
         PRODUCT, "setmaxnreg.dec.sync.aligned.u32 24;", "setmaxnreg.dec.sync.aligned.u32 32;"), DEADLOCK,
-        r"want 32 \+ 240 \+ 240 registers per thread; a CTA of 384 threads starts with 3 x 168"),
+        r"request 32 \+ 240 \+ 240 registers per thread; a CTA of 384 threads starts with 3 x 168"),
 }
 
 K_MAJOR, MN_MAJOR = str(programs.K_MAJOR), str(programs.MN_MAJOR)

@@ -474,7 +474,7 @@ def test_more_registers_than_there_are_is_a_deadlock(directives):
         with_registers(ROLES.format(less=32, more=240), directives)
     text = str(error.value)
     assert "waits for 240 registers per thread, which takes 9,216 more; 8,192 are free" in text
-    assert "want 32 + 240 + 240 registers per thread; a CTA of 384 threads starts with 3 x 168" in text
+    assert "request 32 + 240 + 240 registers per thread; a CTA of 384 threads starts with 3 x 168" in text
 
 
 def test_two_ctas_on_an_sm_have_half_the_registers():
