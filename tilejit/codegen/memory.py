@@ -49,7 +49,7 @@ def words_of(dtype: DType, width: int) -> WordFormat:
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
     # An element that fills a word of 32 or 64 bits keeps its type. If it were accessed as an integer, LLVM would
-    # rewrite the access at the first use of its value, and give it that use's source line.
+    # rewrite the access at the first use of its value, with that use's source line.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
@@ -400,7 +400,7 @@ def splat(emission: Emission, value: LLVMValue, words: WordFormat) -> str:
     dtype = value.dtype
     if dtype.bits == words.bits and register_type(dtype) == words.word:
         return value.text
-    # has bit 0 of each element set
+    # a word in which bit 0 of each element is set
     ones = ((1 << words.bits) - 1) // ((1 << dtype.bits) - 1)
     if value.const is not None:
         return str(bits_of(value.const) * ones)
