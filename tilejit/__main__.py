@@ -199,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's instruction table, which lists emitted instructions that it lacks last."""
+    """Return the lines of the simulator's instruction table, then the emitted instructions that it doesn't support."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -294,7 +294,8 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
     """Compile a kernel for arguments written as `NAME=VALUE`; raise LaunchError if one is invalid.
 
-    A tuned kernel uses the configuration that the arguments select, else the fastest known one, else the first.
+    A tuned kernel uses the fastest known configuration that matches the arguments, else the first that matches; if none
+    does, but the arguments set all tuned parameters, the kernel uses these values.
     """
     kinds = {p.name: p.kind for p in kernel.parameters}
     arguments: dict[str, Any] = {}
@@ -399,7 +400,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its kernels by name; raise LaunchError if it is missing or raises a foreign Exception."""
+    """Run a file and return its kernels by name; raise LaunchError if it is missing or fails without a TilejitError."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -463,7 +464,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its defaults or, if a parameter has none, for each signature that it was compiled for."""
+    """Return the kernel compiled for its defaults or, if one is missing, for each signature that the file compiled."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

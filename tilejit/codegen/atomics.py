@@ -64,7 +64,7 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
 def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
     """Emit a compare-and-swap loop that adds a 16-bit float, and return the previous value.
 
-    The loop compares bits: with a comparison of floats, under which NaNs differ, it would never end for a NaN.
+    The loop compares bits: a comparison of floats never finds NaNs equal, so with a NaN the loop would never end.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
     swap = swap_of(form, stmt.order)

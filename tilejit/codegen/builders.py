@@ -209,7 +209,7 @@ class FormBuilder(_TextBuilder):
         return self.write(type, text)
 
     def machine(self, row: Row, *operands: Number) -> Number:
-        # rows are inline assembly, which not every target supports
+        # rows are inline assembly, and some targets lack some of them
         self._is_form = False
         return operands[0]
 

@@ -23,7 +23,7 @@ def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) 
 
     To a float: rounded to nearest even, once; but an integer becomes bfloat16 by way of float32, in two roundings.
     From a float to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
-    saturate: in conversions to fp8, infinities and overflowing values become the greatest finite value with their sign.
+    saturate: to fp8, overflow and infinities become the greatest finite value with their sign; else NaN or infinity.
     """
     source = x.dtype
     if source == dtype:
@@ -119,7 +119,7 @@ def _round_to_odd(emission: Emission, x: str) -> str:
     """Convert a float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
     A value that float32 can't represent becomes the one of its two float32 neighbors whose last bit is 1.
-    source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
+    source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd",
     IEEE Transactions on Computers 57(4), 2008.
     """
     w = emission.writer
@@ -222,7 +222,7 @@ def _rounded(w: Writer, form: _FP8Format, size: str) -> str:
     # Normal numbers: round to nearest even at the last bit kept, then adjust the exponent bias.
     kept = _rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")
-    # Subnormal numbers: adding this power of two in float32 rounds, since the sum's last bit is worth fp8's least step.
+    # Subnormal numbers: adding this power of two in float32 rounds: the sum's last bit is worth fp8's smallest step.
     step = 1 - form.bias - form.mantissa
     magic = 127 + step + 23 << 23
     number = _from_bits(w, size)

@@ -23,7 +23,7 @@ class Counting:
     limit: str
     #: the `icmp` predicate of the comparison, "" if the step's sign is unknown
     before: str = ""
-    #: True if the index one step past the end fits its type, so the test can use the next index, not the current one
+    #: True if the index after the last iteration fits its type, so the test can use the next index, not the current one
     stays_inside: bool = False
     #: LLVM flags of the addition that advances the index
     flags: str = ""
@@ -46,7 +46,7 @@ class Counting:
 
 
 def _stays_inside(stmt: For, dtype: DType) -> bool:
-    """True if known bounds show that the step isn't zero and that the index one step past the end fits the type."""
+    """True if known bounds show that the step isn't zero and that the index after the last iteration fits the type."""
     if step_may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)

@@ -101,9 +101,8 @@ class Emission:
         """Emit one row of the instruction table and return its results.
 
         operands: LLVM values, one per constant, and per register not in `named`, that the row reads. past: operand
-        index -> byte offset to add to that address. carried: the descriptions of the leading operands, for a row that
-        passes a variable number of registers through. named: PTX names of the registers that the row accumulates into,
-        () if these are LLVM values.
+        index -> byte offset to add to that address. carried: the leading operands' descriptions, if the row passes any
+        number of registers through. named: PTX names of the registers that it accumulates into, () if LLVM values.
         raises: DispatchError if the target doesn't have the instruction; TypeError for operands that don't fit the row.
         """
         if row not in self.used:

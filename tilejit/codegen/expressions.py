@@ -47,7 +47,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
 
 
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
-    """Emit the run-time part of an element offset, and return it with the constant that the access adds."""
+    """Emit the run-time part of an integer, such as an element offset, and return it with the constant part."""
     if type(expr) is Const:
         return _constant_offset(int(expr.value))
     if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):

@@ -76,10 +76,10 @@ def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
-    """Raise ResourceError if a thread's buffers in local memory, or its local buffers live at once, exceed their limit.
+    """Raise ResourceError if buffers in local memory, or all local buffers that are live at once, exceed their limit.
 
-    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as being there, because
-    ptxas would spill them.
+    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as being in local
+    memory, because ptxas would spill them.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
     spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]

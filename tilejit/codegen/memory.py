@@ -59,8 +59,8 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
     pointer, (place, past) = pointer_type(buffer.space), _place(emission, buffer, offset)
     if not past:
         return pointer, place
-    # `fresh` doesn't reuse an earlier sum: LLVM folds the constant only into accesses in the same block as the sum; for
-    # other accesses the sum would remain an addition
+    # each local access gets its own sum, by `fresh`: LLVM folds the constant only into accesses in the same basic block
+    # as the sum; for other accesses the sum would remain an addition
     emit = emission.writer.fresh if buffer.space == "local" else emission.writer.value
     return pointer, emit(f"getelementptr i8, {pointer} {place}, i64 {past}")
 

@@ -129,7 +129,7 @@ class _Program:
                 self.by_result[result].append(_Instruction(found[1], found[2], result, operands, found.span()))
 
     def inner_extrema(self) -> Iterator[_Instruction]:
-        """Yield signed maxima that are operands of a maximum, perhaps of themselves or via copies; likewise minima."""
+        """Yield signed maxima that are operands of a maximum of the same type, perhaps via copies; likewise minima."""
         for outer in [i for instructions in self.by_result.values() for i in instructions]:
             if outer[:2] in {("max", "s32"), ("max", "s16"), ("min", "s32"), ("min", "s16")}:
                 yield from (i for i in self.sources(outer.operands, _Instruction.is_copy) if i[:2] == outer[:2])
