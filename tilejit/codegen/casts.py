@@ -119,8 +119,8 @@ def _round_to_odd(emission: Emission, x: str) -> str:
     """Convert a float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
     A value that float32 can't represent becomes the one of its two float32 neighbors whose last bit is 1.
-    source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd",
-    IEEE Transactions on Computers 57(4), 2008.
+    source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to
+    odd", IEEE Transactions on Computers 57(4), 2008.
     """
     w = emission.writer
     nearest = w.value(f"fptrunc double {x} to float")
