@@ -301,9 +301,9 @@ def pressing():
 @pytest.mark.parametrize(
     ("specs", "message"),
     [
-        (("B=float32[64]", "K=4"), r"--spec gives K twice\nhelp: remove one of the two"),
-        (("B=float32[64]", "B = float32[64]"), r"--spec gives B twice"),
-        (("B=float32",), r"--spec B=float32: B is an array; .*\nhelp: write B=float32\[1024, 64\]; or B=float32"),
+        (("B=float32[64]", "K=4"), r"--spec sets K twice\nhelp: remove one of the two"),
+        (("B=float32[64]", "B = float32[64]"), r"--spec sets B twice"),
+        (("B=float32",), r"--spec B=float32: B is an array; .*\nhelp: write B=float32\[1024, 64\], or with strides"),
         (("B=3",), r"--spec B=3: B is an array"),
         (("B=None",), r"--spec B=None: B is an array"),
         (("B=float32[3",), r"--spec B=float32\[3: B is an array"),

@@ -354,7 +354,7 @@ def test_explain_says_what_to_add_where_nothing_tells_the_arguments(run, file):
     assert status == 1
     assert "the arguments of store in" in error and all(w in error for w in ("--spec", "tj.spec", "--run"))
     status, _, error = run("explain", file(UNPINNED), "--run")
-    assert status == 1 and "launch it in the file" in error and "--run" not in error
+    assert status == 1 and "launch the kernel in the file" in error and "--run" not in error
 
 
 @pytest.mark.parametrize(

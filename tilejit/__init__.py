@@ -1,6 +1,6 @@
 """GPU kernels as decorated Python functions, with tiles, layouts, and a dispatcher that explains its choices.
 
-Public names are imported on first use, so `import tilejit` loads only what a program needs.
+Public names are imported on first use, so a program loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-#: time of import, in seconds since the epoch; newer source files may differ from the imported code
+#: when the import began, in seconds since the epoch; source files modified later may differ from the imported code
 _IMPORTED = _time.time()
 
 # type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes
@@ -35,7 +35,7 @@ _TYPES = (
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
 )
 
-#: module -> the public names that it defines
+#: module -> the public names that are imported from it
 _PUBLIC: dict[str, tuple[str, ...]] = {
     "dtypes": ("DType", *_TYPES),
     "errors": (
@@ -87,11 +87,11 @@ def __getattr__(name: str) -> Any:
 
 
 def _intrinsic(name: str) -> Any:
-    """Return the kernel language's object `name`, such as `tj.exp`; raise AttributeError if there is none."""
+    """Return the intrinsic or namespace `tj.<name>` of the kernel language; raise AttributeError if there is none."""
     table = importlib.import_module(".frontend.words", __name__).intrinsics()
     if name not in table:
         word = importlib.import_module(".frontend.foreign", __name__).foreign_word(name)
-        hint = "" if word is None else f"; in a kernel {word.hint}"
+        hint = "" if word is None else f"; in a kernel, {word.hint}"
         raise AttributeError(f"module 'tilejit' has no attribute {name!r}{hint}")
     return table[name]
 

@@ -43,12 +43,12 @@ _TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llv
 #: maximum number of characters of an argument that a message shows
 _SHOWN = 80
 
-#: a compiled kernel, and remarks on the configuration that was chosen for it
+#: a compiled kernel, and remarks on its configuration if it is tuned, else ()
 Remarked = tuple["Compiled", tuple[str, ...]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
+    """Run one command and return its exit status. raises: SystemExit for `--help`, `--version` and invalid options."""
     for stream in (sys.stdout, sys.stderr):
         # the output may contain characters that the terminal's encoding lacks
         if isinstance(stream, io.TextIOWrapper):
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _flush() -> None:
-    # sys.stdout is None if the shell closed it
+    # sys.stdout is None if the process was started without a standard output, as by `>&-`
     if sys.stdout is not None:
         sys.stdout.flush()
 
@@ -146,7 +146,7 @@ def _add_signature(command: argparse.ArgumentParser) -> None:
 
 
 def doctor() -> Iterator[str]:
-    """Yield the lines of a report on the installation and on the device that launches use."""
+    """Yield the lines of a report on the installation and on the device that launches use by default."""
     yield f"python         {platform.python_version()} on {platform.platform()}"
     for package in _PACKAGES:
         yield f"{package:<14} {_version(package)}"
@@ -187,7 +187,7 @@ def _version(package: str) -> str:
 
 
 def operations() -> Iterator[str]:
-    """Yield a line for each elementwise operation: its operands, its meaning and its accuracy."""
+    """Yield a line for each elementwise operation: its operands, its meaning and, if there is one, its error bound."""
     for name, op in ELEMENTWISE.items():
         error = ""
         if op.accuracy is not None:
@@ -199,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's instruction table, then instructions that only the compiler supports."""
+    """Return the lines of the simulator's instruction table, then the emitted instructions that it doesn't support."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -211,7 +211,7 @@ _READ_ONLY = ", which is not writable: new kernels are not cached"
 
 
 def cache_info() -> Iterator[str]:
-    """Yield the lines of a report on the cache on disk: its location, its size limit and its contents."""
+    """Yield a report on the cache on disk: its location, its size limit and its contents, or why it is off."""
     kept, problem = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off: {asked.unused}."
@@ -233,7 +233,7 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> Iterator[str]:
-    """Remove this user's entries from the cache on disk, unless it is off, and yield a report."""
+    """Remove this user's entries from the folder of the cache on disk, if the settings select one; yield a report."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."
@@ -294,7 +294,8 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
     """Compile a kernel for arguments written as `NAME=VALUE`; raise LaunchError if one is invalid.
 
-    A tuned kernel uses the configuration that the arguments select, else the fastest known one, else the first.
+    A tuned kernel uses the fastest known configuration that matches the arguments, else the first that matches; if none
+    does, but the arguments set all tuned parameters, the kernel uses these values.
     """
     kinds = {p.name: p.kind for p in kernel.parameters}
     arguments: dict[str, Any] = {}
@@ -302,15 +303,15 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or name not in kinds:
             fault = f"{kernel.name} has no parameter {name!r}" if equals else f"--spec {text!r} has no value"
-            raise LaunchError(fault, hint=f"write NAME=VALUE for: {', '.join(kinds)}")
+            raise LaunchError(fault, hint=f"write NAME=VALUE for: {', '.join(kinds)}" if kinds else "omit --spec")
         if name in arguments:
-            raise LaunchError(f"--spec gives {name} twice", hint="remove one of the two")
+            raise LaunchError(f"--spec sets {name} twice", hint="remove one of the two")
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype or int32 for p in kernel.parameters if p.kind is ParameterKind.SCALAR}
     return kernel.compile_named({**scalars, **arguments}, target, threads)
 
 
-#: an array's dtype, extents, and strides in elements
+#: the VALUE of an array: its dtype, its extents and, optionally, its strides in elements
 _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 
 
@@ -329,7 +330,7 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
     if kind is ParameterKind.ARRAY:
         raise LaunchError(
             f"--spec {name}={_cut(text)}: {name} is an array; give its element type and shape",
-            hint=f"write {name}=float32[1024, 64]; or {name}=float32[64, 1024]:(1, 64) with its strides in elements",
+            hint=f"write {name}=float32[1024, 64], or with strides in elements {name}=float32[64, 1024]:(1, 64)",
         )
     dtype = DTYPES.get(text)
     if dtype is not None:
@@ -339,9 +340,10 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         # the errors of literal_eval, including those for input that is nested too deeply
         written = [f"{name}=float32[64, 64]"] if kind is ParameterKind.ANY else []
+        other = "" if kind is ParameterKind.SCALAR else f" or {name}='text'"
         raise LaunchError(
             f"--spec {name}={_cut(text)} is neither {'an array nor ' if written else ''}a dtype nor a Python literal",
-            hint=f"write {', '.join([*written, f'{name}=int32'])}, or a value such as {name}=64 or {name}='text'",
+            hint=f"write {', '.join([*written, f'{name}=int32'])}, or a value such as {name}=64{other}",
         ) from None
 
 
@@ -350,7 +352,7 @@ def _cut(text: str) -> str:
 
 
 def _integers(text: str) -> tuple[int, ...]:
-    """Parse integers separated by commas. raises: ValueError if a part isn't one."""
+    """Parse integers separated by commas, skipping empty parts. raises: ValueError if any other isn't an integer."""
     return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
@@ -358,13 +360,13 @@ def explain(
     place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
     threads: int | None = None, shows_all: bool = False,
 ) -> Iterator[str]:
-    """Yield the explanation of each kernel of a file, or another text, such as its PTX.
+    """Yield explanations of a file's kernels, or of one of them, or another text of each, such as its PTX.
 
     A kernel is compiled for the arguments in `specs`, else for its defaults if each parameter has one, such as
-    a `tj.spec`, else for the arguments that the file compiled it for, for example by launching it.
+    a `tj.spec`, else for each signature that the file compiled it for, for example by launching it.
 
     place: `FILE` or `FILE::KERNEL`. text: an attribute of `Compiled`, or None for the explanation.
-    run: run the file as a program rather than import it as a module.
+    run: run the file as a program, with the `__name__` "__main__", rather than as a module.
     specs: one `NAME=VALUE` per argument; these and `threads` require a single kernel.
     shows_all: also list the variants for operands in other memory spaces.
     """
@@ -373,17 +375,17 @@ def explain(
     if specs or threads is not None:
         yield _shown(_compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads), text, shows_all)
         return
-    if wanted and wanted not in kernels:
-        raise LaunchError(f"{file} has no kernel {wanted!r}", hint=f"its kernels: {', '.join(kernels) or 'none'}")
-    chosen = [kernels[wanted]] if wanted else list(kernels.values())
+    chosen = [_one_kernel(file, wanted, kernels)] if wanted else list(kernels.values())
     if not chosen:
         raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
     variants = [remarked for kernel in chosen for remarked in _compiled(kernel, target)]
     if not variants:
-        way = "launch it in the file" if run else "pass --run to run the file as a program and explain what it launches"
+        way = "launch the kernel in the file"
+        if not run:
+            way = "pass --run to run the file as a program and explain what it launches"
         raise LaunchError(
             f"the arguments of {' and '.join(k.name for k in chosen)} in {file} are unknown",
-            hint=f"pass --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or {way}",
+            hint=f"pass --spec 'A=float32[32, 8]', declare `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or {way}",
         )
     for remarked in variants:
         yield _shown(remarked, text, shows_all)
@@ -398,7 +400,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its kernels by name; raise LaunchError if it is missing or raises a non-tilejit error."""
+    """Run a file and return its kernels by name; raise LaunchError if it is missing or fails without a TilejitError."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -427,7 +429,7 @@ _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; other errors propagate."""
+    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
@@ -440,7 +442,7 @@ def _names(file: str, name: str) -> dict[str, Any]:
 
 @contextmanager
 def _printing_to_stderr() -> Iterator[None]:
-    """Redirect standard output to standard error, including output that kernels print."""
+    """Redirect standard output to standard error, also the output of GPUs if sys.stdout has a file descriptor."""
     _flush()
     try:
         number = sys.stdout.fileno()
@@ -462,7 +464,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Return a kernel's variants for its defaults or, if a parameter has none, for signatures compiled by the file."""
+    """Return the kernel compiled for its defaults or, if one is missing, for each signature that the file compiled."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

@@ -33,8 +33,8 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     PTX is code: load only files that you trust.
 
     path: a .ptx or .cubin file.
-    raises: LaunchError if the file can't be read, contains no kernel in this version's format, or was modified after it
-    was saved.
+    raises: LaunchError for another path, or if the file can't be read, contains no kernel in this version's format, or
+    was modified after it was saved.
     Example:
         import os
         import tempfile
@@ -58,7 +58,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
 class CompiledKernel(Launchable):
     """A kernel that was compiled for one signature and loaded from a file; `k[grid](*args)` launches it.
 
-    Compile-time arguments keep the values that the kernel was compiled for, and may be omitted.
+    Compile-time arguments may be omitted; if passed, they must equal the values that the kernel was compiled for.
 
     Example:
         import os
@@ -96,7 +96,7 @@ class CompiledKernel(Launchable):
         return _NOTHING_CAPTURED
 
     def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
-        """Return the kernel and `CapturedValues.number`; raise LaunchError if the threads or arguments don't fit it."""
+        """Return the kernel and `capture().number`; raise LaunchError if the threads or arguments don't fit it."""
         _, threads, values, call, _ = request
         if threads != self.options.threads:
             raise LaunchError(

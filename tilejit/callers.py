@@ -31,7 +31,7 @@ def call_site() -> str:
 
 @contextmanager
 def called_from(site: str) -> Iterator[None]:
-    """Report `site` (`file:line`) as the call site within the `with` block, and in threads that run in its context."""
+    """Report `site` (`file:line`) as the call site in the `with` block, and in threads with a copy of its context."""
     token = _caller.set(site)
     try:
         yield

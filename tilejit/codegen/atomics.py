@@ -1,4 +1,4 @@
-"""Atomic updates of one element: one instruction, or a compare-and-swap loop.
+"""Atomic updates of one element per thread: one instruction, or a compare-and-swap loop.
 
 Instructions are emitted as inline assembly, because LLVM never selects `red` for `atomicrmw`. Integer constants
 become immediate operands: ptxas emits ATOMS.POPC.INC, which merges updates of equal addresses, only for
@@ -53,7 +53,7 @@ def _instruction(
 
 
 def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]:
-    """Return the run-time part of an address, and its constant part as argument `past` of `Emission.machine`."""
+    """Return the run-time part of an address, and its constant part as the argument `past` of `Emission.machine`."""
     if place.buffer.space == "global":
         address, past = memory.global_address(emission, place.buffer, offset_of(emission, place.offset))
     else:
@@ -64,7 +64,7 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
 def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
     """Emit a compare-and-swap loop that adds a 16-bit float, and return the previous value.
 
-    The loop compares bits: as floats, NaNs would never be equal, and the loop would never end.
+    The loop compares bits: a comparison of floats never finds NaNs equal, so with a NaN the loop would never end.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
     swap = swap_of(form, stmt.order)

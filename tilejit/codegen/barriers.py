@@ -1,4 +1,4 @@
-"""Thread barriers: initialization of mbarriers at kernel entry, barrier instructions, and wait loops."""
+"""Barriers: initialization of mbarriers at kernel entry, barrier instructions, and waits and tests of phases."""
 
 from __future__ import annotations
 

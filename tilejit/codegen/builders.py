@@ -41,7 +41,7 @@ def llvm_type(type: str) -> str:
 
 @cache
 def _predicate(comparison: Comparison, letter: str) -> str:
-    """Return the predicate of `fcmp` (`letter` is "f") or `icmp` ("i" for signed integers, else unsigned)."""
+    """Return the predicate of `fcmp` or `icmp`. letter: the first of the operands' type, "i" for signed integers."""
     if letter == "f":
         return {"==": "oeq", "!=": "une", "unordered": "uno"}.get(comparison) or "o" + _ORDERS[comparison]
     known = {"==": "eq", "!=": "ne", "u<": "ult"}.get(comparison)
@@ -209,7 +209,7 @@ class FormBuilder(_TextBuilder):
         return self.write(type, text)
 
     def machine(self, row: Row, *operands: Number) -> Number:
-        # not every target has the instruction
+        # rows are inline assembly, and some targets lack some of them
         self._is_form = False
         return operands[0]
 

@@ -4,7 +4,7 @@ fp8 is converted by `cvt` from sm_89 on (to fp8 only with saturation), otherwise
 
 e4m3fn: sign, 4 exponent bits with bias 7, 3 mantissa bits; no infinity; NaN is 0x7f or 0xff; greatest value 448.
 e5m2: sign, 5 exponent bits with bias 15, 2 mantissa bits, like a float16's upper byte; greatest finite value 57344.
-source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
+source: PTX ISA, "Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) 
 
     To a float: rounded to nearest even, once; but an integer becomes bfloat16 by way of float32, in two roundings.
     From a float to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
-    saturate: in conversions to fp8, infinities and overflowing values become the greatest finite value with their sign.
+    saturate: to fp8, overflow and infinities become the greatest finite value with their sign; else NaN or infinity.
     """
     source = x.dtype
     if source == dtype:
@@ -31,7 +31,7 @@ def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) 
     if dtype == bool_:
         return _to_bool(emission, x)
     if source.is_integer or source == bool_:
-        # 0 and 1 don't overflow
+        # saturation doesn't change 0 and 1, and the `cvt` to fp8 requires it
         return _from_integer(emission, x, dtype, saturate or source == bool_)
     if dtype.is_integer:
         return LLVMValue(_float_to_integer(emission, x, dtype), dtype)
@@ -116,11 +116,11 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
 
 
 def _round_to_odd(emission: Emission, x: str) -> str:
-    """Convert a float64 to float32 such that rounding the result to a narrower type is correct.
+    """Convert a float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
-    A value that float32 can't represent becomes the adjacent float32 whose last bit is 1.
-    source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
-    IEEE Transactions on Computers 57(4), 2008.
+    A value that float32 can't represent becomes the one of its two float32 neighbors whose last bit is 1.
+    source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to
+    odd", IEEE Transactions on Computers 57(4), 2008.
     """
     w = emission.writer
     nearest = w.value(f"fptrunc double {x} to float")
@@ -152,7 +152,7 @@ def _to_bfloat16(emission: Emission, x: str) -> str:
 class _FP8Format(NamedTuple):
     """An fp8 format. mantissa: the number of mantissa bits. greatest: the bit pattern of the greatest finite value.
 
-    An overflow without saturation gives the next pattern: NaN or infinity.
+    Without saturation, an overflow results in the next pattern, which is NaN or infinity.
     """
 
     mantissa: int
@@ -194,7 +194,7 @@ def _from_fp8(emission: Emission, x: str, dtype: DType) -> str:
 def _to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
     """Return the fp8 pattern (i8) of a float32, rounded to nearest even.
 
-    saturate: overflow becomes the greatest finite value, as in cvt.satfinite; else NaN (e4m3fn) or infinity (e5m2).
+    saturate: overflow and infinities become the greatest finite value, as in cvt.satfinite; else NaN or infinity.
     """
     form = _FP8_FORMATS[dtype.name]
     w, row = emission.writer, convert.TO_FP8.row(dtype)
@@ -218,11 +218,11 @@ def _to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _rounded(w: Writer, form: _FP8Format, size: str) -> str:
-    """Round the positive float32 with the bits `size` to fp8 bits (i32), as if the exponent had no upper bound."""
+    """Round the nonnegative float32 with the bits `size` to fp8 bits (i32), as if the exponent had no upper bound."""
     # Normal numbers: round to nearest even at the last bit kept, then adjust the exponent bias.
     kept = _rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")
-    # Subnormal numbers: adding a power of two in float32 rounds, since the sum's last bit is worth fp8's smallest step.
+    # Subnormal numbers: adding this power of two in float32 rounds: the sum's last bit is worth fp8's smallest step.
     step = 1 - form.bias - form.mantissa
     magic = 127 + step + 23 << 23
     number = _from_bits(w, size)
@@ -233,12 +233,10 @@ def _rounded(w: Writer, form: _FP8Format, size: str) -> str:
 
 
 def _to_bits(w: Writer, x: str) -> str:
-    """Return the bits of the float32 `x`."""
     return w.value(f"bitcast float {x} to i32")
 
 
 def _from_bits(w: Writer, bits: str) -> str:
-    """Return the float32 with the bits `bits`."""
     return w.value(f"bitcast i32 {bits} to float")
 
 

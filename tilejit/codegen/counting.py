@@ -1,4 +1,4 @@
-"""Loop control for counted loops, computed without overflow for any bounds and step."""
+"""Control of counted loops, correct for any bounds and step, even if the index overflows after the last iteration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The control of a counted loop, as LLVM values. kind: the LLVM type of the index."""
+    """The values that control a counted loop, and how they are compared. kind: the LLVM type of the index."""
 
     kind: str
     #: the condition under which a first iteration runs, "" if one provably does
@@ -23,9 +23,9 @@ class Counting:
     limit: str
     #: the `icmp` predicate of the comparison, "" if the step's sign is unknown
     before: str = ""
-    #: True if the index one step past the end fits its type, so that the test can use the next index, not the current
+    #: True if the index after the last iteration fits its type, so the test can use the next index, not the current one
     stays_inside: bool = False
-    #: LLVM flags of the addition that increments the index
+    #: LLVM flags of the addition that advances the index
     flags: str = ""
     #: the word that holds the distance left to the end, loop-carried like the index; () if the step's sign is known
     words: tuple[Word, ...] = ()
@@ -46,7 +46,7 @@ class Counting:
 
 
 def _stays_inside(stmt: For, dtype: DType) -> bool:
-    """True if known bounds show that the step isn't zero and that the index one step past the end fits the type."""
+    """True if known bounds show that the step isn't zero and that the index after the last iteration fits the type."""
     if step_may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)

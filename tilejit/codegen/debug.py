@@ -84,7 +84,7 @@ class LineTable:
 
 
 def quoted(text: str) -> str:
-    """Escape a string for LLVM IR: `"`, `\\` and all UTF-8 bytes that aren't printable ASCII become `\\XX`."""
+    """Escape a string for LLVM IR: `"`, `\\` and all UTF-8 bytes that aren't printable ASCII become `\\XX` (hex)."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(

@@ -27,7 +27,7 @@ class LLVMValue(NamedTuple):
 
 
 class OffsetParts(NamedTuple):
-    """An element offset, part + past. part: the run-time part, None if there is none. past: the constant part."""
+    """An offset in elements, part + past. part: the run-time part, None if there is none. past: the constant part."""
 
     part: LLVMValue | None
     past: int
@@ -41,7 +41,7 @@ class Emission:
     target: Target
     writer: Writer
     view_uses: ViewUses
-    #: values of the immutable variables in scope
+    #: values of the immutable variables, by name
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
     #: True if the current expression contains a load or a mutable variable, so that its value must not be cached
     is_impure: bool = False
@@ -57,7 +57,7 @@ class Emission:
     bases: dict[str, str] = field(default_factory=dict)
     #: 32-bit addresses, by name, of the shared views that have an offset and whose addresses are instruction operands
     numbers: dict[str, str] = field(default_factory=dict)
-    #: True if the statement being emitted is the last of the kernel
+    #: True if the kernel ends after the statement being emitted
     is_last: bool = False
     #: the targets of `continue` and `break`, innermost last
     continues: list[Join] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Emission:
     #: True if some loop tests for its exit at the start of an iteration
     tests_first: bool = False
     specials: set[str] = field(default_factory=set)
-    #: names of the buffers that some load reads as volatile or with a memory order
+    #: names of the root buffers that some load or move reads as volatile or with a memory order
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:
@@ -98,11 +98,11 @@ class Emission:
         self, row: Row, *operands: str, past: Mapping[int, int] | None = None, carried: Sequence[Operand] = (),
         named: Sequence[str] = (), span: Span | None = None,
     ) -> list[str]:
-        """Emit one instruction of the instruction table and return its results.
+        """Emit one row of the instruction table and return its results.
 
-        operands: LLVM values, one per register that the instruction reads. past: operand index -> byte offset to add to
-        that address. carried: the descriptions of the leading operands, for a row that passes a variable number of
-        registers through. named: PTX names of the registers that the row accumulates into, () if these are LLVM values.
+        operands: LLVM values, one per constant, and per register not in `named`, that the row reads. past: operand
+        index -> byte offset to add to that address. carried: the leading operands' descriptions, if the row passes any
+        number of registers through. named: PTX names of the registers that it accumulates into, () if LLVM values.
         raises: DispatchError if the target doesn't have the instruction; TypeError for operands that don't fit the row.
         """
         if row not in self.used:

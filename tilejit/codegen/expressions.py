@@ -47,13 +47,13 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
 
 
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
-    """Emit the run-time part of an element offset, and return it with the constant that the access adds."""
+    """Emit the run-time part of an integer, such as an element offset, and return it with the constant part."""
     if type(expr) is Const:
         return _constant_offset(int(expr.value))
     if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
         return OffsetParts(evaluate(emission, expr), 0)
     if expr.dtype.bits < 64 and not _proved(expr):
-        # addresses have 64 bits, so a sum that may wrap in 32 bits must be computed before it is extended
+        # pointers have 64 bits, so a sum that may wrap in its own type must be computed before it is extended
         return OffsetParts(evaluate(emission, expr), 0)
     return OffsetParts(evaluate(emission, expr.args[0]), int(expr.args[1].value))
 
@@ -67,7 +67,7 @@ def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
     emission.is_impure = True
     place, at = load.place, load.place.offset
-    # most places are in registers, at constant offsets
+    # most loads read registers, at constant offsets
     offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
     return memory.load(emission, place.buffer, offset, load.order)
 
@@ -116,8 +116,8 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
     It becomes `x < limit - constant` if the limit is constant, otherwise `limit - x > constant`: unrolled iterations
     then compare one shared value with different constants.
     returns: the result; None if the left side isn't such a signed sum, a difference might wrap, or the limit has 64
-    bits and isn't constant. Such a limit is the size of an array, in a bounds test: there are few tests per array, and
-    those of several arrays share the sum, so a difference per limit would cost more.
+    bits and isn't constant. Such a limit is usually the size of an array, in a bounds test: there are few tests per
+    array, and those of several arrays share the sum, so a difference per limit would cost more.
     """
     left, right = op.args
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):

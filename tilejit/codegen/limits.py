@@ -76,10 +76,10 @@ def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
-    """Raise ResourceError if a thread's buffers in local memory, or all its live local buffers, exceed the limits.
+    """Raise ResourceError if buffers in local memory, or all local buffers that are live at once, exceed their limit.
 
-    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as being there, because
-    ptxas would spill them.
+    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as being in local
+    memory, because ptxas would spill them.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
     spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
@@ -148,18 +148,18 @@ def _cause(kernel: Kernel, limit: int) -> str:
 
 
 def _more(kernel: Kernel, pressure: Pressure) -> str:
-    """Return the part of the hint that lists the changes that would give the tiles more registers, "" if none would."""
+    """Return the part of the hint that lists changes which would make more registers available, "" if none would."""
     is_for_threads = kernel.threads < MAX_THREADS and pressure.words * kernel.threads <= REGISTERS
     is_asked = most_registers(kernel.threads, None) > most_registers(kernel.threads, kernel.max_registers)
     return ("use more threads, " if is_for_threads else "") + ("raise max_registers, " if is_asked else "")
 
 
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
-    """Return an estimate of the register usage. pressure: the result of `check_registers`.
+    """Return an estimate of a lane-level kernel's registers and spills. pressure: the result of `check_registers`.
 
     Registers: the most that tiles occupy at once at lane level, if each is live from its first to its last use, plus
     `_OTHER_REGISTERS`, but at most the limit. The kernel may need fewer, but ptxas uses about as many if available, to
-    keep loads in flight. Spills: the excess over the limit at the point of maximum pressure.
+    keep loads in flight. Spills: the excess of the maximum pressure, plus `_OTHER_REGISTERS`, over the limit.
     """
     limit = most_of_a_thread(kernel)
     tiles = most_at_once(kernel.body)

@@ -69,7 +69,7 @@ def _values(
 ) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
     """Return the inputs and outputs that are LLVM values, and the PTX names of accumulators that are named registers.
 
-    Named registers that an instruction such as a wait carries are omitted: their moves aren't reordered with it anyway.
+    Named registers that an instruction such as a wait carries are omitted: LLVM doesn't reorder moves of them with it.
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
@@ -118,7 +118,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
         held = [w.read(word, run.kind) for word in run.words]
         return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
-        # offsets count 32-bit columns; adding 65536 leads to the next lane
+        # offsets are in 32-bit columns; adding 65536 advances to the next lane
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
     offset = offset_of(emission, vector.offset)

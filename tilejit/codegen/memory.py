@@ -49,7 +49,7 @@ def words_of(dtype: DType, width: int) -> WordFormat:
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
     # An element that fills a word of 32 or 64 bits keeps its type. If it were accessed as an integer, LLVM would
-    # rewrite the access at the first use of its value, and give it that use's source line.
+    # rewrite the access at the first use of its value, with that use's source line.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
@@ -59,8 +59,8 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
     pointer, (place, past) = pointer_type(buffer.space), _place(emission, buffer, offset)
     if not past:
         return pointer, place
-    # `fresh` doesn't reuse an earlier sum: LLVM folds the constant only into accesses in the same block as the sum; for
-    # other accesses the sum would remain an addition
+    # each local access gets its own sum, by `fresh`: LLVM folds the constant only into accesses in the same basic block
+    # as the sum; for other accesses the sum would remain an addition
     emit = emission.writer.fresh if buffer.space == "local" else emission.writer.value
     return pointer, emit(f"getelementptr i8, {pointer} {place}, i64 {past}")
 
@@ -400,7 +400,7 @@ def splat(emission: Emission, value: LLVMValue, words: WordFormat) -> str:
     dtype = value.dtype
     if dtype.bits == words.bits and register_type(dtype) == words.word:
         return value.text
-    # has bit 0 of each element set
+    # a word in which bit 0 of each element is set
     ones = ((1 << words.bits) - 1) // ((1 << dtype.bits) - 1)
     if value.const is not None:
         return str(bits_of(value.const) * ones)

@@ -199,7 +199,7 @@ def _parameters(emission: Emission) -> str:
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     """Return the attributes of a pointer: its alignment, and `noalias` if `constant`.
 
-    constant: the array overlaps no other argument, the kernel doesn't write it, and no load of it is volatile or has a
+    constant: the kernel writes neither the array nor one that overlaps it, and no load of it is volatile or has a
     memory order.
 
     On a written array `noalias` would be wrong even without overlap: LLVM assumes that no other thread writes it, and

@@ -103,7 +103,7 @@ def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType
     if result.dtype == bool_:
         return result
     if dtype.name == "bfloat16" and record.kind == "exact":
-        # the lower half is zero
+        # the result is exact, so its lower half is zero, except perhaps that of a NaN
         bits = emission.writer.value(f"bitcast float {result.text} to i32")
         high = emission.writer.value(f"lshr i32 {bits}, 16")
         return LLVMValue(emission.writer.value(f"trunc i32 {high} to i16"), dtype)
@@ -119,7 +119,7 @@ def function_code(op: str, dtype: DType) -> tuple[Code | None, DType]:
 
 
 def symbol(op: str, dtype: str) -> str:
-    """Return the name of a function without its `@`, for example `tj.exp.f32` of `exp` for "float32"."""
+    """Return the name of an operation's function, without `@`: for example, `tj.exp.f32` for "exp" and "float32"."""
     return f"tj.{op}.{scalar_type(DTYPES[dtype])}"
 
 

@@ -1,6 +1,6 @@
 """Bugs of ptxas, called faults, and the PTX that avoids them.
 
-A driver contains its own version of ptxas, and any version may compile saved PTX. So generated PTX avoids all faults.
+A driver contains its own version of ptxas, and any version may compile saved PTX. So generated PTX avoids all `FAULTS`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Instruction(NamedTuple):
         return self.is_copy() or (self.operation, self.kind) == ("cvt", "u32")
 
     def keeps_constant(self) -> bool:
-        """True if ptxas may know the result to be constant because a register operand is."""
+        """True if ptxas may infer from a constant register operand that the result is constant."""
         return self.operation in ("mov", "cvt") or any(not operand.startswith("%") for operand in self.operands)
 
 
@@ -129,13 +129,13 @@ class _Program:
                 self.by_result[result].append(_Instruction(found[1], found[2], result, operands, found.span()))
 
     def inner_extrema(self) -> Iterator[_Instruction]:
-        """Yield signed maxima that are operands of a maximum, perhaps of themselves or via copies; likewise minima."""
+        """Yield signed maxima that are operands of a maximum of the same type, perhaps via copies; likewise minima."""
         for outer in [i for instructions in self.by_result.values() for i in instructions]:
             if outer[:2] in {("max", "s32"), ("max", "s16"), ("min", "s32"), ("min", "s16")}:
                 yield from (i for i in self.sources(outer.operands, _Instruction.is_copy) if i[:2] == outer[:2])
 
     def may_be_negation(self, operand: str) -> bool:
-        """True if ptxas may compute the value as 0 - x."""
+        """True if ptxas may compute the operand's value as 0 - x."""
         return any(self._negates(i) for i in self.sources([operand], self._keeps_negation))
 
     def sources(self, registers: Iterable[str], passes: Callable[[_Instruction], bool]) -> Iterator[_Instruction]:
@@ -171,7 +171,7 @@ class _Program:
                 return False
 
     def _may_be_constant(self, operand: str, number: str) -> bool:
-        """True if an operand is the literal `number`, or a register that may be constant, if only in one iteration."""
+        """True for the literal `number`, and for a register that may hold any constant, if only in one iteration."""
         if not operand.startswith("%"):
             return operand == number
         sources = self.sources([operand], _Instruction.keeps_constant)
@@ -179,7 +179,7 @@ class _Program:
 
 
 def without_faults(ptx: str) -> str:
-    """Return the PTX of one kernel, rewritten so that it provokes no fault other than `float16_of_zero`."""
+    """Return the PTX of one kernel, rewritten so that it provokes none of `FAULTS` except perhaps `float16_of_zero`."""
     if _has_any(ptx, _NEGATIONS):
         ptx = _with_extensions(ptx)
     if _has_any(ptx, _EXTREMA):
@@ -226,7 +226,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX in which no mov unpacks a register with several definitions, or a copy, for integer arithmetic."""
+    """Return PTX in which no mov unpacks, for integer arithmetic, a register with several definitions, or its copy."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))
