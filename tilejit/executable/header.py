@@ -55,7 +55,7 @@ _DEFINED = frozenset((
 
 #: Field names that need no trailing underscore, unless they are in `_KEYWORDS` or `_DEFINED`. A program may include any
 #: header before this one, whose macros would replace fields of the same name. Macros may be upper-case (`I`, `EOF`) or
-#: contain underscores (`st_mtime`), but are rarely single lower-case words. Only reserved ones (`__unix__`) end with `_`.
+#: contain underscores (`st_mtime`), but are rarely single lower-case words. Only reserved ones (`__unix__`) end in one.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: suffixes of the header's constants; the kernel's name precedes them
