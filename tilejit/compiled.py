@@ -90,7 +90,7 @@ class Compiled:
 
     @property
     def milliseconds(self) -> float:
-        """Milliseconds that it took to compile the kernel, or to read it from the cache."""
+        """Milliseconds that it took to compile the kernel or read it from the cache; 0 if it was loaded from a file."""
         return sum(ms for stage, ms in self.timings.items() if "." not in stage)
 
     @property

@@ -156,8 +156,8 @@ class SimulationError(TilejitError):
 
     instructions: indices in the kernel's PTX of the instructions involved; () if unknown.
     threads: zero-based indices in the grid of the threads that are at fault or waiting; for two conflicting accesses,
-    of those that made the first one. () if unknown.
-    column: the column in the `.loc` directive of the first instruction, 0 if it has none.
+    of those that executed `instructions[0]`. () if unknown.
+    column: the column in the `.loc` directive of `instructions[0]`, 0 if it has none.
 
     Example:
         @tj.kernel(threads=32)
@@ -212,7 +212,7 @@ class UninitializedReadError(SimulationError):
 
 
 class RaceError(SimulationError):
-    """Two accesses to a location, at least one of them a write, are unordered, perhaps because a scope is too narrow.
+    """Two accesses to a location, at least one of them a write, are unordered, or one is an `ld.global.nc`.
 
     Example:
         @tj.kernel(threads=32)
@@ -283,7 +283,7 @@ class DivisionByZeroError(SimulationError, ZeroDivisionError):
 
 
 class DeviceCheckError(LaunchError):
-    """A checked build (`debug=True`) detected an error on a GPU. Raised at the next synchronization."""
+    """A checked build (`debug=True`) detected an error on a GPU. Raised when tilejit next synchronizes."""
 
 
 class DeviceAssertionError(DeviceCheckError, AssertionError):

@@ -1,10 +1,9 @@
 """A thread's mutable registers: the words of its local buffers, its mutable variables, and its loop counters.
 
-A register without a name is an LLVM value: the writer tracks its current contents without emitting an instruction, and
-emits phis where paths join. The words of most accumulators are named PTX registers: instructions refer to them by name,
-and other code copies from and to them. As LLVM values they would be up to 128 operands and results of each wgmma and
-wait, and phis of each loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. ptxas generates the same SASS for
-both.
+Without a name a register is an LLVM value: the writer tracks its contents without emitting an instruction, and emits
+phis where paths join. The words of most accumulators are named PTX registers: instructions refer to them by name, and
+other code copies from and to them. As LLVM values they would be up to 128 operands and results of each wgmma and wait,
+and phis of each loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. ptxas generates the same SASS for both.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Return an i1: true if an assertion failed in this launch, or in another whose failure isn't reported yet."""
+    """Return an i1: true if an assertion failed in this launch, or in another of the kernel and wasn't reported yet."""
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")

@@ -56,10 +56,7 @@ class ViewUses(NamedTuple):
 
 
 def uses_of_views(body: Block) -> ViewUses:
-    """Return the uses of shared buffers and their views; a use of a view counts for its bases, too.
-
-    If no shared view has an offset, both sets are empty.
-    """
+    """Return the uses of shared buffers, directly or through views; two empty sets if no shared view has an offset."""
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses(frozenset(), frozenset())

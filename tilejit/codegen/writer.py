@@ -231,10 +231,7 @@ class Writer:
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """Emit the insertion of an element, a (type, value) pair, at index `at` of a vector of `count` elements.
-
-        Later extractions from the result return the elements whose values are known. parts: the vector's type.
-        """
+        """Insert a (type, value) pair at index `at` of `count`. Later extractions from the result return known values."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):
