@@ -62,7 +62,7 @@ class TilejitError(Exception):
 
 
 class KernelSyntaxError(TilejitError):
-    """A kernel uses Python that kernels don't support, or its decorator is misapplied.
+    """A kernel uses a Python feature that kernels don't support, or its decorator is misapplied.
 
     Example:
         @tj.kernel(threads=32)

@@ -231,7 +231,7 @@ class Writer:
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """Insert a (type, value) pair at index `at` of `count`. Later extractions from the result reuse known values."""
+        """Insert a (type, value) pair at index `at` of `count`. Later extractions from the result use known values."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):
