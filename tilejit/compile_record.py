@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Derivation:
-    """The record of a compilation, filled in by its passes."""
+    """The record of a compilation, filled in by the passes."""
 
     #: the kernel as the frontend built it, in which tiles may have no layouts yet
     open: Kernel
@@ -27,7 +27,7 @@ class Derivation:
     lane: Kernel
     llvm_ir: str = ""
     verdicts: tuple[Verdict[Any], ...] = ()
-    #: name of a buffer in local memory -> location of the access with run-time indices that requires it to be there
+    #: name of a buffer in local memory -> location of an access with run-time indices that requires it to be there
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     layouts: tuple[LayoutChoice, ...] = ()
     #: register pressure of the local tiles; None if they would fit in registers even if all were live at once

@@ -39,7 +39,7 @@ class Measurement:
     """Facts about a compiled kernel that are measured when a driver loads it."""
 
     usage: Usage | None = None
-    #: advisories of the driver's compiler; empty if the driver had the kernel in its cache
+    #: advisories of the driver's compiler; empty if it issued none or the driver had the kernel in its cache
     notes: tuple[str, ...] = ()
     #: duration of loading, including the driver's compilation
     milliseconds: float | None = None
@@ -49,7 +49,7 @@ class Measurement:
 class Compiled:
     """A kernel compiled for one signature and target.
 
-    timings: milliseconds per stage.
+    timings: milliseconds per stage; a name with a dot, such as `codegen.emit`, is a part of another stage.
 
     Example:
         @tj.kernel(threads=32)
@@ -67,7 +67,7 @@ class Compiled:
     origin: Derivation | Callable[[], Derivation] = field(repr=False)
     #: filled in when a driver loads the kernel
     measurement: Measurement = field(default_factory=Measurement, repr=False)
-    #: compiles the kernel to machine code
+    #: compiles the kernel to machine code; None for a result of `pipeline.compile`
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
     #: the kernel's entry in the cache, None if it has none
     shelf: DecisionShelf | None = field(default=None, repr=False)
@@ -90,7 +90,7 @@ class Compiled:
 
     @property
     def milliseconds(self) -> float:
-        """Milliseconds that it took to compile the kernel, or to read it from the cache."""
+        """Milliseconds that it took to compile the kernel or read it from the cache; 0 if it was loaded from a file."""
         return sum(ms for stage, ms in self.timings.items() if "." not in stage)
 
     @property
@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def derivation(self) -> Derivation:
-        """The record of the compilation; cached kernels are recompiled. raises: TilejitError for kernels from files."""
+        """The record of the compilation; recompiles a cached kernel. raises: TilejitError for a kernel from a file."""
         if not isinstance(self.origin, Derivation):
             self.origin = self.origin()
         return self.origin
@@ -192,7 +192,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """The compiler's decisions, read from the cache, or else extracted from the record and cached."""
+        """The compiler's decisions, read from the kernel's cache entry, or else extracted from the record and kept."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
@@ -204,7 +204,7 @@ class Compiled:
         return self.decided
 
     def explain(self) -> Explanation:
-        """Return an explanation of the variant chosen for each tile operation, and of why the others declined."""
+        """Return an explanation of the compiler's decisions, such as the choice of a variant for a tile operation."""
         from .executable.assembler import ptxas_notes
         from .executable.census import census
         from .explanation import Explanation
@@ -223,17 +223,19 @@ class Compiled:
 
         path: `k.ptx` or `k.cubin` for a file that `tj.load_compiled` reads, `k.h` for a C header with the kernel's
         parameters; any other name, such as `k`, writes the IR and PTX to `k.tile`, `k.lane`, `k.ll` and `k.ptx`.
-        raises: TilejitError if a file can't be written; DeviceError if the device in use can't compile the cubin.
+        raises: TilejitError if a file can't be written, or if the IR is needed but the kernel was loaded from a file;
+        DeviceError if the device in use can't compile the cubin.
         """
         from .executable.files import SUFFIXES, saved
         from .executable.header import c_header
 
         if not isinstance(path, (str, Path)) or not Path(path).name:
-            raise TilejitError(f"{path!r} is not a file to save to", hint="pass the path of a file, a str or a Path")
+            raise TilejitError(f"{path!r} is not a file to save to", hint="pass a file's path, as a str or a Path")
         file = Path(path)
         if not file.parent.is_dir():
             raise TilejitError(
-                f"{file.parent} is not a folder: {file.name} can't be saved in it", hint="create the folder first"
+                f"{file.parent} is not a folder: {file.name} can't be saved in it",
+                hint="create the folder first, or save to an existing one",
             )
         if file.suffix in SUFFIXES:
             return (_write(file, saved(self._measured(is_assembled=file.suffix == ".cubin"))),)

@@ -1,4 +1,4 @@
-"""The element types of tiles and scalars, and their NumPy equivalents."""
+"""The element types of tiles, scalars and barriers, their NumPy equivalents, and the rules of promotion."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _by_name(name: str) -> DType:
 
 
 def as_dtype(value: object) -> DType | None:
-    """Return the type that a DType, a NumPy dtype or scalar type, or a type's name denotes; None for other values.
+    """Return the type that a DType, a NumPy dtype or scalar type, or the name of either denotes; None if there is none.
 
     Python's `float` and `int` denote none, because they mean 64 bits in NumPy but 32 in kernels.
     """
@@ -114,7 +114,7 @@ def as_dtype(value: object) -> DType | None:
 
 
 def from_numpy(dtype: object) -> DType | None:
-    """Return the type equivalent to a NumPy dtype, or None if tilejit has none."""
+    """Return the type equivalent to a NumPy dtype, whose byte order is ignored, or None if tilejit has none."""
     name = np.dtype(dtype).name  # type: ignore[call-overload]
     return DTYPES.get("bool_" if name == "bool" else name)
 
@@ -138,7 +138,7 @@ def promote(*types: DType) -> DType:
     if bits > 64:
         raise KernelTypeError(
             f"no integer type holds all values of {' and '.join(dict.fromkeys(t.name for t in highest))}",
-            hint="convert one of them first, for example with tj.int64(x)",
+            hint="convert the uint64 with tj.int64(x), or the signed value with tj.uint64(x)",
         )
     return DTYPES[f"int{bits}"]
 

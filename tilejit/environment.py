@@ -22,7 +22,7 @@ VARIABLES = (
     ),
     EnvironmentVariable(
         "TILEJIT_SIM_CHECKS", "0, 1, strict", "checks of the simulator: none, the default ones, or strict ones, under "
-        "which shuffles, votes and matches do not order memory accesses", "1",
+        "which shuffles, votes, matches and warp reductions do not order memory accesses", "1",
     ),
     EnvironmentVariable(
         "TILEJIT_SIM_LIMIT", "a number", "maximum number of thread instructions of a simulated launch", "1e11",

@@ -20,7 +20,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Rendered(Protocol):
-    """A source location that renders itself with a caret (see `tilejit.source.Span`)."""
+    """A source location that renders itself with its source line and carets (see `tilejit.source.Span`)."""
 
     def render(self) -> str: ...
 
@@ -28,7 +28,7 @@ class Rendered(Protocol):
 class TilejitError(Exception):
     """Base class of tilejit's errors.
 
-    message: the problem in one sentence, with the relevant numbers.
+    message: the problem, with the relevant numbers.
     span: the location in the user's source, or None if there is none.
     hint: how to fix the problem, or None; printed last.
 
@@ -62,7 +62,7 @@ class TilejitError(Exception):
 
 
 class KernelSyntaxError(TilejitError):
-    """A kernel uses Python that kernels don't support, or its decorator is misapplied.
+    """A kernel uses a Python feature that kernels don't support, or its decorator is misapplied.
 
     Example:
         @tj.kernel(threads=32)
@@ -86,7 +86,7 @@ class KernelTypeError(TilejitError):
 
 
 class LayoutError(TilejitError):
-    """A layout doesn't fit its shape or use, isn't injective where it must be, or has the wrong size.
+    """A layout or swizzle is invalid, doesn't fit its shape or use, or isn't injective where it must be.
 
     Example:
         S[(32, 8) : (1 @ laneid,)]
@@ -94,9 +94,9 @@ class LayoutError(TilejitError):
 
 
 class DispatchError(TilejitError):
-    """No variant accepts a tile operation, some threads may not reach it, or the target lacks an instruction.
+    """An operation can't be lowered: for example, no variant accepts it, or some threads may not reach it.
 
-    declines: variant name -> the reasons for which it declined.
+    declines: variant name -> the reasons for which it declined; {} if no variant was asked.
 
     Example:
         tmem, shared = (tj.operand(space, (128, 8), tj.float32) for space in ("tmem", "shared"))
@@ -150,14 +150,14 @@ class DeviceError(TilejitError):
 
 
 class SimulationError(TilejitError):
-    """The simulator detected an error in a running kernel.
+    """The simulator detected an error in a kernel, or can't run it.
 
     The message names the threads, CTAs and source lines involved, if they are known.
 
     instructions: indices in the kernel's PTX of the instructions involved; () if unknown.
     threads: zero-based indices in the grid of the threads that are at fault or waiting; for two conflicting accesses,
-    of those that made the first one. () if unknown.
-    column: the column in the `.loc` directive of the first instruction, 0 if it has none.
+    of those that executed `instructions[0]`. () if unknown.
+    column: the column in the `.loc` directive of `instructions[0]`, 0 if it has none.
 
     Example:
         @tj.kernel(threads=32)
@@ -183,7 +183,7 @@ class SimulationError(TilejitError):
 
 
 class OutOfBoundsError(SimulationError):
-    """An index is outside its dimension, or an access lies outside every array, buffer and memory window.
+    """An index is outside its dimension, or an address is outside all memory that the kernel may access.
 
     Example:
         @tj.kernel(threads=32)
@@ -195,7 +195,7 @@ class OutOfBoundsError(SimulationError):
 
 
 class MisalignedError(SimulationError):
-    """An address doesn't have the alignment that the access requires."""
+    """An address, or the size of a bulk copy, isn't a multiple of the number of bytes that the access requires."""
 
 
 class UninitializedReadError(SimulationError):
@@ -212,7 +212,7 @@ class UninitializedReadError(SimulationError):
 
 
 class RaceError(SimulationError):
-    """Two accesses to a location, at least one of them a write, are unordered, or ordered in too narrow a scope.
+    """Two accesses to a location, at least one of them a write, are unordered, or one is an `ld.global.nc`.
 
     Example:
         @tj.kernel(threads=32)
@@ -255,7 +255,7 @@ class AsyncHazardError(SimulationError):
 
 
 class UnsupportedInstructionError(SimulationError):
-    """The PTX contains an instruction that the simulator does not support."""
+    """The PTX has an instruction or syntax that the simulator doesn't support, or lacks the requested kernel."""
 
 
 class SimulatedAssertionError(SimulationError, AssertionError):
@@ -283,7 +283,7 @@ class DivisionByZeroError(SimulationError, ZeroDivisionError):
 
 
 class DeviceCheckError(LaunchError):
-    """A checked build (`debug=True`) detected an error on a GPU. Raised at the next synchronization."""
+    """A checked build (`debug=True`) detected an error on a GPU. Raised when tilejit next synchronizes."""
 
 
 class DeviceAssertionError(DeviceCheckError, AssertionError):
@@ -291,7 +291,7 @@ class DeviceAssertionError(DeviceCheckError, AssertionError):
 
 
 class PrecisionWarning(UserWarning):
-    """A number that float32 can't represent was passed for a float32 parameter and is used in float64 arithmetic.
+    """A number that float32 can't represent exactly was passed for a float32 parameter that is used as float64.
 
     Issued once per kernel and parameter.
 
@@ -319,9 +319,9 @@ class OutsideWarning(UserWarning):
 
 
 class GridWarning(UserWarning):
-    """A grid has several CTAs, or none, along an axis whose index the kernel never reads.
+    """A grid has several CTAs, or none, along an axis whose index and extent the kernel never reads.
 
-    Not issued if the kernel doesn't read the index of axis 0 either.
+    Not issued if the kernel doesn't read the index or extent of axis 0 either.
 
     Example:
         @tj.kernel(threads=32)
@@ -343,7 +343,7 @@ def shown_file(file: str) -> str:
 
 
 def running_shell() -> Any:
-    """Return IPython's running shell, or None if there is none. A running shell has already imported IPython."""
+    """Return IPython's running shell, or None if there is none. If a shell runs, IPython is already imported."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
@@ -369,7 +369,7 @@ def assert_never(node: NoReturn) -> NoReturn:
 
 #: options of Triton's launches -> their replacements
 TRITON_OPTIONS = {
-    "num_warps": "pass threads=, 32 per warp",
+    "num_warps": "pass threads= to @tj.kernel or tj.Config, 32 per warp",
     "num_stages": "leave it out: the kernel itself implements the stages of a loop, with copy_async and a ring",
     "num_ctas": "pass cluster= to @tj.kernel",
 }
@@ -401,5 +401,5 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def for_users(error: E) -> E:
-    """Return `error` with its traceback removed, unless TILEJIT_FULL_TRACEBACK=1."""
+    """Return `error`, with its traceback removed unless TILEJIT_FULL_TRACEBACK=1."""
     return error if _shows_all() else error.with_traceback(None)

@@ -172,7 +172,7 @@ ARGUMENTS += [(launch, LAUNCH, words, "pass a matching array") for launch, words
 GRIDS = [
     (lambda: add[1, 128, 1, 0](A, B), LAUNCH, "(1, 128, 1, 0) is not a grid", "k[(4,), 128, stream]"),
     (lambda: add[(1,), (128,)](A, B), LAUNCH, "(128,) is not a number of threads", "write 128"),
-    (lambda: add[1](A, B, num_warps=4), LAUNCH, "add has no parameter 'num_warps'", "pass threads=, 32 per warp"),
+    (lambda: add[1](A, B, num_warps=4), LAUNCH, "add has no parameter 'num_warps'", "pass threads= to @tj.kernel or"),
     (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
     (lambda: add[0, -1](A, B), LAUNCH, "grid (0, -1) has -1 CTAs along axis 1", "0 to launch nothing"),
     (lambda: add[lambda A: -1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),

@@ -1,10 +1,9 @@
-"""A thread's mutable registers: the words of its local buffers, and its variables.
+"""A thread's mutable registers: the words of its local buffers, its mutable variables, and its loop counters.
 
-The writer tracks the current value of each word without emitting an instruction, and emits phis where paths join.
-
-The words of most accumulators are named PTX registers: instructions refer to them by name, and other code copies
-from and to them. As LLVM values they would be up to 128 operands and results of each wgmma and wait, and phis of each
-loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. ptxas generates the same SASS for both.
+Without a name a register is an LLVM value: the writer tracks its contents without emitting an instruction, and emits
+phis where paths join. The words of most accumulators are named PTX registers: instructions refer to them by name, and
+other code copies from and to them. As LLVM values they would be up to 128 operands and results of each wgmma and wait,
+and phis of each loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. ptxas generates the same SASS for both.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 from ..dataclass import dataclass, field
 
-#: the contents of a word: an LLVM type, a value of that type, and the source location of the write
+#: the contents of a word: an LLVM type, a value of that type, and the debug attachment of the write, "" for a phi
 Held = tuple[str, str, str]
 
 #: the contents of a word that was never written
@@ -38,10 +37,10 @@ ZEROS = frozenset({"0x0000000000000000", "0"})
 class Word:
     """A mutable register.
 
-    kind: the LLVM type in which it is declared; also that of phis at the start of loops, and of phis whose incoming
-    values differ in type.
-    zeroed: the register starts as zero. Needed if the elements in the word are written one by one: otherwise, in a loop
-    that writes one of them, LLVM would preserve the others by computing with an undefined register.
+    kind: its declared LLVM type; also that of phis at the start of loops, and of phis whose incoming values differ in
+    type.
+    zeroed: the register starts as zero. Needed for padding, and if the elements in the word are written one by one:
+    in a loop that writes one of them, LLVM would otherwise preserve the others by computing with an undefined register.
     name: the name of the PTX register, "" if the register is an LLVM value.
     """
 

@@ -1,4 +1,4 @@
-"""Device-side `print` and `assert`."""
+"""Code generation for `print` and for assertions: `assert` statements and the checks of checked builds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def printed(emission: Emission, stmt: Print) -> None:
 
 
 def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
-    """Return a value as a variadic argument, promoted as in C; a bool becomes a string."""
+    """Return a value as a variadic argument: an integer of 32 or 64 bits, a double or, for a bool, a string."""
     dtype = value.dtype
     if dtype.kind == "bool":
         names = f"ptr {_string(emission, 'True')}, ptr {_string(emission, 'False')}"
@@ -54,7 +54,7 @@ def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
 
 
 def _argument_block(emission: Emission, arguments: list[_PrintfArgument]) -> str:
-    """Store the arguments for `vprintf`, each aligned to its size, and return their address, null if there are none."""
+    """Store the arguments for `vprintf`, each aligned to its size, and return their address; null if there are none."""
     if not arguments:
         return "null"
     w = emission.writer
@@ -77,7 +77,7 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Return an i1: true if an assertion failed in this launch, or in another whose failure isn't reported yet."""
+    """Return an i1: true if an assertion failed in this launch, or in another of the kernel and wasn't reported yet."""
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")
@@ -89,7 +89,7 @@ def assertion(emission: Emission, stmt: Assert) -> None:
     Nothing is emitted if assertions are not compiled in. The thread exits without a trap, which would destroy the CUDA
     context. Barriers of a CTA, warp or cluster don't wait for threads that have ended, and threads that wait at an
     mbarrier read the record (`barriers.wait`). But threads that wait at a barrier of a warpgroup or of the grid, at a
-    named barrier or for a flag don't read it: such a launch may never end, and then the host never reads the record.
+    named barrier or for a flag don't read it: their launch may never end, and then the host never reads the record.
     """
     if emission.record is None:
         return

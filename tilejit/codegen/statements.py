@@ -47,7 +47,7 @@ from .writer import Join
 
 
 def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> None:
-    """Emit statements up to the first that ends the block. is_last: the kernel ends after them."""
+    """Emit `body`, except statements that are unreachable. is_last: the kernel ends after `body`."""
     w = emission.writer
     before, span = w.at(None), None
     last = len(body) if is_last else 0
@@ -107,8 +107,8 @@ def _if(emission: Emission, stmt: If) -> None:
 def _for(emission: Emission, stmt: For) -> None:
     """Emit a counted loop, with a test before the loop if it may have no iteration, and one after each iteration.
 
-    If the body begins with another exit test and the index can't overflow, there is a test before each iteration
-    instead.
+    If the body's first compound statement is another exit test and the index can't overflow, there is a test before
+    each iteration instead.
     """
     assert not stmt.unrolled, "unrolled loops have been expanded"
     w = emission.writer
@@ -116,7 +116,7 @@ def _for(emission: Emission, stmt: For) -> None:
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
     start, stop, step = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
     control = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
-    # LLVM merges the test with the one at the start of the body, and rotates the loop
+    # if the loop's test comes first, LLVM merges it with the one at the start of the body, and rotates the loop
     tests_first = control.stays_inside and _tests_first(stmt.body)
     index, after = Word(control.kind), w.join("endfor", emission.is_last)
     if control.has_one and not tests_first:
@@ -176,7 +176,7 @@ class Changes(NamedTuple):
 # cached: the result for a loop is part of the result for each loop that encloses it
 @remembered
 def changed(body: Block) -> Changes:
-    """Return the variables that `body` assigns and the local buffers that it writes, also in nested statements."""
+    """Return the targets of the `Assign`s in `body`, nested ones included, and the local buffers that it writes."""
     variables: dict[str, None] = {}
     buffers: dict[str, None] = {}
     places: list[Place] = []

@@ -1,7 +1,7 @@
-"""Storage of buffers in LLVM, from the placements in `Kernel.memory`.
+"""Storage of shared and local buffers in LLVM.
 
-A shared buffer is a global array or a part of the dynamic shared memory. A local buffer is in a thread's registers or,
-if it must be addressable, in local memory.
+A shared buffer is an LLVM global variable of its own or, if its placement in `Kernel.memory` is dynamic, a part of the
+dynamic shared memory. A local buffer is in a thread's registers or, if it must be addressable, in local memory.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ BLOCK = "@dynamic_shared"
 
 
 def allocations(body: Block) -> list[Buffer]:
-    """Return all buffers that `body` allocates, in order, also in nested statements."""
+    """Return all buffers that `body` allocates, including those in nested statements, in order."""
     return [stmt.buffer for stmt in walk.each(body, Alloc)]
 
 
 def local_memory(body: Block) -> tuple[Buffer, ...]:
-    """Return the local buffers that live in local memory, in order."""
+    """Return the buffers in local memory, in order of allocation."""
     return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
 
 
 def moved_on(body: Block) -> set[str]:
-    """Return the names of the local buffers that moves copy to memory."""
+    """Return the names of the local buffers that some move copies to memory, directly or through a view."""
     moves = [stmt for stmt in walk.each(body, Move) if stmt.dst.buffer.space != "local"]
     return {stmt.src.buffer.root.name for stmt in moves}
 
@@ -56,11 +56,11 @@ class ViewUses(NamedTuple):
 
 
 def uses_of_views(body: Block) -> ViewUses:
-    """Return the uses of shared buffers, also through views. Empty if no shared view has an offset."""
+    """Return the uses of shared buffers, directly or through views; two empty sets if no shared view has an offset."""
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses(frozenset(), frozenset())
-    # an update counts as both: if the target lacks the instruction, a load and a loop replace it
+    # an atomic update counts as both: if the target lacks the instruction, a load and a loop of swaps replace it
     updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
     taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
     for stmt in walk.each(body, Instruction):
@@ -108,7 +108,7 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
 
 
 def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[MemoryPlacement, str, int]]:
-    """Yield each placement in shared memory, the symbol of the variable that contains it, and its byte offset."""
+    """Yield each placement in shared memory, the symbol of the variable that contains it, and its byte offset there."""
     for number, placement in enumerate(within(memory, *SHARED)):
         if placement.where == DYNAMIC:
             yield placement, BLOCK, placement.first
@@ -117,7 +117,7 @@ def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[Memory
 
 
 def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[str, str]]:
-    """Return the module's definitions of shared variables, and the address of each shared buffer by name."""
+    """Return the LLVM module's lines for shared variables, and the address of each shared buffer by name."""
     lines: list[str] = []
     bases: dict[str, str] = {}
     aligns = [1]
@@ -135,10 +135,10 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 
 
 def legal(name: str) -> str:
-    """Return a name escaped, injectively, as an identifier of both LLVM and PTX.
+    """Escape a name, injectively, so that it is an identifier of both LLVM and PTX.
 
-    A character that isn't an ASCII letter, a digit or an underscore becomes `$` and its code point in hexadecimal: two
-    digits, or, from 256 on, any number of digits between underscores.
+    A character that isn't an ASCII letter, an ASCII digit or an underscore becomes `$` and its code point in
+    hexadecimal: two digits or, from 256 on, three or more digits between underscores.
     """
     return re.sub(r"[^0-9A-Za-z_]", lambda found: _escaped(ord(found[0])), name)
 

@@ -13,27 +13,27 @@ from ..target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
-#: the LLVM version that the generated IR and the options are written for, and the package that provides it
+#: the major version of LLVM for which the generated IR and the options are written, and a package that contains it
 _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
-#: Options that disable back-end passes which cost more than they gain: our passes on lane IR hoist addresses out of
-#: loops, and `Writer` reuses equal values. The disabled passes took half of the 52 ms of emission of the matmul kernel.
-#: Without them the SASS of 316 kernels is 1.4 % longer in total, but their loops are 7 % shorter; rolled loops of
-#: copies have 22 instructions instead of 18. LLVM silently ignores unknown options.
+#: Options that disable work, mostly back-end passes, that costs more than it gains: our passes on lane IR hoist
+#: addresses out of loops, and `Writer` reuses equal values. The disabled passes took half of the 52 ms of emission of
+#: the matmul kernel. Without them the SASS of 316 kernels is 1.4 % longer in total, but their loops are 7 % shorter;
+#: rolled loops of copies have 22 instructions instead of 18. LLVM silently ignores unknown options.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
-    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: without the pass, seven kernels
-    # need the same number of registers, and six of them the same number of instructions (one differs: 57 or 58).
+    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: in seven kernels the number of
+    # registers is the same with and without the pass, and so is the number of instructions, except in one (57 or 58).
     "-disable-machine-sink",
     # Straight-line strength reduction took 11 of the 52 ms, and loop strength reduction 8.
     "-opt-disable=slsr",
     "-disable-lsr",
     "-opt-disable=nary-reassociate",
     "-disable-cgp",
-    # This pass ran three times and took 8 % to 14 % of the instructions that LLVM executes. `Writer` already reuses
+    # This pass ran three times and took 8 % to 14 % of the instructions that LLVM executed. `Writer` already reuses
     # equal values.
     "-opt-disable=early-cse",
-    # Without these passes PTX is unchanged, and emission is 4 % faster.
+    # Without these passes the PTX is unchanged, and emission is 4 % faster.
     "-disable-constant-hoisting",
     "-disable-early-taildup",
     "-disable-expand-reductions",
@@ -43,8 +43,8 @@ _OPTIONS = (
     "-disable-partial-libcall-inlining",
     "-disable-ssc",
     "-opt-disable=opt-phis",
-    # Without these two passes, the SASS of the examples' 68 kernels uses the same number of registers and, except for
-    # 2 kernels, of instructions; emission of attention takes 3 % less time.
+    # Without these two passes, the examples' 68 kernels use the same numbers of registers, and all but 2 of them have
+    # the same numbers of SASS instructions; emission of attention takes 3 % less time.
     "-disable-branch-fold",
     "-disable-peephole",
     # The parser would spend a fifth of its time on verifying modules with debug information. `compile_text` verifies
@@ -52,13 +52,13 @@ _OPTIONS = (
     "-disable-auto-upgrade-debug-info",
     # Disables the SpeculativeExecution pass. It hoists the address of a masked access above the branch, constant offset
     # included, so that the offset costs an addition instead of being part of the access. We already emit addresses
-    # above the branch, without their constants. Without the pass the examples' PTX is 1.8 % shorter, their SASS 0.3 %.
+    # above the branch, without the offsets. Without the pass the examples' PTX is 1.8 % shorter, their SASS 0.3 %.
     "-spec-exec-max-not-hoisted=0",
 )
 
-#: The optimization level. Level 3 would also run GVN, which takes 5 % of emission and leaves 1,037 of 1,300 kernels
-#: unchanged. Of 97 changed ones that were compared, 88 need the same number of registers at both levels; at level 2,
-#: 5 need more and 4 fewer, and the SASS of all is 0.2 % longer.
+#: The optimization level. Level 3 would also run GVN, which takes 5 % of the time of emission and leaves 1,037 of 1,300
+#: kernels unchanged. Of 97 changed ones that were compared, 88 need the same number of registers at both levels; at
+#: level 2, 5 need more and 4 fewer, and the SASS of the 97 is 0.2 % longer in total.
 _LEVEL = 2
 
 
@@ -78,8 +78,8 @@ def _c(name: str, *args: Any) -> Any:
     """Call a function of llvmlite's C interface. The caller must hold the lock that `_prepare` returns.
 
     llvmlite's Python objects aren't safe against a KeyboardInterrupt: one that arrives while their lock is acquired or
-    released leaves it locked, and one that arrives while a string is freed causes a double free. Here each resource is
-    freed in exactly one place; an interrupt may leak it, but never frees it twice.
+    released may leave it locked, and one that arrives while a string is freed may cause a double free. Here each
+    resource is freed in exactly one place; an interrupt may leak it, but can't cause a double free.
     """
     from llvmlite.binding import ffi
 
@@ -139,26 +139,25 @@ NO_PASSES = FrontPasses(inlines=False, folds=False)
 def _manager(passes: FrontPasses) -> Any:
     """Return the pass manager for the passes before the back end.
 
-    LLVM's O3 pipeline isn't used: for a copy loop it takes 4 ms instead of 0.4, and gives PTX of 51 instructions
-    instead of 53. It also splits vector loads; the back end, which reassembles them, then takes 45 ms instead of 10 for
-    sixteen exponentials.
+    LLVM's O3 pipeline isn't used: for a copy loop it takes 4 ms instead of 0.4, and the PTX has 51 instructions instead
+    of 53. It also splits vector loads, which makes the back end take 45 ms instead of 10 for sixteen exponentials.
     """
     manager = _c("LLVMPY_CreateNewModulePassManager")
     if passes.inlines:
         _c("LLVMPY_module_AddAlwaysInlinerPass", manager)
     if passes.folds:
         _c("LLVMPY_module_AddSimplifyCFGPass", manager)
-        # also restores the preheaders and exit blocks that the previous pass removed
+        # also restores the preheaders and dedicated exit blocks that the previous pass removed
         _c("LLVMPY_module_AddLoopRotatePass", manager)
     return manager
 
 
 def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
-    """Run passes on a module. Without passes no builder is created, which saves 10 % of vector_add's time in LLVM."""
+    """Run passes on a module. With none, no builder is created, which saves 10 % of vector_add's time in LLVM."""
     if not any(passes):
         return
     tuning = _c("LLVMPY_CreatePipelineTuningOptions")
-    # a builder serves one run: it keeps callbacks into objects that llvmlite creates for that run
+    # a builder is good for one run only: it keeps callbacks into objects that llvmlite creates for that run
     builder = _c("LLVMPY_CreatePassBuilder", machine, tuning)
     try:
         _c("LLVMPY_RunNewModulePassManager", _manager(passes), module, builder)
@@ -199,7 +198,7 @@ def compile_text(
 ) -> tuple[str, dict[str, float]]:
     """Compile an LLVM module to PTX.
 
-    returns: the PTX, and the milliseconds that parsing, passes and emission took.
+    returns: the PTX, and the milliseconds that parsing (with verification), passes and emission took, by stage.
     raises: DeviceError if LLVM can't be used; RuntimeError if LLVM reports an error, which is a bug in tilejit.
     """
     with _prepare():

@@ -21,24 +21,24 @@ from .expressions import special
 
 _LEAST = 32
 
-#: shift of a warp's index in its warpgroup to the lane field of an address; a warp has 32 lanes
+#: the shift from a warp's index in its warpgroup to the address of its first lane; a warp accesses 32 lanes
 _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"
 
-#: the definition of the shared word that receives the address of the columns
+#: the definition of the shared variable that receives the address of the columns
 ADDRESS_WORD = f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4"
 
 
 def _reserved(kernel: Kernel) -> int:
-    """Return the number of columns to allocate: a power of two of at least 32, as the hardware requires."""
+    """Return the number of columns to allocate: a power of two, at least 32, as the hardware requires."""
     return max(_LEAST, 1 << (total(kernel.memory, TMEM) - 1).bit_length())
 
 
 def reserve(emission: Emission) -> str:
-    """Emit the allocation by the first warp, and return the address of the columns.
+    """Emit the allocation of the columns by the first warp, and return their address.
 
-    Binds each buffer's address, and makes all threads end at one exit block.
+    Also bind each buffer's address, and make all threads end in one exit block.
     """
     w, span = emission.writer, emission.kernel.span
     w.exit = w.join("exit")
@@ -82,9 +82,9 @@ def release(emission: Emission, address: str) -> None:
 
 
 def cta_barrier(emission: Emission, span: Span | None) -> None:
-    """Emit a CTA barrier that also orders accesses to tensor memory, if the kernel has any.
+    """Emit a CTA barrier, between fences if several warpgroups may access the kernel's tensor memory.
 
-    Different warps of one warpgroup access different lanes, so a single warpgroup needs no fences.
+    A single warpgroup needs no fences, because its warps access different lanes.
     source: PTX ISA, "tcgen05.fence".
     """
     shared = emission.kernel.threads > WARPGROUP and within(emission.kernel.memory, TMEM)

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import DType
 from ..ir.nodes import Const
 
-#: IR memory spaces -> NVPTX address spaces
+#: memory space of the IR -> NVPTX address space of pointers into it; pointers to local memory are generic
 _ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
 
 _FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
@@ -63,7 +63,7 @@ def literal(const: Const) -> str:
     if dtype.name == "float64":
         return f"0x{bits:016X}"
     if dtype.name == "float32":
-        # LLVM IR spells a float as the bits of the double with the same value.
+        # LLVM IR writes a float literal as the bits of the double with the same value.
         return f"0x{_as_double(bits):016X}"
     return str(bits - 2**dtype.bits if dtype.kind == "int" and bits >> (dtype.bits - 1) else bits)
 

@@ -13,13 +13,13 @@ from .registers import NEXT_LINE, UNWRITTEN, ZEROS, Held, Word
 if TYPE_CHECKING:
     from .emission import LLVMValue
 
-#: opcodes of instructions whose text determines their value and that have no side effects, so equal ones can be shared
+#: opcodes of instructions without side effects whose text determines their value, so that equal ones can be merged
 _PURE = frozenset({
     "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })
 
-#: the size in lines of the largest block that LLVM duplicates into predecessors that determine its branch's target
+#: the size in lines of the largest block that LLVM duplicates into predecessors where its branch's condition is known
 _MOST_TWICE = 10
 
 K = TypeVar("K")
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Return the text of a call, and the callee's declaration; arguments are (type, value) pairs."""
+    """Return the text of a call, and the callee's declaration. arguments: (type, value) pairs."""
     values: list[str] = []
     types: list[str] = []
     for kind, value in arguments:
@@ -37,7 +37,7 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """A scoped table: `cut` removes all but the oldest entries. A copy for each block would take quadratic time."""
+    """A scoped table: `cut` removes all but the oldest entries. Copying it for each block would take quadratic time."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Table(dict[K, V]):
 
 
 class Available(NamedTuple):
-    """The sizes of the writer's tables and of its log of writes at a point: the values that are available there."""
+    """The sizes of the writer's tables and of its log of writes at a point; they determine what is available there."""
 
     values: int
     results: int
@@ -58,7 +58,7 @@ class Path(NamedTuple):
     """An edge into a block: the label of the predecessor, and the index of the line that ends it.
 
     held: contents of the words written since the target was created, {} if no word is read in or after the target.
-    computes: the predecessor ends in an unconditional jump, and does nothing but compute words.
+    computes: the predecessor ends in an unconditional jump, writes a word, and otherwise has only pure instructions.
     """
 
     block: str
@@ -74,7 +74,7 @@ _Phi = tuple[Word, str, list[Path], Held, bool]
 
 @dataclass(slots=True, eq=False)
 class Join:
-    """A block that branches may target.
+    """A basic block that branches may target.
 
     available: the values available where the `Join` was created. is_last: no word is read in it or after it.
     """
@@ -86,7 +86,7 @@ class Join:
 
 
 class Writer:
-    """Writes an LLVM function block by block: `jump`, `branch` or `leave` ends a block, and `start` opens the next."""
+    """Writes a function's basic blocks one by one: `jump`, `branch` or `leave` ends one, and `start` opens the next."""
 
     def __init__(self, lines: LineTable) -> None:
         self.line_table = lines
@@ -95,8 +95,8 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: True if LLVM could fold a branch on a constant or on another branch's condition, or a block that only
-        #: computes words which are read later. Final after `lines`.
+        #: True if LLVM could fold a branch on a constant or on another branch's condition, or replace by selects a
+        #: block that only computes words which are read later. Final after `lines`.
         self.foldable = False
         #: True if all instructions of the current block so far are pure
         self._computes = True
@@ -111,7 +111,7 @@ class Writer:
         #: the contents of words; the log of writes, each a word and its previous contents
         self._held: dict[Word, Held] = {}
         self._writes: list[tuple[Word, Held | None]] = []
-        #: the index of the block's first line, and the number of writes before the block
+        #: the index of the first line after the block's label, and the number of writes up to the end of its phis
         self._begin = self._writes_before = 0
         #: pending phis by name (% and the index of the reserved line); the names of the phis that are read
         self._phis: dict[str, _Phi] = {}
@@ -126,7 +126,7 @@ class Writer:
         return list(filter(None, self.body))
 
     def _write_phis(self) -> None:
-        """Emit the phis that are read, transitively, in their reserved lines."""
+        """Emit the phis that are read, directly or through other phis, in their reserved lines."""
         waiting, phis = list(self._read), self._phis
         while waiting:
             name = waiting.pop()
@@ -213,7 +213,7 @@ class Writer:
         return value
 
     def set_result(self, text: str, value: str) -> None:
-        """Record the result of the instruction `text`, which `self.value` then returns instead of emitting it."""
+        """Record the result of the instruction `text`, so that `self.value` returns it instead of emitting `text`."""
         self._values.setdefault(text, value)
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
@@ -231,7 +231,7 @@ class Writer:
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """Insert a (type, value) pair into a vector of `count` elements. Later extractions return known elements."""
+        """Insert a (type, value) pair at index `at` of `count`. Later extractions from the result use known values."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):
@@ -271,7 +271,7 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Write a named register; consecutive writes of zero become a single call of inline assembly."""
+        """Emit a write of a named register; consecutive writes of zero at one source location become one call."""
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return
@@ -294,7 +294,7 @@ class Writer:
         return f"{hint}{self._names}"
 
     def join(self, hint: str, is_last: bool = False) -> Join:
-        """Return a new block that starts later and that the current point dominates."""
+        """Return a new block, to be started later, that the current point dominates."""
         return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)), is_last)
 
     def jump(self, target: Join) -> None:
@@ -314,7 +314,7 @@ class Writer:
         self.open = False
 
     def leave(self) -> None:
-        """End the block and the thread. No word is read after that, so `exit` gets no contents."""
+        """End the block with a return or a branch to `exit`, which receives no contents because it reads no word."""
         if not self.open:
             return
         if self.exit is None:
@@ -335,7 +335,7 @@ class Writer:
         """Open a block, unless it has no incoming edges; the previous block must have ended.
 
         All incoming edges except back edges must be known. changing: for a loop's first block, the words that the loop
-        writes; apart from its back edges, such a block has one incoming edge.
+        may write; apart from its back edges, such a block has one incoming edge.
         """
         if not join.paths:
             return
@@ -375,7 +375,7 @@ class Writer:
                 self._held[word] = held
 
     def _merged(self, paths: list[Path]) -> list[_Phi]:
-        """Return phis for the words that differ between paths; set the others to their common contents."""
+        """Return phis for words that differ between paths; set the other written words to their common contents."""
         written: dict[Word, Held] = {}
         selects = False
         for path in paths:

@@ -1,4 +1,4 @@
-"""Performance notes of the driver's compiler or, if it is installed, of ptxas, which is used for nothing else."""
+"""Performance notes of the driver's compiler or of ptxas, if that is installed; ptxas is used for nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_ptxas() -> str | None:
 
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
-    """Return ptxas's notes about lost performance; empty if ptxas is missing, fails to start or times out."""
+    """Return ptxas's notes about lost performance; () if it has none, is missing, fails or times out."""
     # imported here to keep launches fast
     import subprocess
     import tempfile

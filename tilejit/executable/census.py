@@ -50,12 +50,12 @@ class Census:
 
     @property
     def per_byte(self) -> float | None:
-        """Instructions per byte; None if no bytes are counted, or asynchronous copies move uncounted ones."""
+        """Instructions per byte of global memory; None if no bytes are counted, or asynchronous copies move others."""
         return self.instructions / self.bytes if self.bytes and not self.copies else None
 
     @property
     def per_element(self) -> float | None:
-        """Instructions per element written; None if no element is written, or asynchronous copies may write more."""
+        """Instructions per element stored; None if no stores are counted, or asynchronous copies may write others."""
         if self.dtype is None or not self.stored_bytes or self.copies:
             return None
         return self.instructions * self.dtype.bytes / self.stored_bytes

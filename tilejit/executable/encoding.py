@@ -99,7 +99,7 @@ def executable_from_json(
 
 
 def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
-    """Return `ptx` with the files `old` in its `.file` directives renamed to `new`, unless a new name needs escapes."""
+    """Return `ptx` with the files `old` in its `.file` directives renamed to `new`, except names that need escapes."""
     pairs = zip(old, new, strict=True)
     moved = {was: now for was, now in pairs if was != now and _FILE.fullmatch(f'\t.file\t1 "{now}"')}
     return _FILE.sub(lambda line: f'{line[1]}"{moved.get(line[2], line[2])}"', ptx) if moved else ptx

@@ -2,8 +2,8 @@
 
 ```
 x.ptx     the PTX                             x.cubin   the cubin
-          // tilejit DIGEST RECORD                      PTX, RECORD
-                                                        tilejit DIGEST CUBIN PTX RECORD        sizes in bytes
+          // tilejit DIGEST RECORD                      the PTX, RECORD
+                                                        tilejit DIGEST SIZES   of cubin, PTX, RECORD, in bytes
 ```
 Other tools accept both: the record is a comment, or follows the end of the ELF file.
 """

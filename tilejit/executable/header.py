@@ -1,4 +1,4 @@
-"""C headers for launches without Python: a struct of the kernel's arguments and constants for the launch.
+"""C headers for launches without Python: a struct of the kernel's arguments, and constants for the launch.
 
 The struct has the layout of the kernel's parameters, which the header asserts. It can be passed whole
 (CU_LAUNCH_PARAM_BUFFER_POINTER) or field by field (kernelParams).
@@ -53,9 +53,9 @@ _DEFINED = frozenset((
     "slots", "small", "sparc", "stderr", "stdin", "stdout", "sun", "unix", "vax",
 ))
 
-#: Field names that need no trailing underscore, except those in `_KEYWORDS` and `_DEFINED`. A program may include any
-#: header before this one. A header's macros may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are
-#: rarely single lower-case words. Only macros with reserved names (`__unix__`) end with an underscore.
+#: Field names that need no trailing underscore, unless they are in `_KEYWORDS` or `_DEFINED`. A program may include any
+#: header before this one, whose macros would replace fields of the same name. Macros may be upper-case (`I`, `EOF`) or
+#: contain underscores (`st_mtime`), but are rarely single lower-case words. Only reserved ones (`__unix__`) end in one.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: suffixes of the header's constants; the kernel's name precedes them
@@ -63,7 +63,7 @@ _MACROS = ("_ENTRY", "_THREADS", "_SHARED_BYTES")
 
 
 def c_header(executable: Executable) -> str:
-    """Return a header for launches of `executable` that is valid C11 and C++11."""
+    """Return a header, valid in C11 and C++11, for launches of `executable`."""
     e = executable
     name = _identifier(e.name)
     own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
@@ -158,9 +158,9 @@ def _field_names(wanted: Sequence[str], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return `name` as a C identifier that isn't reserved for any use; é becomes ue9, for example."""
+    """Return `name` as a C identifier or keyword that isn't reserved for any use; é becomes ue9, for example."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
-    # C reserves names that start with an underscore and a capital or a second underscore.
+    # C reserves all names that start with an underscore and a capital or a second underscore.
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):
         return f"arg{plain}"
     return plain
