@@ -63,7 +63,7 @@ TYPE_CASES = [
     ("x = «'abc'.upper»()", "'abc' has no attribute upper", "compute it outside"),
     ('x = f"{«n»}"', "f-strings take only compile-time values; this is a scalar of int32", ""),
     ("x = 1 if n in «WORDS» else 2", "WORDS is a list; a kernel captures numbers", "make it a tuple"),
-    ("«x, y» = (1, 2, 3)", "can't unpack 3 items into 2 names", "give each item a name"),
+    ("«x, y» = (1, 2, 3)", "can't unpack 3 items into 2 names", "one name per item"),
     ("«x, y» = n", "only a tuple can be unpacked; this is a scalar of int32", "one name"),
     ("print(«A»)", "print takes scalars and strings; this is a global region", "index it"),
     ("«math.sin(n)»", "sin runs at compile time", "tj.sin"),
