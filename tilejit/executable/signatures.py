@@ -115,7 +115,7 @@ def _read_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Stands for a compile-time value that can't be loaded from a file, such as a function. Compared by its `text`."""
+    """Represents a compile-time value that can't be loaded from a file, such as a function. Compared by its `text`."""
 
     text: str
 
