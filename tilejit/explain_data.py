@@ -98,7 +98,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: in tile IR."""
+    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: at tile level."""
     times: Counter[ElementAccess] = Counter()
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):

@@ -30,7 +30,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion. rule: one of `ir.nodes.RULES`. message: text for "assert", else a format of the recorded values."""
+    """An assertion. rule: in `ir.nodes.RULES`. message: text for "assert", else a format string of the recorded values."""
 
     rule: str
     message: str
@@ -80,7 +80,7 @@ class Executable:
     #: CTAs per dimension of a cluster; None without clusters
     cluster: Cluster | None
     cooperative: bool
-    #: the parameters of the PTX kernel, in order; those that it wouldn't use are omitted
+    #: the parameters of the PTX kernel, in order; without arguments, extents and strides that it doesn't use
     params: tuple[Param, ...]
     shared_bytes: int
     #: True if the launch must request `shared_bytes` as dynamic shared memory

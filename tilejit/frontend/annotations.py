@@ -338,16 +338,16 @@ class TileElement(Scalar, Tile):
 
 
 class Barrier:
-    """The result of `tj.alloc_barrier`: one or more barriers in shared memory."""
+    """The result of `tj.alloc_barrier`: one or more barriers in shared memory, whose phases are numbered from 0."""
 
     def __getitem__(self, index: int, /) -> Barrier:
         """Return one of several barriers."""
 
     def wait(self, n: int) -> None:
-        """Wait until phase n is complete. Phases are numbered from 0; if n is negative, return at once."""
+        """Wait until phase n, the current or the previous phase, is complete; if n is negative, return at once."""
 
     def test(self, n: int) -> bool:
-        """Return True if phase n is complete; n must be the current or the previous phase."""
+        """Return True if phase n, the current or the previous phase, is complete, or if n is negative."""
 
     def expect(self, bytes: int) -> None:
         """Increase the number of bytes that copies must write in the current phase by `bytes` per calling thread."""

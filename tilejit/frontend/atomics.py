@@ -99,7 +99,7 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
             expr = build.op("neg", expr) if expr.dtype.is_float else build.sub(build.const(0, expr.dtype), expr)
         return expr
     if not region.shape:
-        hint = "name a region as the place, or reduce the tile: tj.sum(x)" if value.is_local else "index it, as in x[i, j]"
+        hint = "pass a region as the place, or reduce it: tj.sum(x)" if value.is_local else "index it, as in x[i, j]"
         raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", hint)
     tile = tiles.local_tile(ctx, node, f"atomic.{name}", value)
     if name != "sub":

@@ -124,7 +124,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         raise ctx.type_error(
             arguments["threads"],
             f"{counted(count, 'thread')} can't synchronize at a named barrier of a CTA of {ctx.threads} threads",
-            f"pass a multiple of {WARP} up to {ctx.threads}" if ctx.threads >= WARP else "use tj.cta_sync()",
+            f"pass a multiple of {WARP} from {WARP} to {ctx.threads}" if ctx.threads >= WARP else "use tj.cta_sync()",
         )
     low, high = facts.bounds(number)
     first, last = USERS[0], USERS[-1]
