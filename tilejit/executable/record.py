@@ -30,7 +30,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion. rule: in `ir.nodes.RULES`. message: text for "assert", else a format string of the recorded values."""
+    """An assertion. rule: in `ir.nodes.RULES`. message: text for "assert", else a format string of recorded values."""
 
     rule: str
     message: str

@@ -108,7 +108,7 @@ def _allocated(
     if arrivals * ctas > MOST_IN_A_PHASE:
         raise ResourceError(
             f"{arrivals * ctas:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}", span=span,
-            hint="let the leader of a warp or of a warpgroup arrive for its threads",
+            hint="pass a smaller number: an arrival of a warp or of the CTA, as in tj.warp.arrive(b), counts once",
         )
     layout = TileLayout.row_major((stages,))
     buffer = Buffer(ctx.unique(name), "shared", barrier, (stages,), layout, barrier.bytes, None, span)
@@ -237,7 +237,7 @@ _ROLES = (
 def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep, names: Sequence[str]) -> str:
     written = ast.unparse(node.value)
     if isinstance(base, Barrier) and node.attr in ("arrive", "commit"):
-        return f"call it on the scope that arrives: tj.cta.arrive({written})"
+        return f"call it on the scope that arrives: tj.cta.arrive({written}{'[i]' * (base.index is None)})"
     if isinstance(base, Barrier) and node.attr in ("acquire", "release"):
         return f"a step of a ring has it: {_ROLES.format(step='ring[i]')}"
     if isinstance(base, (Ring, RingStep)):
