@@ -67,9 +67,9 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the sectors of global memory that the first access of the first warp touches.
+    """Describe the sectors that the first warp's first access to an operand in global memory touches.
 
-    None if at most one is unnecessary, or if the plan doesn't transfer vectors to or from global memory.
+    None if at most one per operand is unnecessary, or if the plan doesn't transfer vectors to or from global memory.
     """
     if not isinstance(plan, VectorPlan):
         return None
@@ -84,7 +84,7 @@ def _sectors(plan: Plan) -> str | None:
         elements = set((first + within * moves.steps[side]).tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
-        # a run of elements that isn't aligned may touch one more
+        # a contiguous run of elements that isn't aligned to sectors may touch one more
         if touched > filled + 1:
             root = plan.regions[side].buffer.root
             # strides that are known only at launch are assumed to be minimal
@@ -98,7 +98,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: in tile IR."""
+    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: at tile level."""
     times: Counter[ElementAccess] = Counter()
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):
@@ -124,7 +124,7 @@ def repetitions(kernel: Kernel) -> tuple[str, ...]:
 
 
 def double_precision(kernel: Kernel) -> tuple[str, ...]:
-    """Return a remark for each line that computes in float64; () if an array of the kernel is float64."""
+    """Return a remark for each line that computes in float64; () if an array argument is float64."""
     operations: dict[str, dict[str, None]] = {}
     for stmt, name in float64_arithmetic(kernel):
         operations.setdefault(_line(stmt.span), {})[name] = None
@@ -135,9 +135,9 @@ def double_precision(kernel: Kernel) -> tuple[str, ...]:
 
 
 def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
-    """Return the byte counts, proxy fences and remote arrivals that the compiler inserted, in program order.
+    """Return the expected byte counts, proxy fences and remote arrivals that the compiler inserted, in program order.
 
-    tile, lane: the kernel before and after dispatch; instructions that the user wrote are in both.
+    tile, lane: the kernel before and after dispatch. An `Expect` in `tile` is a byte count that the user wrote.
     """
     written = {stmt.span for stmt in walk.statements(tile.body) if isinstance(stmt, Expect)}
     spaces = {row.name: space for space, row in PROXY_ASYNC_OF.items()}

@@ -1,4 +1,4 @@
-"""The explanation of a compiled kernel, as text and as a table in Jupyter."""
+"""The explanation of a compiled kernel, as text and as tables in Jupyter."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions pe
 class VerdictRow:
     """The outcome of dispatching one tile operation."""
 
-    #: `file.py:7`
+    #: `file.py:7`; "-" if unknown
     line: str
     source: str
     operation: str
     variant: str
     width: str
-    #: number of iterations over vectors, of instructions or of results, by variant; "-" if there are none
+    #: number of iterations over vectors, of instructions or of results, depending on the variant; "-" if there are none
     rounds: str
     #: (mnemonic, number of times that a thread executes it)
     instructions: tuple[tuple[str, int], ...]
-    #: the reason why the width is not larger
+    #: the reason why the width is not larger, if the plan states one
     limit: str | None
-    #: variant -> the reasons for which it was not chosen; variants of higher priority first
+    #: (variant, the reasons why it was not chosen); variants of higher priority first
     declines: tuple[tuple[str, tuple[str, ...]], ...]
-    #: a description of the vectors that are transferred element by element
+    #: a description of the vectors that are transferred element by element, None if there are none
     cuts: str | None = None
     #: the variants in `declines` that are for operands in other memory spaces
     elsewhere: tuple[str, ...] = ()
-    #: a description of the memory sectors that a warp's access touches, None if at most one is unnecessary
+    #: a description of the global memory sectors that a warp's access touches, None if at most one is unnecessary
     sectors: str | None = None
 
     @property
@@ -48,7 +48,7 @@ class VerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class LocalTile:
-    """A local buffer in local memory. line: `file.py:7` of the access with run-time indices that requires this."""
+    """A tile in local memory instead of registers. line: `file.py:7` of an access with run-time indices, the reason."""
 
     name: str
     size_bytes: int
@@ -64,7 +64,7 @@ class LocalTile:
 
 @dataclass(frozen=True, slots=True)
 class ElementAccess:
-    """Accesses by a single thread to a single element of memory.
+    """Scalar accesses on one line: each thread that executes one accesses a single element of memory.
 
     kind: `load`, `store`, or `atomic` with the operation.
     place: the buffer, its memory space and its element type.
@@ -98,7 +98,7 @@ class InsertedInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
+    """The compiler's decisions about a kernel that its PTX doesn't show, as text and numbers that JSON supports."""
 
     rows: tuple[VerdictRow, ...] = ()
     local: tuple[LocalTile, ...] = ()
@@ -122,7 +122,7 @@ class Decisions:
         return cls(**{name: tuple(items) for name, items in (given | records).items()})
 
 
-#: the fields of `Decisions` that hold records
+#: field of `Decisions` that holds records -> their class
 _RECORDS: dict[str, type[Any]] = {
     "rows": VerdictRow, "local": LocalTile, "elements": ElementAccess, "inserted": InsertedInstruction,
 }
@@ -138,7 +138,7 @@ def _tuples(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of a compiled kernel, which prints as text and displays as a table in Jupyter.
+    """The explanation of a compiled kernel, which prints as text and displays as tables in Jupyter.
 
     maps: the tensor maps that a launch creates.
     remarks: remarks other than those in `decisions`.
@@ -155,12 +155,12 @@ class Explanation:
 
     @property
     def rows(self) -> tuple[VerdictRow, ...]:
-        """The outcome of dispatching each tile operation, in program order."""
+        """The outcomes of dispatching tile operations, in program order, without casts that only rename registers."""
         return self.decisions.rows
 
     @property
     def elements(self) -> tuple[ElementAccess, ...]:
-        """Accesses of single threads to single elements."""
+        """The scalar accesses, in which each thread accesses a single element of global or shared memory."""
         return self.decisions.elements
 
     @property
@@ -214,7 +214,7 @@ class Explanation:
         return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
 
     def _reasons(self, r: VerdictRow) -> list[str]:
-        """Return the lines about the limits of the chosen variant and the variants that declined, [] if none."""
+        """Return the lines about the limits of the chosen variant and about the variants not chosen, [] if none."""
         shown = [f"  by elements: {r.cuts}"] if r.cuts else []
         shown += [f"  not wider: {r.limit}"] if r.limit else []
         shown += [f"  uncoalesced: {r.sectors}"] if r.sectors else []
@@ -222,7 +222,7 @@ class Explanation:
         return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
     def _html_cells(self, r: VerdictRow) -> tuple[str, ...]:
-        """Return the HTML cells of a row: those of `cells`, the first with the source as tooltip, and the reasons."""
+        """Return the HTML cells of a row: `cells`, the first with the source as tooltip, and the reasons."""
         wider = [("wider", (r.limit,))] if r.limit else []
         facts = [("by elements", r.cuts), ("uncoalesced", r.sectors)]
         others = "<br>".join((*(f"{name}: {escaped(fact)}" for name, fact in facts if fact), *(

@@ -14,8 +14,8 @@ _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write a file atomically: write a temporary file in the same folder, then rename it.
 
-    After an error the previous content remains. Symbolic links are followed. A path that is not a regular file, such as
-    a pipe, is written directly.
+    After an error the previous content remains. Symbolic links are followed. An existing path that is not a regular
+    file, such as a pipe, is written directly.
 
     raises: OSError if the file can't be written.
     """
@@ -34,7 +34,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
             os.chmod(beside, stat.S_IMODE(mode))
         os.replace(beside, place)
     except BaseException:
-        # remove the temporary file on an interrupt, too
+        # BaseException, to remove the temporary file on an interrupt, too
         with suppress(OSError):
             os.unlink(beside)
         raise

@@ -1,4 +1,4 @@
-"""Locks and cached properties that work in a forked process, even if a thread of the parent held a lock."""
+"""Locks and cached properties that work in a forked process, even if another thread of the parent held a lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["await_at_fork", "cached_property", "importing", "renewed_at_fork"]
 
 L = TypeVar("L")
 
-#: seconds that a fork waits for a lock; afterwards the child gets a free lock, which may guard inconsistent data
+#: seconds that a fork waits for each lock; after a timeout, the child gets a free lock and maybe inconsistent data
 _PATIENCE = 30.0
 
 _awaited: list[Any] = []
@@ -28,7 +28,7 @@ def renewed_at_fork(lock: L) -> L:
 
 
 def await_at_fork(lock: Any) -> None:
-    """Make forks wait, up to `_PATIENCE`, until no thread holds the lock, so that the child gets consistent data."""
+    """Make forks wait up to `_PATIENCE` for other threads to release the lock, so that its data is consistent."""
     if lock not in _awaited:
         _awaited.append(lock)
 

@@ -152,8 +152,8 @@ MISTAKES: dict[str, Mistake] = {
         AsyncHazardError, "is in phase 2 when its phase 0 is waited for", "full.wait(0)", "count the same phases",
     ),
     "a barrier instead of a step": Mistake(
-        PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
-        "or sm_103a or sm_110a, which report to a barrier, are", "full", "tj.warp.arrive(b)",
+        PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; matrix products on sm_100a "
+        "or sm_103a or sm_110a that report to a barrier are", "full", "tj.warp.arrive(b)",
     ),
     "arrivals known at run time": Mistake(
         "b = tj.alloc_barrier(arrivals=tj.cta_id(0))", KernelTypeError, "the number of arrivals", "tj.cta_id(0)",

@@ -84,7 +84,7 @@ def test_what_completes_on_a_call_needs_no_barrier() -> None:
 def test_a_barrier_is_one_that_the_kernel_has_made() -> None:
     for barrier, reason in (
         ("n", "barrier= must be a barrier or a step of a ring; this is a scalar of int32"),
-        ("b", "b is 4 barriers"),
+        ("b", "b is an array of 4 barriers"),
         ("s", "barrier= must be a barrier or a step of a ring; this is a shared region"),
     ):
         with pytest.raises(KernelTypeError, match=reason):

@@ -61,5 +61,5 @@ def test_what_tiles_have_and_rows_lack_has_a_help_that_works(member: str) -> Non
     call = CALLS.get(member, member)
     with pytest.raises(KernelTypeError, match=f"a gathered region .* has no attribute {member}") as caught:
         read(f"y = rows.{call}")
-    assert caught.value.hint == f"load it first: x = tj.cta.load(A.at(index)), and write x.{member}"
-    read(f"x = tj.cta.load(A.at(tj.cta.indices((16,), 0)))\n    y = x.{call}")
+    assert caught.value.hint == f"load it first: x = tj.cta.load(rows), and write x.{member}"
+    read(f"x = tj.cta.load(rows)\n    y = x.{call}")

@@ -30,7 +30,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion. rule: one of `ir.nodes.RULES`. message: text for "assert", else a format string with `{0}`, ..."""
+    """An assertion. rule: in `ir.nodes.RULES`. message: text for "assert", else a format string of recorded values."""
 
     rule: str
     message: str
@@ -39,7 +39,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """The location of a buffer in a CTA's shared memory: byte `first` of `variable`, a symbol of the PTX.
+    """The location of a buffer in a CTA's shared memory: it starts at byte `first` of `variable`, a symbol of the PTX.
 
     span: the allocation in the kernel's source.
     """
@@ -61,7 +61,7 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """32-bit registers and bytes of spills per thread. is_estimate: True if no driver has compiled the kernel yet."""
+    """32-bit registers and bytes of spills per thread. is_estimate: False if the driver reported them."""
 
     registers: int
     spill_bytes: int
@@ -77,15 +77,15 @@ class Executable:
     target: Target
     signature: Signature
     threads: int
-    #: CTAs per dimension
+    #: CTAs per dimension of a cluster; None without clusters
     cluster: Cluster | None
     cooperative: bool
-    #: the parameters in the PTX, in order; those that the kernel doesn't use are omitted
+    #: the parameters of the PTX kernel, in order; without arguments, extents and strides that it doesn't use
     params: tuple[Param, ...]
     shared_bytes: int
-    #: True if the launch must request `shared_bytes`
+    #: True if the launch must request `shared_bytes` as dynamic shared memory
     dynamic_shared: bool
-    #: bytes of local memory per thread, for buffers
+    #: bytes of local memory per thread for buffers, without spilled registers
     local_bytes: int
     ptx: str = field(repr=False)
     #: column c of a `.loc` refers to spans[c - 1]
@@ -94,11 +94,11 @@ class Executable:
     assertions: tuple[Assertion, ...] = ()
     watched: tuple[WatchedRegion, ...] = ()
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
-    #: registers per thread at entry, if warpgroups change their number later, else None
+    #: registers per thread at entry if the kernel contains `tj.set_registers`, else None
     entry_registers: int | None = None
     #: grid axes whose CTA index or extent the kernel reads
     grid_axes: tuple[int, ...] = (0, 1, 2)
-    #: names of float32 scalar arguments that the kernel converts to float64
+    #: names of the float32 scalar arguments that the kernel converts to float64, alone or combined with others
     widened: tuple[str, ...] = ()
     #: registers and spills; None until measured or estimated
     usage: Usage | None = None
@@ -106,7 +106,7 @@ class Executable:
 
     @property
     def is_checked(self) -> bool:
-        """True if the kernel contains assertions or watched regions. A checked build with neither is a plain build."""
+        """True if the kernel contains assertions or watched regions. Without them, a checked build is a plain one."""
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
@@ -115,7 +115,7 @@ class Executable:
 
     @property
     def written(self) -> dict[str, int]:
-        """The positions of the written arguments by name, in order of position."""
+        """The positions of the arguments that the kernel may write, by name, in order of position."""
         names = written_arguments(self.params)
         return {name: position for name, position in self.positions.items() if name in names}
 
@@ -124,7 +124,7 @@ class Executable:
         return Packing([field_of(param) for param in self.params])
 
 
-#: dtype -> code of `struct`
+#: name of an element type -> format character of `struct`; bfloat16 and fp8 values are packed as their bits
 _CODES = {
     "bool_": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
@@ -134,7 +134,7 @@ _CODES = {
 
 
 class Field(NamedTuple):
-    """A parameter in the block of `Packing`: its `struct` code and alignment."""
+    """A parameter in the block of `Packing`: its `struct` format and its alignment in bytes."""
 
     code: str
     align_bytes: int
@@ -147,7 +147,7 @@ class Packing:
     parameter   pointer A   scalar n: int8        extent A 0   tensor map
     bytes       0 ... 7     8        (9 ... 15)   16 ... 23    (24 ... 63) 64 ... 191
     ```
-    offsets: the parameters' offsets in bytes. pack_into: writes all values into a buffer.
+    offsets: the parameters' offsets in bytes. pack_into: as in `struct.Struct`.
     """
 
     def __init__(self, fields: Sequence[Field]) -> None:

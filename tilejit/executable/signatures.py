@@ -75,7 +75,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return `value` with enum members, also in tuples, replaced by an `Opaque` that states class, name and value."""
+    """Return `value` with each enum member, also in tuples, replaced by an `Opaque` with its class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
@@ -115,7 +115,7 @@ def _read_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A compile-time value that can't be loaded from a file, such as a function. Two are equal if their `text` is."""
+    """Represents a compile-time value that can't be loaded from a file, such as a function. Compared by its `text`."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Translation of kernel source to tile IR. The translator, `kernel.build`, is imported only to compile a kernel."""
+"""Translation of kernel source to tile IR. The translator, `kernel.build`, is imported only for compilation."""
 
 from .inputs import NO_DEFAULT, Parameter, ParameterKind, captures, changes, functions, parameters, token
 from .source import KernelSource

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..layout import TileLayout
 
     class ElementType(type, DType):
-        """The metaclass of `tj.float32` and the other element types, which also annotate scalars and convert values."""
+        """To type checkers, the metaclass of `tj.float32` and the like, which annotate scalars and convert values."""
 
         # the result is Any because a variable that is initialized with it may later hold any scalar
         @overload
@@ -76,13 +76,13 @@ if TYPE_CHECKING:
     Operand: TypeAlias = "Tile | float"
 
     class _Number(_Operators[float, "Scalar", bool], int):
-        """Run-time scalars; type checkers treat them as ints, for `min`, `range`, slices and tuple indices.
+        """Base class of run-time scalars; to type checkers they are ints, for `min`, `range`, slices and tuple indices.
 
         If the other operand is a tile, the operators of `Tile` apply.
         """
 
     class _Elements(_Operators["Operand", "Tile", "Tile"]):
-        """The operators of tiles."""
+        """The operators of tiles, element by element."""
 else:
     _Number = _Elements = object
 
@@ -98,10 +98,10 @@ class Scalar(_Number):
 
     @property
     def dtype(self) -> ElementType:
-        """The type of the value."""
+        """The element type of the value."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the value converted to `dtype`; conversions to fp8 saturate unless `saturate` is False."""
+        """Return the value converted to `dtype`; without `saturate`, conversions to fp8 overflow as in ml_dtypes."""
 
     def view(self, dtype: DType | DTypeLike) -> Scalar:
         """Return the bits of the value reinterpreted as another type of the same width."""
@@ -113,7 +113,7 @@ class Scalar(_Number):
 if TYPE_CHECKING:
 
     class TypedScalar(Scalar, metaclass=ElementType):
-        """Base class of `tj.float32` and the other element types, for scalars of a known type."""
+        """To type checkers, the base class of `tj.float32` and the other element types: scalars of a known type."""
 
         # some type checkers take the type of a call from the metaclass, others from `__new__`
         @overload
@@ -125,8 +125,8 @@ if TYPE_CHECKING:
 class Region:
     """Annotation of memory: a tensor, a buffer in shared or tensor memory, or a part of one.
 
-    `x[i, j]` is an element. `x[i, j] = value` converts the value to the element type as in C; for example, a run-time
-    float that is stored to integer memory is truncated.
+    For an `x` of two dimensions, `x[i, j]` is an element, and `x[i, j] = value` converts the value to the element type
+    as in C; for example, a run-time float that is stored to integer memory is truncated.
 
     Example:
         @tj.function
@@ -217,7 +217,7 @@ class RegionElement(Scalar, Region):
     """The result of indexing a region with integers: an element to read or assign, or a region of lower rank."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the element converted to `dtype`; conversions to fp8 saturate unless `saturate` is False."""
+        """Return the element converted to `dtype`; without `saturate`, conversions to fp8 overflow as in ml_dtypes."""
 
 
 class Gather:
@@ -225,7 +225,7 @@ class Gather:
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
-        """The extents of the index tile, followed by the extents of a row."""
+        """The extents of the index tile, if any, followed by the extents of a row."""
 
     @property
     def size(self) -> Scalar:
@@ -338,16 +338,16 @@ class TileElement(Scalar, Tile):
 
 
 class Barrier:
-    """The result of `tj.alloc_barrier`: one or more barriers in shared memory."""
+    """The result of `tj.alloc_barrier`: one or more barriers in shared memory, whose phases are numbered from 0."""
 
     def __getitem__(self, index: int, /) -> Barrier:
         """Return one of several barriers."""
 
     def wait(self, n: int) -> None:
-        """Wait until phase n is complete. Phases are numbered from 0; if n is negative, return at once."""
+        """Wait until phase n, the current or the previous phase, is complete; if n is negative, return at once."""
 
     def test(self, n: int) -> bool:
-        """Return True if phase n is complete; n must be the current or the previous phase."""
+        """Return True if phase n, the current or the previous phase, is complete, or if n is negative."""
 
     def expect(self, bytes: int) -> None:
         """Increase the number of bytes that copies must write in the current phase by `bytes` per calling thread."""

@@ -14,7 +14,7 @@ Arguments = dict[str, ast.expr]
 
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
-#: parameter that is not implemented yet -> the hint
+#: parameter of `tj` functions that is not implemented yet -> the hint
 NOT_YET = {
     "cta": "arrive at a barrier of this CTA; with a ring that has multicast=, a release reaches the other CTAs",
     "cache": "copy, load and store take cache=; asynchronous copies have no cache hints",
@@ -60,7 +60,7 @@ def bind(
     expressions = dict(zip(parameters, node.args, strict=False))
     for keyword in node.keywords:
         assert keyword.arg is not None
-        if keyword.arg in NOT_YET and keyword.arg not in parameters:
+        if keyword.arg in NOT_YET and keyword.arg not in parameters and what.startswith("tj."):
             raise ctx.type_error(
                 keyword, f"{what} with {keyword.arg}= is not available in this version", NOT_YET[keyword.arg]
             )
@@ -70,7 +70,7 @@ def bind(
                 hint = f"write {ELSEWHERE[keyword.arg]}="
             raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
         if keyword.arg in expressions:
-            raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
+            raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "pass it once")
         expressions[keyword.arg] = keyword.value
     # positional arguments fill the leading parameters
     missing = [name for name in parameters[len(node.args) : required] if name not in expressions]

@@ -14,7 +14,7 @@ from .kinds import converts_to
 from .operators import accumulated, binary
 from .regions import unloaded
 from .scalars import as_scalar, convert
-from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
+from .values import Binding, Constant, Items, Memory, Rows, Scalar, Value, describe, is_number, owner_scope
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
@@ -49,7 +49,7 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
         mem.store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
         return True
     if not isinstance(node.target, ast.Name):
-        raise ctx.syntax_error(node.target, "this can't be assigned to in a kernel", "assign to names and elements")
+        raise ctx.syntax_error(node.target, "an attribute can't be assigned in a kernel", "use a variable")
     old = ctx.evaluate(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
     with ctx.hinted(node.target.id):
         value = _augmented(ctx, node, old)
@@ -69,7 +69,7 @@ def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
 
 
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
-    """Assign a value to a name, an element, or a tuple of these."""
+    """Assign a value to a name, an element, or a tuple or list of targets."""
     if isinstance(target, ast.Name):
         value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
         ctx.bind(target.id, Binding(value, ctx.span(target)))
@@ -111,16 +111,18 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
-        hint = "assign it to one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
-        if isinstance(value, Memory):
-            hint = "assign it to one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) gives a maximum's index"
+        hint = "assign it to one name"
+        if isinstance(value, Scalar):
+            hint += "; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
+        elif isinstance(value, Memory):
+            hint += "; tj.split(x, 2, axis) splits a tile, tj.argmax(x) returns the index of the maximum"
         raise ctx.type_error(target, f"only a tuple can be unpacked; this is {describe(value)}", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
         raise ctx.type_error(
             target, f"can't unpack {counted(len(value.items), 'item')} into {counted(len(target.elts), 'name')}",
-            "give each item a name, or _",
+            "write one name per item; _ takes an item that isn't used",
         )
     for inner, item in zip(target.elts, value.items, strict=True):
         assign_to(ctx, inner, item)
@@ -128,11 +130,12 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 def _place(ctx: Context, node: ast.Subscript, value: Value | ast.AugAssign) -> Memory:
     memory = unloaded(ctx, node)
-    if isinstance(memory, Items):
+    if isinstance(memory, Items) or not isinstance(memory, Memory) and isinstance(ctx.evaluate(node.value), Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
         raise ctx.type_error(
-            node, f"{describe(memory)} has no elements to assign", "assign to elements of tensors and buffers"
+            node, f"{describe(memory)} can't be assigned to", f"write tj.cta.store({ast.unparse(node)}, tile)"
+            if isinstance(memory, Rows) else "assign to elements of tensors and buffers",
         )
     if memory.dims:
         raise ctx.type_error(
@@ -146,9 +149,8 @@ def _instead(place: str, memory: Memory, value: Value | ast.AugAssign) -> str:
     """Return the source of a call that writes a whole region, for a hint. place: the source of the region."""
     scope = owner_scope(memory.buffer) if memory.is_local else CTA.name
     if isinstance(value, ast.AugAssign):
-        written = ast.unparse(value)
-        loaded = place if memory.is_local else f"tj.{scope}.load({place})"
-        result = f"{loaded}{written[len(place) :].replace('=', '', 1)}"
+        loaded = ast.Name(place if memory.is_local else f"tj.{scope}.load({place})")
+        result = ast.unparse(ast.BinOp(loaded, value.op, value.value))
         return f"tj.{scope}.{'copy' if memory.is_local else 'store'}({place}, {result})"
     if not isinstance(value, Memory):
         return f"tj.{scope}.fill({place}, value)"

@@ -47,7 +47,8 @@ def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments)
     """Reject Numba's form `add(array, index, value)`, which would bind `value` to the parameter `order`."""
     order = arguments.get("order")
     value = optional(ctx, arguments, "order")
-    if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
+    is_order = isinstance(value, Constant) and isinstance(value.value, str)
+    if order not in node.args or isinstance(node.args[0], ast.Subscript) or is_order:
         return
     array, index, *values = map(ast.unparse, node.args)
     raise ctx.type_error(
@@ -67,7 +68,7 @@ def _of_region(
     ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """Emit an update of a region and return the old values. Without a tile operand, every thread updates the region."""
+    """Emit an update of a region and return the old values. Without a tile or tile index, every thread updates it."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
@@ -98,7 +99,8 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
             expr = build.op("neg", expr) if expr.dtype.is_float else build.sub(build.const(0, expr.dtype), expr)
         return expr
     if not region.shape:
-        raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", "index it, as in x[i, j]")
+        hint = "pass a region as the place, or reduce it: tj.sum(x)" if value.is_local else "index it, as in x[i, j]"
+        raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", hint)
     tile = tiles.local_tile(ctx, node, f"atomic.{name}", value)
     if name != "sub":
         return tile
@@ -123,7 +125,8 @@ def _choice(
     value = optional(ctx, arguments, name)
     chosen = default if value is None else ctx.constant(value, node, f"the {name}")
     if chosen not in choices:
-        raise ctx.type_error(node, f"{chosen!r} is not a memory {name}", f"write one of {', '.join(choices)}")
+        hint = f"write one of {', '.join(map(repr, choices))}"
+        raise ctx.type_error(node, f"{chosen!r} is not a memory {name}", hint)
     return str(chosen)
 
 

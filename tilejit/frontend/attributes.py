@@ -56,6 +56,11 @@ def attribute(ctx: Context, node: ast.Attribute) -> Value:
     return handler(ctx, node, base)
 
 
+#: attribute that only some memory has -> the hint for other memory
+_OF_SOME = {
+    "layout": "only a whole tile or buffer with compile-time shape and strides has a layout",
+    "scope": "only tiles have a scope; write the scope, such as tj.warp",
+}
 #: attribute that is not implemented yet -> the hint
 _NOT_YET = {
     "in_cta": "only copies fill the shared memory of other CTAs: copy_async(..., barrier=ring[i], multicast=0), with "
@@ -64,7 +69,8 @@ _NOT_YET = {
 
 
 def _missing(ctx: Context, node: ast.Attribute, base: Value, names: tuple[str, ...]) -> Exception:
-    hint = _NOT_YET.get(node.attr) or guessed(node.attr, names, f"it has {', '.join(names)}")
+    known = _NOT_YET.get(node.attr) or (_OF_SOME.get(node.attr) if node.attr in names else None)
+    hint = known or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
         hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
     return ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
@@ -122,7 +128,7 @@ def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
     if node.attr in _OF_MEMORY and node.attr != "at":
         raise ctx.type_error(
             node, f"{describe(base)} has no attribute {node.attr}",
-            f"load it first: x = tj.cta.load({base.memory.buffer.name}.at(index)), and write x.{node.attr}",
+            f"load it first: x = tj.cta.load({ast.unparse(node.value)}), and write x.{node.attr}",
         )
     raise _missing(ctx, node, base, members("Gather"))
 

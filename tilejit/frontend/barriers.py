@@ -2,7 +2,7 @@
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
 wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers, not
-parities, because code that tracks parity by hand is easily off by one phase, and then hangs.
+parities, because code that tracks parity by hand is easily off by one phase, and may then hang.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _allocated(
     ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None,
     ctas: int = 1,
 ) -> Buffer:
-    """Allocate `stages` barriers. ctas: the number of CTAs that each make `arrivals` arrivals in a phase."""
+    """Allocate `stages` barriers. call, axis: see `Alloc`. ctas: number of CTAs that each arrive `arrivals` times."""
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(
@@ -108,7 +108,7 @@ def _allocated(
     if arrivals * ctas > MOST_IN_A_PHASE:
         raise ResourceError(
             f"{arrivals * ctas:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}", span=span,
-            hint="let the leader of a warp or of a warpgroup arrive for its threads",
+            hint="pass a smaller number: an arrival of a warp or of the CTA, as in tj.warp.arrive(b), counts once",
         )
     layout = TileLayout.row_major((stages,))
     buffer = Buffer(ctx.unique(name), "shared", barrier, (stages,), layout, barrier.bytes, None, span)
@@ -124,7 +124,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         raise ctx.type_error(
             arguments["threads"],
             f"{counted(count, 'thread')} can't synchronize at a named barrier of a CTA of {ctx.threads} threads",
-            f"give a multiple of {WARP}, at most the number of threads in the CTA",
+            f"pass a multiple of {WARP} from {WARP} to {ctx.threads}" if ctx.threads >= WARP else "use tj.cta_sync()",
         )
     low, high = facts.bounds(number)
     first, last = USERS[0], USERS[-1]
@@ -157,12 +157,12 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
         return _step(ctx, node, base, index)
     if base.index is not None:
         raise ctx.type_error(
-            node, f"{base.buffer.name} is one barrier", "use it without an index, or allocate several: stages=4"
+            node, f"{ast.unparse(node.value)} is one barrier", "use it without an index, or allocate several: stages=4"
         )
     count = base.count
     if isinstance(index, Const) and not 0 <= index.value < count:
         raise ctx.type_error(
-            node, f"index {index.value} is outside {base.buffer.name}, which is {counted(count, 'barrier')}",
+            node, f"index {index.value} is outside {base.buffer.name}, an array of {counted(count, 'barrier')}",
             f"write an index from 0 to {count - 1}",
         )
     return Barrier(base.buffer, as_index(ctx, node, index, base.buffer))
@@ -212,7 +212,7 @@ def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep) -> Value:
-    """Return an attribute of a barrier, ring or step.
+    """Return an attribute of a barrier or a step of a ring.
 
     raises: KernelTypeError for a missing attribute, or for `stage`, `full` or `empty` of an outdated step.
     """
@@ -237,7 +237,7 @@ _ROLES = (
 def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep, names: Sequence[str]) -> str:
     written = ast.unparse(node.value)
     if isinstance(base, Barrier) and node.attr in ("arrive", "commit"):
-        return f"call it on the scope that arrives: tj.cta.arrive({written})"
+        return f"call it on the scope that arrives: tj.cta.arrive({written}{'[i]' * (base.index is None)})"
     if isinstance(base, Barrier) and node.attr in ("acquire", "release"):
         return f"a step of a ring has it: {_ROLES.format(step='ring[i]')}"
     if isinstance(base, (Ring, RingStep)):
@@ -248,7 +248,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
             return _ROLES.format(step=step)
         if node.attr in members("RingStep"):
             return f"a step has it: {step}.{node.attr}{'()' * (node.attr in METHODS)}"
-    return f"it has {', '.join(names)}" if names else "index it first: a step ring[i] has attributes"
+    return f"it has {', '.join(names)}" if names else "index it first: a step, ring[i], has attributes"
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
@@ -268,9 +268,8 @@ def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
 
 def _one(ctx: Context, node: ast.AST, value: Barrier) -> Barrier:
     if value.index is None:
-        raise ctx.type_error(
-            node, f"{value.buffer.name} is {counted(value.count, 'barrier')}", f"name one: {value.buffer.name}[i]"
-        )
+        name = value.buffer.name
+        raise ctx.type_error(node, f"{name} is an array of {counted(value.count, 'barrier')}", f"index it: {name}[i]")
     return value
 
 
@@ -338,7 +337,7 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     if high is not None and high < 0:
         raise ResourceError(
             f"{high:,} bytes in a phase of {name}; the number of bytes can't be negative",
-            span=ctx.span(argument), hint="give the number of bytes that the copies write",
+            span=ctx.span(argument), hint="pass the number of bytes that the copies write",
         )
     ctx.emit(Expect(_place(ctx, node, receiver), count, span=ctx.span(node)))
     return Constant(None)
@@ -361,11 +360,13 @@ def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     argument = arguments["barrier"]
     value = ctx.evaluate(argument)
     if isinstance(value, RingStep):
-        raise ctx.type_error(
-            argument, "a step has two barriers to arrive at",
-            f"producers write tj.{operation.scope}.commit(t), consumers tj.{operation.scope}.release(t)",
-        )
-    return _arrived(ctx, node, operation, named(ctx, argument, "the barrier", value))
+        scope, step = operation.scope, ast.unparse(argument)
+        hint = f"producers write tj.{scope}.commit({step}), consumers tj.{scope}.release({step})"
+        raise ctx.type_error(argument, "a step has two barriers to arrive at", hint)
+    if not isinstance(value, Barrier):
+        hint = "pass the result of tj.alloc_barrier(); steps of a ring take commit and release"
+        raise ctx.type_error(argument, f"arrive takes a barrier; this is {describe(value)}", hint)
+    return _arrived(ctx, node, operation, _one(ctx, argument, value))
 
 
 def _arrive_at_step(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
@@ -381,7 +382,7 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
     if isinstance(value, Barrier) and operation.name == "commit":
         having = " or ".join(TENSOR_MEMORY_TARGETS)
         raise ctx.type_error(
-            argument, f"commit takes a step of a ring; products on {having}, which report to a barrier, are "
+            argument, f"commit takes a step of a ring; matrix products on {having} that report to a barrier are "
             "not available in this version", f"arrive at a barrier with tj.{operation.scope}.arrive(b)",
         )
     raise ctx.type_error(
@@ -425,11 +426,11 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
     if ring.call == "release":
         raise ctx.type_error(
             argument, f"a copy reports to a step, not to {name}, at which producers wait for free stages",
-            f"write barrier={name.rpartition('.')[0]}[i]",
+            f"write barrier={name.partition('.empty')[0]}[i]",
         )
     if ring.along != axis:
         what = f"multicast={ring.along}" if ring.along is not None else "no multicast="
-        ring_name = name.rpartition(".")[0] if ring.call else name
+        ring_name = name.partition(".full")[0] if ring.call else name
         raise ctx.type_error(
             argument, f"multicast={axis}, but {ring_name} has {what}: a stage must be free in all CTAs of the copy",
             f"write {ring_name} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
@@ -440,8 +441,8 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 def check_steps(kernel: Kernel) -> None:
     """Raise KernelTypeError if a step that more than two CTAs release is committed without an earlier multicast copy.
 
-    The copy must be in the block of the commit. It synchronizes the CTAs, because it completes only after each of them
-    has acquired the step. Otherwise, a CTA's second release of a stage may overtake the first release by another CTA.
+    The copy must be in the commit's block of statements. It synchronizes the CTAs, because it completes only after each
+    of them has acquired the step. Otherwise, a CTA's second release of a stage may overtake another CTA's first one.
     """
     if kernel.cluster is None:
         return
@@ -454,7 +455,7 @@ def check_steps(kernel: Kernel) -> None:
 
 
 def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
-    """Implement `check_steps` for a block and its nested blocks. rings: `full` barrier -> number of releasing CTAs."""
+    """Implement `check_steps` for a block and its nested blocks. rings: name of `full` -> number of releasing CTAs."""
     copied: set[str] = set()
     for stmt in body:
         for block in walk.blocks(stmt):
@@ -466,7 +467,8 @@ def _check_block(body: walk.Block, rings: Mapping[str, int]) -> None:
         elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
             name = stmt.place.buffer.name
             raise KernelTypeError(
-                f"a step of {name.rpartition('.')[0]} is committed without a multicast= copy before it in this block; "
-                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in sync", span=stmt.span,
+                f"a step of {name.partition('.full')[0]} is committed without a multicast= copy before it in this "
+                f"block; {rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in sync",
+                span=stmt.span,
                 hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
             )

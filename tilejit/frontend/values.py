@@ -406,7 +406,7 @@ def describe(value: Value) -> str:
     if isinstance(value, Rows):
         return f"a gathered region of shape {_shown(value.extents)} and {value.dtype}"
     if isinstance(value, Barrier):
-        return "a barrier" if value.index is not None else counted(value.count, "barrier")
+        return "a barrier" if value.index is not None else f"an array of {counted(value.count, 'barrier')}"
     if isinstance(value, NamedBarrier):
         return "a named barrier"
     if isinstance(value, Ring):
