@@ -1,4 +1,4 @@
-"""The language elements that exist outside kernels, too: `tj.constexpr`, `tj.spec`, `@tj.function`, `tj.cdiv`, …
+"""Language elements that also exist outside kernels, such as `tj.constexpr`, `tj.spec`, `@tj.function` and `tj.cdiv`.
 
 The frontend recognizes them by identity or class. Functions for kernels only, the instances of `Intrinsic`, are defined
 in `words`, which launches needn't import.

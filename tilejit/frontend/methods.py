@@ -35,7 +35,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         return tuple(every[d] for d in memory.dims)
     if isinstance(layout, Open):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has no strides: the compiler chooses the layout of a tile of a {layout.scope}",
+            node, f"{memory.buffer.name} has no strides: the compiler chooses the layout of this {layout.scope}'s tile",
             "read its .layout instead",
         )
     with Located(ctx, node):

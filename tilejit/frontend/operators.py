@@ -223,7 +223,7 @@ def tile_order(ctx: Context, node: ast.Call) -> Value:
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True unless group * columns may exceed its type (for two constants, that of `t`); an int64 may only if it is data."""
+    """True unless group * columns may exceed its type (for two constants, that of `t`); in int64, only data may."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

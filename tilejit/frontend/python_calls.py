@@ -170,7 +170,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Cal
         if isinstance(value, Items):
             arguments.append(value.items)
         elif isinstance(value, Constant) and arguments:
-            # the start of `enumerate`; in any other place, the call below raises an error
+            # the start of `enumerate`; a number in any other place makes the call below raise an error
             arguments.append(value.value)
         elif python is enumerate and arguments:
             raise ctx.type_error(

@@ -1,4 +1,4 @@
-"""Calls that take whole tiles: `tj.cat`, `tj.split`, `tj.reduce` and other reductions, such as `tj.sum(x, axis)`.
+"""Calls that take whole tiles: `tj.cat`, `tj.split`, and reductions such as `tj.sum(x, axis)` and `tj.reduce`.
 
 The `combine` function of `reduce` is translated once, with variables as arguments, and converted to expressions. The
 translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may be
