@@ -1,7 +1,6 @@
 """Language elements that also exist outside kernels, such as `tj.constexpr`, `tj.spec`, `@tj.function` and `tj.cdiv`.
 
-The frontend recognizes them by identity or class. Functions for kernels only, the instances of `Intrinsic`, are defined
-in `words`, which launches needn't import.
+The frontend recognizes them by identity or class. Intrinsics are defined in `words`, which launches needn't import.
 """
 
 from __future__ import annotations

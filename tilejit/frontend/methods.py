@@ -73,7 +73,6 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
             node, f"{axes} doesn't permute the {counted(rank, 'dimension')} of {memory.buffer.name}",
             f"list each of {tuple(range(rank))} once" if rank else "leave .permute out",
         )
-    # dropped dimensions are placed first
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))
     buffer = memory.buffer
@@ -188,7 +187,7 @@ def _pinned(memory: Memory) -> str:
 
 
 def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """Return an equal layout that can be grouped by `shape`; raise LayoutError if an iterator doesn't split to fit."""
+    """Return an equal layout that can be grouped by `shape`; raise LayoutError if an iterator can't be split."""
     if groups_to(layout.shard, shape):
         return layout
     joined = layout.canonical(fuse=False)
@@ -254,7 +253,7 @@ def _with_element_type(
     last = shape[-1] * before
     if last % after != 0:
         raise ctx.type_error(
-            node, f"rows of {last} bits don't divide into {dtype}", f"make rows a multiple of {after} bits"
+            node, f"rows of {last} bits don't divide into elements of {dtype}", f"make rows a multiple of {after} bits"
         )
     with Located(ctx, node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)

@@ -149,7 +149,7 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
     if not _covers(memory, dim):
         raise ctx.type_error(
             node, f".at indexes a whole dimension; this region covers part of dimension {dim} of {memory.buffer.name}",
-            f"add its start to the index, and take {memory.buffer.name}.at(...)",
+            f"add the region's start to the index, and take {memory.buffer.name}.at(...)",
         )
     if isinstance(value, Memory):
         if not value.is_local or not value.dtype.is_integer:
