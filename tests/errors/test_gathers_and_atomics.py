@@ -16,7 +16,7 @@ BAD = [
     ("tj.cta.load(X.at(1.5))", "an index must be an integer; this is the constant 1.5"),
     ("tj.cta.load(X.at(I[0:8]))", "this is a global region of shape (8) and int32"),
     ("tj.cta.load(X.at(-1)[0:4])", "index -1 is negative: indices don't count from the end"),
-    (INDEX + "tj.cta.load(X.at(i, axis=2))", "axis 2 is outside a tile of 2 dimensions"),
+    (INDEX + "tj.cta.load(X.at(i, axis=2))", "axis 2 is out of range for 2 dimensions"),
     (INDEX + "tj.cta.load(X[2:6].at(i)[:, 0:4])", "this region covers part of dimension 0 of X"),
     (INDEX + "tj.cta.load(X.at(i)[0:4, 0:4])", "dimension 0 of a gathered region of shape (8, ?)"),
     (INDEX + "tj.cta.load(X.at(i)[:, 0:4, 0])", "2 indices for 1 dimension of X"),

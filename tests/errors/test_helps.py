@@ -48,7 +48,7 @@ HELPS = {
         "for i in range(2):\n    y = tj.cta.load(T[i, 0:16, 0:16]) @ tj.cta.load(T[i, 0:16, 0:16])",
     ),
     "a vector as a factor": (
-        X + ROW.replace("x", "y") + "z = x @ y", "x[:, None], or x[None, :]",
+        X + ROW.replace("x", "y") + "z = x @ y", "x[:, None] or x[None, :]",
         "x, y = tj.cta.load(T[0, 0:16, 0:16]), tj.cta.load(T[0, 0, 0:16])\n"
         "z = x @ (y[:, None] + tj.cta.zeros((16, 8), y.dtype))",
     ),

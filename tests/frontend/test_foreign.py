@@ -188,7 +188,7 @@ PRINTED = [
 
 @pytest.mark.parametrize(("made", "printed", "hint"), PRINTED)
 def test_a_tile_can_be_printed_as_the_help_says(made: str, printed: str, hint: str) -> None:
-    with pytest.raises(KernelTypeError, match="print takes scalars and strings") as caught:
+    with pytest.raises(KernelTypeError, match="print takes scalars, strings and tuples of these") as caught:
         tile_ir(f"def k(A):\n    {made}\n    print({printed})\n", array())
     assert hint in caught.value.hint
     shown = re.search(r"print\(.*\)", caught.value.hint)[0].replace("A[i, j]", "x[0]")

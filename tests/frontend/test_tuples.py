@@ -74,6 +74,7 @@ REFUSED = [
     ("for x in zip((1, 2), (n,), strict=True):\n        pass", "zip: .*argument 2 is shorter", "as in Python"),
     ("for x in zip((1, 2), 3):\n        pass", "zip: 'int' object is not iterable", "as in Python"),
     ("for x in enumerate((1, n), (2,)):\n        pass", "enumerate: ", "as in Python"),
+    ("for x in enumerate((1, n), n):\n        pass", "the start of enumerate must be a compile-time", r"i \+ n"),
     ("x = len(n)", "len runs at compile time; this is a scalar of int32", ""),
     ("x = any((n, 1))", "this is a tuple of 2 items", "index its items, or loop over them"),
     ("x = sum((n, 1), 2, 3)", "sum runs at", ""),

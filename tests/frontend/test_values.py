@@ -324,7 +324,7 @@ def test_a_reduction_becomes_this_open_ir(form: str) -> None:
 
 #: what is wrong: the statement that follows a load, what the error says, its columns in the statement
 WRONG = {
-    "an axis that isn't there": ("s = tj.sum(x, axis=«2»)", "axis 2 is outside a tile of 2 dimensions"),
+    "an axis that isn't there": ("s = tj.sum(x, axis=«2»)", "axis 2 is out of range for 2 dimensions"),
     "an axis twice": ("s = tj.sum(x, axis=«(1, -1)»)", "axis 1 is named twice"),
     "an axis that isn't known": ("s = tj.sum(x, «n»)", "known at compile time"),
     "memory": ("s = tj.sum(«A»)", "sum takes local tiles; got a global region"),

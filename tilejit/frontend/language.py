@@ -1,4 +1,4 @@
-"""The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, `Intrinsic`.
+"""Language elements that also exist outside kernels, such as `tj.constexpr`, `tj.spec`, `@tj.function` and `tj.cdiv`.
 
 The frontend recognizes them by identity or class. Intrinsics are defined in `words`, which launches needn't import.
 """
@@ -153,7 +153,7 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     element = as_dtype(dtype)
     if element is None:
-        raise KernelTypeError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
+        raise KernelTypeError(f"{shown(dtype)} is not an element type", hint="write tj.float32 or another element type")
     if any(not isinstance(e, int) or e < 0 for e in extents):
         raise KernelTypeError(f"extents must be non-negative integers; got {extents}", hint="change the shape")
     if strides is None:
@@ -167,7 +167,7 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
             hint="give one stride for each dimension",
         )
     if any(not isinstance(s, int) for s in strides):
-        raise KernelTypeError(f"strides must be integers; got {tuple(strides)}", hint="count them in elements")
+        raise KernelTypeError(f"strides must be integers; got {tuple(strides)}", hint="count them in whole elements")
     return PinnedTensor(extents, element, tuple(strides))
 
 
@@ -194,7 +194,7 @@ Helper = TypeVar("Helper", bound=Callable[..., Any])
 def function(fn: Helper) -> Helper:
     """Decorate a helper that kernels can call; each call is inlined.
 
-    raises: KernelSyntaxError unless it is applied directly to a `def` whose source is available.
+    raises: KernelSyntaxError unless it is applied directly to a plain `def` whose source is available and unedited.
 
     Example:
         @tj.function
@@ -207,7 +207,7 @@ def function(fn: Helper) -> Helper:
 
         k[1](np.ones(32, np.float32))
     """
-    if not callable(fn):
+    if not callable(fn) and not isinstance(fn, classmethod):
         raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
     # type checkers should see the helper's own signature, hence the cast
     return cast(Helper, Function(fn))
@@ -229,7 +229,7 @@ def cdiv(a: int, b: int) -> int:
 def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
     """Return the (row, column) of tile `t` in an order in which tiles with close numbers are close in the grid.
 
-    Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
+    Tiles are numbered one group of rows after another, column by column within a group; the last group may have fewer
     rows. CTAs that run at the same time therefore share rows and columns, which stay in the cache.
 
     t: the number of the tile, from 0 to rows * columns - 1.

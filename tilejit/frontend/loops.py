@@ -1,4 +1,4 @@
-"""Loops: `while`, and `for` over a range at run time or unrolled over `tj.static_range` or a tuple."""
+"""Loops: `while`, run-time `for` over `range`, and unrolled `for` over `tj.static_range` or a tuple."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def while_loop(ctx: Context, node: ast.While) -> bool:
 
 
 def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Translate the test of a `while` loop and the exit if it fails; return False if it always fails."""
+    """Translate the test of a `while` loop, and the exit that is taken if it fails; return False if it always fails."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
 
     def stop() -> bool:
@@ -53,7 +53,8 @@ def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
 def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
     if node.orelse:
         raise ctx.syntax_error(
-            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it later"
+            node.orelse[0], "the else of a loop can't be used in a kernel",
+            "set a flag before break, and test it after the loop",
         )
 
 
@@ -76,13 +77,14 @@ def for_loop(ctx: Context, node: ast.For) -> bool:
 
 
 def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
-    """Return the hint for a loop over a value that isn't a tuple."""
+    """Return the hint for a value that a loop, `enumerate`, `reversed` or `zip` can't iterate over."""
     written = ast.unparse(node)
     if isinstance(value, Memory) and value.dims:
         if not value.is_local:
             return f"loop over range(len({written})) and index: {written}[i]"
         return "compute with the whole tile, or copy it to shared memory and index that"
-    if isinstance(value, Scalar) or isinstance(value, Constant) and type(value.value) is int:
+    is_integer = isinstance(value, (Scalar, Memory)) and value.dtype.is_integer
+    if is_integer or isinstance(value, Constant) and type(value.value) is int:
         return f"loop over range({written})"
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
     hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
@@ -91,7 +93,8 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
     if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
-        raise ctx.type_error(node, f"{what} takes (stop), (start, stop) or (start, stop, step)", "call it as in Python")
+        message = f"{what} takes (stop), (start, stop) or (start, stop, step)"
+        raise ctx.type_error(node, message, "pass one to three positional arguments, without *")
     values = [as_scalar(ctx, argument, ctx.evaluate(argument)) for argument in node.args]
     if len(values) == 1:
         values.insert(0, Constant(0))
@@ -120,7 +123,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
 def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
     """Return the stop of a range; a uint64 becomes an int64 if the start or the step is signed and neither is uint64.
 
-    Checked builds assert that it fits; unchecked builds clamp it.
+    Literals don't count as signed. Checked builds assert that the stop fits; unchecked builds clamp it.
     """
     start, stop, step = values
     others = [v.dtype for v in (start, step) if isinstance(v, Scalar) and not v.weak]

@@ -40,7 +40,7 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
-        hint = "write tj.int32, or another width" if name is int else "write tj.float32, or A.dtype"
+        hint = "write tj.int32, or another width" if name is int else "write tj.float32, or A.dtype of an array A"
         raise ctx.type_error(node, f"{shown(name)} is not an element type", hint)
     return dtype
 
@@ -59,9 +59,9 @@ def _is_injective(layout: TileLayout) -> bool:
 
 
 def layout_argument(ctx: Context, arguments: Arguments, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """Return the `layout=` argument of an allocation; None if it is omitted or None.
+    """Return the `layout=` argument of a call that creates memory or a tile; None if it is omitted or None.
 
-    raises: LayoutError if it maps two elements to one location.
+    raises: LayoutError if it doesn't fit or maps two elements to one location, KernelTypeError if it isn't a layout.
     """
     value = optional(ctx, arguments, "layout")
     if value is None:
@@ -111,7 +111,8 @@ def _swizzled(
         raise ctx.type_error(node, f"{swizzle!r} is not a swizzle", hint)
     if has_layout:
         raise ctx.type_error(
-            node, f"swizzle={swizzle!r} determines the layout", "leave layout= out, or give a tj.Swizzle(...)"
+            node, f"swizzle={swizzle!r} determines the layout, so layout= can't be passed too",
+            "leave layout= out, or pass a tj.Swizzle(...)",
         )
     with Located(ctx, node):
         return swizzled_atom_layout(shape, dtype.bits, swizzle)
@@ -130,14 +131,14 @@ def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, 
     """Return the axes given as an integer or a tuple, in ascending order; negative axes count from the last."""
     items = value.items if isinstance(value, Items) else (value,)
     if any(isinstance(item, Constant) and isinstance(item.value, float) for item in items):
-        hint = "for two values, element by element, write tj.maximum(a, b) or tj.minimum(a, b)"
+        hint = "write a whole number; for the maximum or minimum of two values, tj.maximum(a, b) or tj.minimum(a, b)"
         raise ctx.type_error(node, "an axis must be an integer", hint)
     numbers = [ctx.integer(item, node, "an axis") for item in items]
     wrong = [n for n in numbers if not -rank <= n < rank]
     if wrong:
         raise ctx.type_error(
-            node, f"axis {wrong[0]} is outside a tile of {counted(rank, 'dimension')}",
-            f"its axes are {-rank} to {rank - 1}" if rank else "leave axis= out",
+            node, f"axis {wrong[0]} is out of range for {counted(rank, 'dimension')}",
+            f"the axes are {-rank} to {rank - 1}" if rank else "leave axis= out, or use at least one dimension",
         )
     axes = sorted(n % rank for n in numbers)
     twice = [a for a, b in zip(axes, axes[1:], strict=False) if a == b]
@@ -156,7 +157,7 @@ def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
     if scope != THREAD.name:
         raise ctx.type_error(
             node,
-            f"{memory.buffer.name} is distributed over the threads of a {scope}; its elements can't be accessed singly",
+            f"{memory.buffer.name} is distributed over the threads of a {scope}; single elements can't be accessed",
             "use .registers for the calling thread's elements, or copy the tile to shared memory",
         )
     if memory.is_local and 0 in memory.buffer.shape:
@@ -178,7 +179,8 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
     value = as_scalar(ctx, node, value)
     if isinstance(value, Memory):
         raise ctx.type_error(
-            node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
+            node, f"one element takes a scalar; this is {describe(value)}",
+            "for more elements, write tj.cta.store(region, tile)",
         )
     converted = held(ctx, node, value, memory.dtype)
     ctx.emit(Store(element(ctx, node, memory), converted.expr, order, ctx.span(node)))

@@ -24,7 +24,7 @@ def print_values(ctx: Context, node: ast.Call) -> Value:
     separators = {"sep": " ", "end": "\n"}
     for keyword in node.keywords:
         if keyword.arg not in separators:
-            raise ctx.syntax_error(keyword, f"print in a kernel has no {keyword.arg or '**'}", "it has sep= and end=")
+            raise ctx.syntax_error(keyword, f"print in a kernel can't take {keyword.arg or '**'}", "use sep= and end=")
         text = ctx.constant(ctx.evaluate(keyword.value), keyword.value, f"{keyword.arg}=")
         separators[keyword.arg] = separators[keyword.arg] if text is None else str(text)
     parts: list[str | Expr] = []
@@ -36,7 +36,8 @@ def print_values(ctx: Context, node: ast.Call) -> Value:
     for text in texts:
         if isinstance(text, str) and _UNPRINTABLE.search(text):
             raise ctx.type_error(
-                node, f"a GPU can't print {text!r}: text must be UTF-8 without the character \\0", "leave it out"
+                node, f"a GPU can't print {text!r}: text must be UTF-8 without the character \\0",
+                "leave invalid characters out",
             )
     ctx.emit(Print(texts, ctx.span(node)))
     return Constant(None)
@@ -54,7 +55,8 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
             inner.extend([", "] if k else [])
             inner.extend(_parts(ctx, node, item, quoted=True))
         return [*inner, ",)" if len(value.items) == 1 else ")"]
-    raise ctx.type_error(node, f"print takes scalars and strings; this is {describe(value)}", _printable(node, value))
+    what = f"print takes scalars, strings and tuples of these; this is {describe(value)}"
+    raise ctx.type_error(node, what, _printable(node, value))
 
 
 def _printable(node: ast.AST, value: Value) -> str:

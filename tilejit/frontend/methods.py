@@ -1,4 +1,4 @@
-"""Properties and methods of tiles and memory: views, permutations and reshaping, `.at`, `.tile` and `.astype`."""
+"""Properties and methods of memory, tiles and scalars: strides, registers, views, new shapes, indexing, conversion."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         return tuple(every[d] for d in memory.dims)
     if isinstance(layout, Open):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has no strides: its elements are spread over the threads of a {layout.scope}",
-            "see its .layout",
+            node, f"{memory.buffer.name} has no strides: the compiler chooses the layout of this {layout.scope}'s tile",
+            "read its .layout instead",
         )
     with Located(ctx, node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
@@ -46,7 +46,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
             raise ctx.type_error(
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
-                "only a dimension with one step in memory, without swizzle or thread axes, has a stride",
+                "only a dimension with equally spaced elements, and without swizzle or thread axes, has a stride",
             )
         strides.append(Constant(iters[0].stride))
     return tuple(strides)
@@ -71,9 +71,8 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     if sorted(wanted) != list(range(rank)):
         raise ctx.type_error(
             node, f"{axes} doesn't permute the {counted(rank, 'dimension')} of {memory.buffer.name}",
-            f"list each of {tuple(range(rank))} once",
+            f"list each of {tuple(range(rank))} once" if rank else "leave .permute out",
         )
-    # dropped dimensions are placed first
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))
     buffer = memory.buffer
@@ -166,10 +165,12 @@ def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
 
 
 def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, shape: tuple[int, ...]) -> Memory:
+    is_padded = memory.is_local and math.prod(memory.shape) != base.size()
     if math.prod(shape) != base.size():
         raise ctx.type_error(
-            node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
-            "give a shape with the same number of elements",
+            node, f"shape {shape} has {math.prod(shape)} elements; {'' if memory.is_whole else 'this region of '}"
+            f"{memory.buffer.name} has {base.size()}{' with padding' if is_padded else ''}",
+            "write .reshape, which ignores padding" if is_padded else "give a shape with the same number of elements",
         )
     with Located(ctx, node):
         return regions.reinterpreted(ctx, node, memory, shape, memory.dtype, _regrouped(base, shape))
@@ -186,7 +187,7 @@ def _pinned(memory: Memory) -> str:
 
 
 def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """Return an equal layout that can be grouped by `shape`; raise LayoutError if an iterator doesn't split to fit."""
+    """Return an equal layout that can be grouped by `shape`; raise LayoutError if an iterator can't be split."""
     if groups_to(layout.shard, shape):
         return layout
     joined = layout.canonical(fuse=False)
@@ -216,7 +217,8 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
         raise ctx.type_error(
-            node, "a region with run-time starts or strides can't be reinterpreted", "view first, then slice"
+            node, "a region with run-time starts or strides can't be reinterpreted",
+            "reinterpret the whole buffer first, then slice it",
         )
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
@@ -251,7 +253,7 @@ def _with_element_type(
     last = shape[-1] * before
     if last % after != 0:
         raise ctx.type_error(
-            node, f"rows of {last} bits don't divide into {dtype}", f"make rows a multiple of {after} bits"
+            node, f"rows of {last} bits don't divide into elements of {dtype}", f"make rows a multiple of {after} bits"
         )
     with Located(ctx, node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
@@ -259,7 +261,7 @@ def _with_element_type(
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
-    """Return a local tile in another shape: a view if provably no element changes its register, else a new tile."""
+    """Return a local tile in another shape: a view if provably no element has to move, else a new tile."""
     if shape == tile.shape:
         return tile
     scope, span = owner_scope(tile.buffer), ctx.span(node)
@@ -343,7 +345,7 @@ def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".at", ("index", "axis"), 1)
     rank = len(receiver.dims)
     if not rank:
-        raise ctx.type_error(node, f"{describe(receiver)} has no dimension to index", "take a larger region")
+        raise ctx.type_error(node, f"{describe(receiver)} has no dimension to index", "take a region that has one")
     if "axis" in arguments and isinstance(ctx.evaluate(arguments["axis"]), Memory):
         raise ctx.type_error(
             node, ".at takes one tile of indices; got two",

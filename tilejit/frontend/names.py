@@ -31,8 +31,8 @@ RESULT = "<result>"
 #: types whose values are all usable; testing for them first is faster than testing for arrays and containers
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
-#: immutable containers; a change to any other container would go unnoticed between launches
-_FIXED = (tuple, frozenset, range, bytes, str, type)
+#: immutable containers; a change to another container could go unnoticed between launches
+_FIXED = (tuple, frozenset, range, bytes, str)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
@@ -70,9 +70,9 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     """Return a captured Python object as a `Value`.
 
     name: the name in errors, by default the source of the node. item: a subscript to append to it, such as `[0]`.
-    raises: KernelTypeError for an array with dimensions, a container not in `_FIXED`, or a value over a size limit.
+    raises: KernelTypeError for an array with dimensions, a container of a type not in `_FIXED`, or too large a value.
     """
-    # most captured values are small integers and names of the language; the checks below take 3 µs per value
+    # most captured values are small integers and objects of the language; the checks below take 3 µs per value
     kind = type(value)
     if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)

@@ -66,7 +66,7 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
 
 
 def operation(ctx: Context, node: ast.AST, name: str, compute: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """Return the result of `compute` on compile-time values, or of the elementwise operation `name` on others."""
+    """Return the result of `compute` on compile-time values, or of the elementwise operation `name` on other values."""
     folded = fold(ctx, node, compute, values)
     return tiles.apply(ctx, node, name, values) if folded is None else folded
 
@@ -135,7 +135,7 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
             node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
             "multiply one matrix of the batch at a time: load A[i, 0:M, 0:K] and B[i, 0:K, 0:N] in a loop over i"
             if max(len(a.shape), len(b.shape)) > 2
-            else "give a vector a second dimension: x[:, None], or x[None, :]",
+            else "give each operand two dimensions: for a vector x, x[:, None] or x[None, :]",
         )
     if a.shape[1] != b.shape[0]:
         raise ctx.type_error(
@@ -159,7 +159,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
-    # prefer square blocks per warp, of a multiple of 16 rows by a multiple of 8 columns
+    # prefer nearly square blocks per warp; their rows must be a multiple of 16, their columns a multiple of 8
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
@@ -197,14 +197,14 @@ def tile_order(ctx: Context, node: ast.Call) -> Value:
     shape = ctx.evaluate(arguments["shape"])
     if not isinstance(shape, Items) or len(shape.items) != 2:
         raise ctx.type_error(
-            arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "give two numbers"
+            arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "pass two numbers"
         )
     group = optional(ctx, arguments, "group") or Constant(8)
     if not isinstance(group, Scalar):
         place = arguments.get("group", node)
         number = ctx.integer(group, place, "the number of rows of a group")
         if number < 1:
-            raise ctx.type_error(place, f"a group can't have {number} rows", "give at least 1")
+            raise ctx.type_error(place, f"a group can't have {number} rows", "pass at least 1")
     t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
 
     def compute(a: Value, op: ast.operator, b: Value) -> Value:
@@ -223,7 +223,7 @@ def tile_order(ctx: Context, node: ast.Call) -> Value:
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns fits its type or, for two constants, the type of `t`; an int64 fits unless it is data."""
+    """True unless group * columns may exceed its type (for two constants, that of `t`); in int64, only data may."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

@@ -44,7 +44,7 @@ def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: 
         name = getattr(callee, "__name__", repr(callee))
         raise ctx.type_error(
             node, f"{name} runs at compile time; this is {describe(other)}",
-            "index its items, or loop over them" if isinstance(other, Items)
+            "where items are known only at run time, index its items, or loop over them" if isinstance(other, Items)
             else instead(name) or "give it compile-time values",
         )
     return folded
@@ -67,7 +67,7 @@ def _extreme(name: str, python: Callable[..., Any], ctx: Context, node: ast.Call
     if tile is not None:
         raise ctx.type_error(
             node, f"{python.__name__} takes scalars; this is {describe(tile)}",
-            f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
+            f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for two, element by element",
         )
     extreme = values[0]
     for value in values[1:]:
@@ -78,7 +78,7 @@ def _extreme(name: str, python: Callable[..., Any], ctx: Context, node: ast.Call
 def _abs(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
     if len(values) != 1:
-        raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}", "abs(x)")
+        raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}", "write abs(x)")
     return operation(ctx, node, "abs", abs, values)
 
 
@@ -96,7 +96,7 @@ def _of_two(
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """Return a / b, rounded up, by a formula whose intermediate values don't overflow."""
+    """Return a / b, rounded up, by a formula whose intermediate values don't overflow (see `_has_room`)."""
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
@@ -143,7 +143,7 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType, ctx: Cont
 
 
 def _round(ctx: Context, node: ast.Call) -> Value:
-    """Translate round(x); a run-time float gives the nearest integer, ties to even, in the type of int(x)."""
+    """Translate round(x); a run-time float is rounded to the nearest integer, ties to even, in the type of int(x)."""
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
         raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
@@ -170,8 +170,13 @@ def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Cal
         if isinstance(value, Items):
             arguments.append(value.items)
         elif isinstance(value, Constant) and arguments:
-            # the start of `enumerate`
+            # the start of `enumerate`; a number in any other place makes the call below raise an error
             arguments.append(value.value)
+        elif python is enumerate and arguments:
+            raise ctx.type_error(
+                argument, f"the start of enumerate must be a compile-time integer; this is {describe(value)}",
+                f"add it to the index inside the loop: i + {ast.unparse(argument)}",
+            )
         else:
             raise ctx.type_error(
                 argument, f"{python.__name__} takes tuples; this is {describe(value)}",
@@ -181,7 +186,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Cal
     try:
         return Items(tuple(map(_arranged, python(*arguments, **keywords))))
     except (TypeError, ValueError) as error:
-        raise ctx.type_error(node, f"{python.__name__}: {error}", "call it as in Python") from None
+        raise ctx.type_error(node, f"{python.__name__}: {error}", "its arguments must be as in Python") from None
 
 
 def _arranged(part: Any) -> Value:

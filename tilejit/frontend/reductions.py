@@ -1,6 +1,6 @@
-"""Calls that take whole tiles: reductions such as `tj.sum(x, axis)`, `tj.reduce`, `tj.cat` and `tj.split`.
+"""Calls that take whole tiles: `tj.cat`, `tj.split`, and reductions such as `tj.sum(x, axis)` and `tj.reduce`.
 
-The `combine` function of `tj.reduce` is translated once, with variables as arguments, and converted to expressions. The
+The `combine` function of `reduce` is translated once, with variables as arguments, and converted to expressions. The
 translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may be
 left early, as by a `return` in a branch. Each path gets a condition, and an assignment becomes a selection by the
 condition of its path.
@@ -106,7 +106,7 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
         raise ctx.type_error(
             node, f"can't concatenate tiles of shapes {parts[0].shape} and {parts[1].shape} along axis {axis}",
-            "their other extents must be equal",
+            "their ranks and their other extents must be equal",
         )
     scope = tiles.common_scope(ctx, node, "cat", parts)
     try:
@@ -135,7 +135,7 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if count < 1 or extent % count:
         raise ctx.type_error(
             arguments["parts"], f"axis {axis} of extent {extent} doesn't split into {count} equal parts",
-            "give a number that divides it, or slice: x[:, a:b]",
+            "pass a positive number that divides it, or slice: x[:, a:b]",
         )
     width = extent // count
     return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
@@ -161,7 +161,7 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
     closure = closure_of(ctx, value)
     if closure is None:
         raise ctx.type_error(
-            node, f"combine must be a @tj.function of two values; this is {describe(value)}",
+            node, f"combine must be a @tj.function or a nested function of two values; this is {describe(value)}",
             "write @tj.function above a def with two parameters, and pass its name",
         )
     names, span = _parameters(ctx, node, closure), ctx.span(node)
@@ -226,7 +226,7 @@ class _Reading:
     name: str
     #: the location of the argument `combine`
     span: Span
-    #: the immutable variables, by name
+    #: the immutable variables defined so far, by name
     known: dict[str, ir.Var]
     #: the current values of the mutable variables, by name; None before the first assignment
     changing: dict[str, ir.Expr | None] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Indexing of memory: elements, slices, tiles and gathered rows."""
+"""Indexing of memory (elements, slices, tiles and gathered rows), of tuples and strings, and of `tj.S` and `tj.R`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | 
     if not -length <= position < length:
         raise ctx.type_error(
             node, f"index {position} is outside {what} of length {length}",
-            f"write an index i with {-length} <= i < {length}",
+            f"write an index i with {-length} <= i < {length}" if length else "it has no items: leave the index out",
         )
     return position
 
@@ -133,7 +133,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
         raise ctx.type_error(
             node,
             f"{counted(len(indices), 'index')} for {counted(len(dims), 'dimension')} of {memory.buffer.name}",
-            "give one index or slice for each dimension",
+            "give at most one index or slice per dimension",
         )
     box = _box(ctx, node, memory, dims, indices)
     return _with_axes(ctx, node, box, dims, parts) if axes else box
@@ -149,7 +149,7 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
     if not _covers(memory, dim):
         raise ctx.type_error(
             node, f".at indexes a whole dimension; this region covers part of dimension {dim} of {memory.buffer.name}",
-            f"add its start to the index, and take {memory.buffer.name}.at(...)",
+            f"add the region's start to the index, and take {memory.buffer.name}.at(...)",
         )
     if isinstance(value, Memory):
         if not value.is_local or not value.dtype.is_integer:
@@ -172,7 +172,7 @@ def _part_of_rows(ctx: Context, node: ast.Subscript, gathered: Rows) -> Rows:
     for dim, part in enumerate(listed[:numbers]):
         if not isinstance(part, ast.Slice) or part.lower or part.upper or part.step:
             raise ctx.type_error(
-                part, f"dimension {dim} of {describe(gathered)} belongs to its index and can't be sliced",
+                part, f"dimension {dim} of {describe(gathered)} comes from its index and can't be indexed or sliced",
                 "slice the index, and write : here",
             )
     rest = ast.copy_location(ast.Tuple(listed[numbers:], ast.Load()), node)
@@ -203,7 +203,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
             name = memory.buffer.root.name
             raise ctx.type_error(
                 node.step, "a slice's step must be 1",
-                f"use a tile of indices: {name}.at(tj.cta.indices((N,), 0) * step)"
+                f"use a tile of indices: {name}.at(tj.cta.indices((N,), 0) * step); for a later dimension, add axis="
                 if memory.buffer.space in ("global", "shared")
                 else "load those elements: tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
             )
@@ -326,7 +326,7 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
 def _check_index(
     ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr, node: ast.AST | None = None
 ) -> None:
-    """Check the bounds of a constant index, and that an index of registers is constant. node: the whole subscript."""
+    """Check the bounds of a constant index, and that an index of registers is constant. node: the subscript, if any."""
     position = part.position
     if not isinstance(position, Const):
         if memory.constant_indices:
@@ -340,7 +340,7 @@ def _check_index(
     if isinstance(extent, int) and position.value >= extent and not _may_pass_edge(memory, dim):
         raise ctx.type_error(
             part.node, f"index {position.value} is outside dimension {dim} of {_title(memory, dim)}, whose extent is "
-            f"{extent}", f"write an index from 0 to {extent - 1}",
+            f"{extent}", f"write an index from 0 to {extent - 1}" if extent else "leave the access out",
         )
 
 
@@ -391,7 +391,7 @@ def _covers(memory: Memory, dim: int) -> bool:
 
 
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
-    """True if a part may extend past the region in `dim`, because accesses past this edge of a tensor are masked."""
+    """True if a part may extend past the region in `dim`: accesses past a whole dimension of a tensor are masked."""
     return memory.buffer.space == "global" and _covers(memory, dim)
 
 
@@ -422,7 +422,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Return `expr` with variables replaced by definitions, so that terms cancel; visit at most `_BUDGET` nodes."""
+    """Return `expr` with variables replaced by their definitions to cancel terms; visit at most `_BUDGET` nodes."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
@@ -446,7 +446,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
             node,
             f".tile takes {counted(len(dims), 'extent')} and {counted(len(dims), 'coordinate')} here; "
             f"got {len(shape)} and {len(at)}",
-            "write A.tile((BM, BK), (i, k)) for an A of two dimensions",
+            "write A.tile((BM, BK), (i, k)) for an A with two dimensions",
         )
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
@@ -467,7 +467,7 @@ def _with_axes(
 ) -> Memory:
     """Return a local tile with a dimension of extent 1 inserted for each None in `parts`.
 
-    memory: the region that the other parts select. dims: the dimensions that they index, in order.
+    memory: the region that the other parts select. dims: the tile's dimensions; these parts index the leading ones.
     """
     base = memory.buffer
     taken, added = 0, []
