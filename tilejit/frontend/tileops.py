@@ -137,7 +137,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
     place = placed(ctx, arguments["place"], "the destination", is_written=True)
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
-        hint = "copy memory with copy(dst, src)" if isinstance(value, Memory) else "load it first"
+        hint = "copy memory with copy(dst, src)" if isinstance(value, Memory) else "load it first, with tj.cta.load"
         if not isinstance(value, (Memory, Rows)):
             scope = f"tj.{operation.scope}"
             hint = f"write {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"

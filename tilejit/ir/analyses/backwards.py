@@ -28,7 +28,7 @@ class Backwards(ABC):
     heads: loop's id -> these two sets, as of the last visit.
     is_final: all enclosing loops have reached their fixed points, so the sets don't grow any more.
     courses: block's id -> the block, and its visited statements, last one first.
-    kinds: the classes of the statements, besides control flow, that may affect the sets.
+    kinds: the classes of the statements other than control flow that may affect the sets.
     """
 
     kinds: ClassVar[frozenset[type[Stmt]]]
