@@ -223,7 +223,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """Return the operands, literals and weak scalars converted by `as_type`, and whether a numeric result is weak."""
+    """Return the operands as expressions, untyped ones converted by `as_type`, and whether a numeric result is weak."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
     for value in values[:leading]:
@@ -242,7 +242,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the common type of the typed values or, without any, of all, and whether a numeric result is weak.
+    """Return the common type of the typed values, or of all if none is typed, and whether a numeric result is weak.
 
     raises: KernelTypeError, without a location, if there is no common type.
     """
@@ -256,7 +256,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed scalar unchanged; a literal or weak scalar as `common`, or its own type if of a higher `RANK`."""
+    """Return a typed scalar unchanged, any other number as `common` or, if of a higher `RANK`, as its `weak_type`."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)
@@ -305,7 +305,7 @@ def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
-    """Convert a number, scalar or rank-0 tile; raise KernelTypeError if that is impossible. saturate: see `Cast`."""
+    """Convert a number, scalar or rank-0 tile; raise KernelTypeError if it doesn't fit `dtype`. saturate: see `Cast`."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):
@@ -355,7 +355,7 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
 
 @contextmanager
 def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Context manager that binds names of rank-0 tiles to scalars, loaded once, if all expressions are arithmetic."""
+    """Context manager that binds the names of rank-0 tiles to scalars, loaded once, if `expressions` are arithmetic."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
     bindings = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}

@@ -1,4 +1,4 @@
-"""Calls of a scope's operations, `tj.<scope>.<operation>(...)`, and the kinds of operands they share with atomics."""
+"""Calls of the operations of a scope, `tj.<scope>.<operation>(...)`, and the operands that they share with atomics."""
 
 from __future__ import annotations
 

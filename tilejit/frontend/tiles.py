@@ -170,7 +170,7 @@ def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
 
 
 def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
-    """Return the rank-0 tiles to use as scalars, because their scope is wider than the narrowest scope."""
+    """Return the rank-0 tiles to use as scalars, because their scope is wider than that of another tile."""
     levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
     if shared_scope(ctx, levels) is not None:
         return []
@@ -189,7 +189,7 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
-    """Return the widest scope of the tiles; raise KernelTypeError unless all are equal or all span the CTA."""
+    """Return the widest scope of the tiles; raise KernelTypeError unless the scopes are equal or all span the CTA."""
     return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
 
 
@@ -215,7 +215,7 @@ def inputs(
     """Return an operation's inputs as operands, and their types.
 
     A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0. If there is no tile,
-    literals and weak scalars take the type `to` of the destination, if given, unless their own `RANK` is higher.
+    untyped numbers take the type `to` of the destination, if given, unless their own type has a higher `RANK`.
     """
     if to is not None and not any(isinstance(v, Memory) for v in values):
         values = [Scalar(as_type(ctx, node, v, to)) if isinstance(v, Scalar) or is_number(v) else v for v in values]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: the maximum number of bits of an integer
 MAX_BITS = 4096
-#: the maximum length of a string or bytes, and the maximum number of elements of a tuple and its nested tuples
+#: the maximum length of a string or bytes, and the maximum number of elements of a tuple, counting nested tuples'
 MAX_ELEMENTS = 65_536
 
 _SMALLER = "use a smaller value, or compute what depends on it outside the kernel and capture the result"
@@ -152,7 +152,7 @@ class Memory:
 
     @property
     def is_value(self) -> bool:
-        """True if a name can hold this by value: a whole local tile, or a read-only part of one at constant starts."""
+        """True if names can hold this by value: a whole local tile, or a read-only part of one with constant starts."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
@@ -286,7 +286,7 @@ class RingStep:
 
 @lean(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function that is inlined at its calls. frame: that of the enclosing function; None if captured from outside."""
+    """A function that is inlined at its calls. frame: the enclosing function's; None for a captured `@tj.function`."""
 
     node: ast.FunctionDef
     source: KernelSource

@@ -45,7 +45,7 @@ def _literal(choices: Iterable[object]) -> str:
     return f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
 
 
-#: parameters, by name; except `fill` and `mask`, operands of a `TileOperation` are described by `_OPERANDS` and itself
+#: name -> parameter, except operands of tile operations other than `fill` and `mask` (see `_parameter`)
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (

@@ -149,7 +149,7 @@ class _Needs:
             self.agree(index, stmt.scope, state, one, stmt.span, ", or use the thread scope")
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
-        """Raise if an instruction's threads may disagree on an operand that must have one value in all of them."""
+        """Raise if an instruction's threads may disagree on an operand that must be the same in all of them."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
             if operand.is_common and not isinstance(item, (ir.Vector, ir.Descriptor)):
                 one = f"{row.spelling} takes one {operand.name}", "it"
