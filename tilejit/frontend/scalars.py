@@ -305,7 +305,7 @@ def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
-    """Convert a number, scalar or rank-0 tile; raise KernelTypeError if it doesn't fit `dtype`. saturate: see `Cast`."""
+    """Convert a scalar, rank-0 tile or number; raise KernelTypeError if a number doesn't fit. saturate: see `Cast`."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):

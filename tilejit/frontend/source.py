@@ -221,7 +221,7 @@ def _same_constant(a: object, b: object) -> bool:
 
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
-    """True if `actual`, with asserts rewritten by pytest, has all plain constants and needed names of `expected`."""
+    """True if `actual`, as pytest rewrote it, has all names (but AssertionError) and plain constants of `expected`."""
     plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}
