@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: token of a call in progress, in any thread -> whether the collector was enabled before, and the call's `last`
+#: token of a call in progress, in any thread -> whether to re-enable the collector at the end, and the call's `last`
 _inside: dict[object, tuple[bool, Callable[[], object] | None]] = {}
 
 

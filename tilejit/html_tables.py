@@ -12,7 +12,7 @@ _LEFT = "style='text-align:left'"
 
 def escaped(content: object) -> str:
     """Return `content` as text, escaped for HTML elements and quoted attributes."""
-    # imported here, because it takes 2 ms and most programs show no HTML
+    # imported here, because the import takes 2 ms, and most programs show no HTML
     import html
 
     return html.escape(str(content))
@@ -35,7 +35,7 @@ def facts_table(named: Mapping[str, object]) -> str:
 
 
 def rows_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, is_html: bool = False) -> str:
-    """Return a table with headings. is_html: the cells of `rows` are HTML already."""
+    """Return a table with headings. is_html: True if the cells of `rows` are HTML already."""
     heads = "".join(f"<th {_LEFT}>{escaped(heading)}</th>" for heading in headings)
     body = "".join(
         "<tr>" + "".join(f"<td {_LEFT}>{cell if is_html else escaped(cell)}</td>" for cell in row) + "</tr>"

@@ -95,7 +95,7 @@ TYPE_CASES = [
     ("tj.atomic.max(«A[0, 0]», 1.0)", "atomic max does not support float32", "int32, int64, uint32, uint64"),
     ("tj.atomic.cas(«A[0, 0]», 1.0, 2.0)", "atomic cas does not support float32", "A.view(tj.int32)"),
     ("tj.load_acquire(«A[0]»)", "the place must be one element", "A[i, j]"),
-    ("tj.atomic.add(«A[0]», 1.0)", "has a run-time extent", "take a part of static extent"),
+    ("tj.atomic.add(«A[0]», 1.0)", "has a run-time extent", "take a slice of static extent"),
     ("tj.atomic.add(A[0, 0], «A[0]»)", "one element takes a scalar", "x[i, j]"),
     ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "'strong' is not a memory order", "acq_rel"),
     ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes one scalar per thread", "x.registers"),

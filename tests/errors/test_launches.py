@@ -233,7 +233,7 @@ OPTIONS = [
     (lambda: tj.kernel(CudaArray().method), tj.KernelSyntaxError, "CudaArray.method is a method", "outside the class"),
     (lambda: tj.kernel(CudaArray.method), tj.KernelSyntaxError, "method is a method: a kernel has no self", "outside"),
     (lambda: tj.kernel(staticmethod(add)), tj.KernelSyntaxError, "is a staticmethod", "below @staticmethod"),
-    (lambda: tj.kernel(lambda A: None), tj.KernelSyntaxError, "a kernel can't be a lambda", "def"),
+    (lambda: tj.kernel(lambda A: None), tj.KernelSyntaxError, "a kernel or tj.function can't be a lambda", "def"),
     (lambda: tj.empty((3,), complex), LAUNCH, "is not an element type", "float32"),
     (lambda: tj.empty((-3,), tj.float32), LAUNCH, "an array can't have shape (-3,)", "an integer >= 0 or a tuple"),
     (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "an integer >= 0 or a tuple"),

@@ -128,7 +128,7 @@ WRITTEN = [
     ("x = tj.cta.zeros(4, tj.float32)\n    for k in range(n):\n        x = tj.cat(x, x, 0)", "keep one shape"),
     (f"{LOADED}y = x if n > 0 else 0.0", "write tj.cta.full((64, 128), 0.0, tj.float32)"),
     (f"{LOADED}y = x ^ 2", "a power is x ** y"),
-    ('print("x=%f" % X[0])', "only print takes strings: print('x =', x)"),
+    ('print("x=%f" % X[0])', "to print a string, write print('x =', x)"),
     ("X[tj.cta.indices((8,), 0)] = 1.0", "tj.cta.store(X.at(indices), x)"),
     ("X[tj.thread_id] = 1.0", "call it, and index with the result"),
     ("if X:\n        X[0] = 1.0", "test for the argument: X is not None"),

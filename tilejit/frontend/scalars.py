@@ -57,9 +57,9 @@ def fold(
     ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value],
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
-    """Return the result of `compute` on compile-time values; None if a value isn't known at compile time.
+    """Return the result of `compute` on constants and tuples of constants; None if there is any other value.
 
-    raises: KernelTypeError for an arithmetic, memory, type or value error in `compute`, or a result that is too large.
+    raises: KernelTypeError for an arithmetic, memory, type or value error in `compute`, or a result above a size limit.
     """
     arguments: list[Any] = []
     for value in values:
@@ -96,7 +96,7 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise KernelTypeError if the estimated size of the result of a call exceeds a limit."""
+    """Raise KernelTypeError if the estimated result of a call exceeds a size limit; TypeError for invalid arguments."""
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:
         check(*arguments, **keywords)
@@ -135,7 +135,7 @@ def _mod(text: Any, values: Any) -> None:
     if not isinstance(text, (str, bytes)):
         return
     _check_widths(text if isinstance(text, str) else text.decode("latin-1"))
-    # the width may be one of the values: "%*d"
+    # a width or precision may be one of the values: "%*d"
     if "*" in str(text):
         for value in values if isinstance(values, tuple) else (values,):
             if isinstance(value, int):
@@ -148,7 +148,7 @@ def _format(_: Any, spec: Any = "") -> None:
 
 
 def _check_widths(spec: str) -> None:
-    """Check the numbers in a format, which are widths and precisions, against the size limit."""
+    """Check each number in a format, since it may be a width or precision, against the size limit."""
     for digits in re.findall(r"\d+", spec):
         check_elements(int(digits) if len(digits) < 20 else 10 ** (min(len(digits), 4000) - 1), "str")
 
@@ -160,7 +160,7 @@ def _round(number: Any, ndigits: Any = None) -> None:
 
 def _perm(n: Any, k: Any = None) -> None:
     if isinstance(n, int) and isinstance(k, (int, type(None))) and n > 0:
-        # the product has this many factors of at least n / 2
+        # the product has at least this many factors that are n / 2 or more
         factors = n // 2 if k is None else min(k, n // 2)
         check_bits(factors * max(n.bit_length() - 2, 0))
 
@@ -205,7 +205,7 @@ _CHECKS: dict[Any, Callable[..., None]] = {
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """Return the result of an elementwise operation on scalars.
+    """Return the result of an elementwise operation on scalars and numbers.
 
     raises: KernelTypeError for an integer division by a compile-time 0, or for unsuitable operands.
     """
@@ -215,7 +215,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
         return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
     divisor = arguments[1]
     if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
-        raise ctx.type_error(node, "integer division by zero", "give a divisor other than 0")
+        raise ctx.type_error(node, "integer division by zero", "use a nonzero divisor")
     if isinstance(result, Op) and not isinstance(divisor, Const):
         # the run-time error for a zero divisor needs a location
         result = replace(result, span=ctx.span(node))
@@ -223,7 +223,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """Return the operands as expressions, with literals converted by `as_type`, and whether the result is weak."""
+    """Return the operands as expressions, untyped ones converted by `as_type`, and whether a numeric result is weak."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
     for value in values[:leading]:
@@ -242,9 +242,9 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the promoted type of the typed values, or else of the literals, and whether the result is weak.
+    """Return the common type of the typed values, or of all if none is typed, and whether a numeric result is weak.
 
-    raises: KernelTypeError, without a location, if the types have no common type.
+    raises: KernelTypeError, without a location, if there is no common type.
     """
     typed: list[DType] = []
     for value in values:
@@ -256,7 +256,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed scalar as it is; a literal as type `common`, or its default type if that has a higher `RANK`."""
+    """Return a typed scalar unchanged, any other number as `common` or, if of a higher `RANK`, as its `weak_type`."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)
@@ -273,7 +273,7 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
     if isinstance(value, Memory) and not value.is_local:
         hint = how_to_load(value)
     elif isinstance(value, Constant) and isinstance(value.value, str):
-        hint += "; only print takes strings: print('x =', x)"
+        hint += "; to print a string, write print('x =', x)"
     return ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 
@@ -292,7 +292,9 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     elif value.is_local:
         hint = "on tiles use &, |, ~ and tj.where"
     else:
-        hint = f"compare an element, or test for the argument: {value.buffer.root.name} is not None"
+        hint = "compare an element"
+        if value.buffer.space == "global":
+            hint += f", or test for the argument: {value.buffer.root.name} is not None"
     raise ctx.type_error(node, f"a condition must be a scalar; this is {describe(value)}", hint)
 
 
@@ -303,7 +305,7 @@ def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
-    """Return a scalar converted to `dtype`; raise KernelTypeError for a literal that `dtype` can't hold."""
+    """Convert a scalar, rank-0 tile or number; raise KernelTypeError if a number doesn't fit. saturate: see `Cast`."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):
@@ -322,7 +324,7 @@ def held(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Scalar:
         if math.isfinite(number) and number != int(number):
             raise ctx.type_error(
                 node, f"{number!r} is not an integer, and this memory holds {dtype}",
-                f"write int({number!r}) to truncate it, or give the array a float type",
+                f"write int({number!r}) to truncate it, or use memory of a float type",
             )
     return convert(ctx, node, value, dtype)
 
@@ -332,11 +334,10 @@ def _truncated(ctx: Context, node: ast.AST, number: float, dtype: DType) -> Cons
         return ctx.literal(int(number), dtype, node)
     except (ValueError, OverflowError):
         raise ctx.type_error(
-            node, f"{number!r} can't be converted to {dtype}", "give a finite number, or a float type"
+            node, f"{number!r} can't be converted to {dtype}", "use a finite number or a float type"
         ) from None
 
 
-#: the node types of arithmetic on names and numbers
 _ARITHMETIC = (ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Name, ast.expr_context, ast.Constant)
 
 
@@ -354,7 +355,7 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
 
 @contextmanager
 def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Context manager that binds names of rank-0 tiles in arithmetic to scalars, so that each tile is loaded once."""
+    """Context manager that binds the names of rank-0 tiles to scalars, loaded once, if `expressions` are arithmetic."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
     bindings = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}

@@ -2,7 +2,7 @@
 
 An assignment binds its name to an immutable value. Names with different values on different paths are kept in slots,
 which are written before a loop, at the end of a branch, at the end of a loop body, and before `break`, `continue` and
-`return`.
+`return` from an inlined function.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _typed(kind: Kind, value: Value) -> Value:
 def join(
     ctx: Context, slots: Mapping[str, NameSlot], paths: Iterable[tuple[Draft, Mapping[str, Binding], Span]]
 ) -> None:
-    """At the end of each path, assign the values that names have there to their slots.
+    """At the end of each path, assign to each slot the value that its name has there, if any.
 
     paths: for each path, its block, the bindings at its end, and the location of its end.
     """
@@ -106,7 +106,7 @@ def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: S
 
 
 def _held(ctx: Context, place: Memory, part: PlacePart, dim: int) -> Expr:
-    """Return the value that a slot stores for a part of a region; for a buffer, its index (see `buffer_choices`)."""
+    """Return the value that a slot stores for a part of a region; for the buffer, an index (see `buffer_choices`)."""
     if part is not PlacePart.BUFFER:
         return part_of(place, part, dim)
     name = place.buffer.name

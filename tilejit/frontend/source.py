@@ -1,4 +1,4 @@
-"""The source of a kernel: its text, read when the decorator runs and checked against the code object."""
+"""The source of a kernel or `@tj.function`, read when the decorator runs and checked against the code object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import KernelSyntaxError
 from ..source import Span
 from ..wording import shown, with_article
 
-# the code flags of `from __future__ import …`
+# the bits of `co_flags` for `from __future__ import …`
 _FUTURES = 0x1FF0000
 
 
@@ -54,24 +54,24 @@ class KernelSource:
     def of(fn: Callable[..., Any]) -> KernelSource:
         """Return the source of `fn`.
 
-        raises: KernelSyntaxError if the source is unavailable or edited since import, or if `fn` isn't a plain `def`.
+        raises: KernelSyntaxError unless `fn` is a plain `def` whose source is available and unedited since the import.
         """
         if not isinstance(fn, FunctionType):
             raise _no_function(fn)
         code = fn.__code__
         if code.co_name == "<lambda>":
-            raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
+            raise KernelSyntaxError("a kernel or tj.function can't be a lambda", hint="write it with def")
         lines, text = _read(fn)
         try:
             tree = _parse(text, code.co_filename)
         except SyntaxError:
             raise KernelSyntaxError(
                 f"the source of {fn.__name__} in {code.co_filename} is no longer valid Python",
-                hint="the file was edited after it was imported: import it again, or restart",
+                hint="the file was edited after it was imported: correct it, then import it again or restart",
             ) from None
         node = _definition(tree, code)
         if isinstance(node, ast.AsyncFunctionDef):
-            raise KernelSyntaxError(f"{code.co_name} is an async function; kernels can't be async", hint="write def")
+            raise KernelSyntaxError(f"{code.co_name} is an async function; GPU code can't be async", hint="write def")
         if node is None or not _is_compiled_from(code, text):
             raise KernelSyntaxError(
                 f"the source of {code.co_name} in {code.co_filename} differs from the compiled function",
@@ -81,7 +81,7 @@ class KernelSource:
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
         """Return the location of a node, which must have one. caller: the location of the inlined call, if any."""
-        # parsed nodes have all four attributes, which their types don't declare
+        # a parsed node with a location has all four attributes, which `ast.AST` doesn't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
         text = self.lines[line - 1]
@@ -90,7 +90,7 @@ class KernelSource:
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
-        """Return the source of a node; if it spans several lines, its whole first line, stripped."""
+        """Return the source of a node; if it spans several lines, the whole line where it starts, stripped."""
         span = self.span(node)
         return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
 
@@ -113,13 +113,13 @@ class KernelSource:
 def _no_function(value: Any) -> KernelSyntaxError:
     if isinstance(value, MethodType):
         return KernelSyntaxError(
-            f"{value.__qualname__} is a method: a kernel can't have self", hint="define it outside the class"
+            f"{value.__qualname__} is a method: a kernel or tj.function has no self", hint="define it outside the class"
         )
     if isinstance(value, (staticmethod, classmethod)):
         kind = type(value).__name__
         return KernelSyntaxError(
             f"{value.__qualname__} is {with_article(kind)}, not a Python function",
-            hint="write the kernel's decorator below @staticmethod, directly above the def"
+            hint="write tilejit's decorator below @staticmethod, directly above the def"
             if kind == "staticmethod" else "define it outside the class",
         )
     return KernelSyntaxError(f"{shown(value)} is not a Python function", hint="put the decorator directly above a def")
@@ -136,7 +136,7 @@ def _read(fn: FunctionType) -> tuple[tuple[str, ...], str]:
     if not lines:
         raise KernelSyntaxError(
             f"the source of {fn.__name__} is not available (its file is {file!r})",
-            hint="define kernels in a file or a Jupyter cell, or register the text with linecache before exec",
+            hint="define it in a file or a Jupyter cell, or register the text with linecache before exec",
         )
     return _text(tuple(lines))
 
@@ -221,7 +221,7 @@ def _same_constant(a: object, b: object) -> bool:
 
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
-    """True if `actual`, in which pytest rewrote the asserts, has all names and non-code constants of `expected`."""
+    """True if `actual`, as pytest rewrote it, has all names (but AssertionError) and plain constants of `expected`."""
     plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}

@@ -1,4 +1,4 @@
-"""Translation of statements, one function per kind; each returns True if control reaches the next statement."""
+"""Translation of statements, one function per kind; each returns True if control may reach the next statement."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
     for decorator in node.decorator_list:
         value = ctx.evaluate(decorator)
         if getattr(getattr(value, "value", None), "__name__", "") != "function":
-            raise ctx.syntax_error(decorator, "only @tj.function can decorate a nested function", "leave it out")
+            raise ctx.syntax_error(decorator, "only @tj.function can decorate a nested function", "remove this one")
     ctx.bind(node.name, Binding(make_closure(ctx, node), ctx.span(node)))
     return True
 

@@ -36,7 +36,7 @@ def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Valu
 def _as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
     if isinstance(value, Rows):
         raise ctx.type_error(
-            node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic accept it"
+            node, f"{what} can't be {describe(value)}", "use load, store or tj.atomic: only they accept X.at(index)"
         )
     if not isinstance(value, Memory):
         raise ctx.type_error(
@@ -137,8 +137,8 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
     place = placed(ctx, arguments["place"], "the destination", is_written=True)
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
-        hint = "copy memory with copy(dst, src)"
-        if not isinstance(value, Memory):
+        hint = "copy memory with copy(dst, src)" if isinstance(value, Memory) else "load it first, with tj.cta.load"
+        if not isinstance(value, (Memory, Rows)):
             scope = f"tj.{operation.scope}"
             hint = f"write {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"
         raise ctx.type_error(arguments["tile"], f"store takes a local tile; this is {describe(value)}", hint)

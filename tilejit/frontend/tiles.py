@@ -1,4 +1,4 @@
-"""Expressions on local tiles; every expression creates a new tile."""
+"""Elementwise expressions on local tiles, each of which creates a new tile, and checks of tile operations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _compared(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -
 
 
 def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value | None:
-    """Shift by a count that is wider and of other signedness, clamped to [-1, width of x]; None for other operands."""
+    """Shift x by a wider count of the other signedness, clamped to [-1, width of x]; return None for other operands."""
     types = _mixed_types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
@@ -83,7 +83,7 @@ def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) ->
     return apply(ctx, node, name, (x, _converted(ctx, node, count, types[0])))
 
 
-#: operation -> its translation for mixed signedness, which returns None if the operands don't need it
+#: operation -> its translation for operands of mixed signedness, which returns None for operands that don't need it
 _WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}
 
 
@@ -129,7 +129,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 
 def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
-    """Return the operation with open rank-0 inputs of a wider scope replaced by copies on the operation's scope."""
+    """Return the operation with `Open` rank-0 inputs of wider scopes replaced by copies on the operation's scope."""
     operands, inputs = list(op.operands), op.inputs.values()
     for k, operand in enumerate(op.operands):
         if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):
@@ -170,7 +170,7 @@ def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
 
 
 def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
-    """Return the rank-0 tiles to use as scalars, because their scope is wider than the scope of another tile."""
+    """Return the rank-0 tiles to use as scalars, because their scope is wider than that of another tile."""
     levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
     if shared_scope(ctx, levels) is not None:
         return []
@@ -189,7 +189,7 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
-    """Return the widest scope of the tiles; raise KernelTypeError if the scopes don't have the same threads."""
+    """Return the widest scope of the tiles; raise KernelTypeError unless the scopes are equal or all span the CTA."""
     return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
 
 
@@ -215,7 +215,7 @@ def inputs(
     """Return an operation's inputs as operands, and their types.
 
     A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0. If there is no tile,
-    literals take the type `to` of the destination, if given, unless their default type has a higher `RANK`.
+    untyped numbers take the type `to` of the destination, if given, unless their own type has a higher `RANK`.
     """
     if to is not None and not any(isinstance(v, Memory) for v in values):
         values = [Scalar(as_type(ctx, node, v, to)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
@@ -253,8 +253,7 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     """Return a new tile with the elements converted to `dtype`; raise KernelTypeError unless `tile` is local."""
     if not tile.is_local:
         raise ctx.type_error(
-            node, f"only local tiles and scalars can be converted; got {describe(tile)}",
-            "load it first: tj.cta.load(region)",
+            node, f"only local tiles and scalars can be converted; got {describe(tile)}", how_to_load(tile)
         )
     scope, span = owner_scope(tile.buffer), ctx.span(node)
     result = ctx.tile("cast", scope, tile.shape, dtype, span)

@@ -1,4 +1,4 @@
-"""The values of names during translation: compile-time values, run-time scalars, memory, tuples, functions.
+"""The values of names during translation: compile-time values, run-time scalars, tuples, memory, barriers, functions.
 
 Compile-time values have size limits.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 #: the maximum number of bits of an integer
 MAX_BITS = 4096
-#: the maximum length of a string, and the maximum number of elements of a tuple, including those of nested tuples
+#: the maximum length of a string or bytes, and the maximum number of elements of a tuple, counting nested tuples'
 MAX_ELEMENTS = 65_536
 
-_SMALLER = "use smaller numbers, or compute the value outside the kernel and capture it"
+_SMALLER = "use a smaller value, or compute what depends on it outside the kernel and capture the result"
 
 
 def check_elements(count: int, what: str = "tuple") -> None:
-    """Raise KernelTypeError if a string or a tuple has too many elements. what: the name of its type."""
+    """Raise KernelTypeError if a sequence has too many elements. what: the name of its type."""
     if count > MAX_ELEMENTS:
         raise KernelTypeError(
             f"a compile-time {what} has {_approximate(count)} elements; the limit is {MAX_ELEMENTS:,}", hint=_SMALLER
@@ -83,7 +83,7 @@ class Constant:
 
 @lean(frozen=True, slots=True)
 class Scalar:
-    """A run-time scalar. weak: True if its type may still change, because only literals were assigned to it so far."""
+    """A run-time scalar. weak: True if its type may still change, because so far its values derive from literals."""
 
     expr: Expr
     weak: bool = False
@@ -107,7 +107,7 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of the items of `Memory.extents` in a region of static shape; None marks a dropped dimension
+#: the types of the items of `Memory.extents` that a `Region` takes unchanged; None marks a dropped dimension
 _STATIC = frozenset((int, NoneType))
 
 
@@ -152,7 +152,7 @@ class Memory:
 
     @property
     def is_value(self) -> bool:
-        """True if a name can hold this by value: a whole local tile, or a read-only part with constant starts."""
+        """True if names can hold this by value: a whole local tile, or a read-only part of one with constant starts."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
@@ -178,7 +178,7 @@ class Memory:
                 raise KernelTypeError(
                     f"dimension {dim} of {self.buffer.name} has a run-time extent",
                     span=place,
-                    hint="take a part of static extent, from 0 to N where N is a tj.constexpr, "
+                    hint="take a slice of static extent, such as 0:N with a tj.constexpr N, "
                     f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
                 )
         return tuple(static)
@@ -286,7 +286,7 @@ class RingStep:
 
 @lean(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function that is inlined at its calls. frame: the frame of the enclosing function, None for `@tj.function`."""
+    """A function that is inlined at its calls. frame: the enclosing function's; None for a captured `@tj.function`."""
 
     node: ast.FunctionDef
     source: KernelSource
@@ -326,9 +326,9 @@ class Unset:
 
 @lean(frozen=True, slots=True)
 class Conflict(Unset):
-    """A name whose values on several paths conflict."""
+    """A name whose values on two paths conflict."""
 
-    #: the predicate of a sentence that describes the name on each path
+    #: the predicate of a sentence that describes the name on each of the two paths
     difference: str
     remedy: str
 
@@ -362,7 +362,7 @@ def is_number(value: Value) -> bool:
 
 
 def owner_scope(buffer: Buffer) -> str:
-    """Return the scope that owns a local tile: the outermost level of its layout; "thread" if it has no thread axes."""
+    """Return the scope that owns a local tile: the level that its layout spans; "thread" if it has no thread axes."""
     if isinstance(buffer.layout, Open):
         return buffer.layout.scope
     layout = buffer.tile_layout
@@ -370,7 +370,9 @@ def owner_scope(buffer: Buffer) -> str:
 
 
 def how_to_load(memory: Memory) -> str:
-    """Return the hint for a region of shared or global memory that is used as a tile."""
+    """Return the hint for a region outside registers that is used as a tile."""
+    if memory.buffer.space == "tmem":
+        return "copy it into registers first: tj.warpgroup.copy_async(x, region), then tj.tcgen05.wait_ld()"
     hint = "load it into registers first: x = tj.cta.load(region)"
     name = memory.buffer.root.name
     is_tensor = memory.buffer.space == "global" and memory.is_whole
@@ -384,7 +386,7 @@ def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[s
         return f"{what} must be known at compile time; this is {describe(value)}", hint
     hint = "give a number or a run-time scalar"
     if isinstance(value, Memory):
-        hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
+        hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum or &"
     elif isinstance(value, (Barrier, RingStep)):
         hint = "pass a barrier by keyword: barrier=..."
     elif isinstance(value, Constant) and value.value is None:

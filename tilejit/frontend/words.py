@@ -45,7 +45,7 @@ def _literal(choices: Iterable[object]) -> str:
     return f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
 
 
-#: parameters that several calls share, by name; operands of tile operations are described by `TileOperand`
+#: name -> parameter, except operands of tile operations other than `fill` and `mask` (see `_parameter`)
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
@@ -213,7 +213,7 @@ def _sync(scope: str, note: str = "") -> Intrinsic:
 
 _SYNCS = (*(_sync(str(scope)) for scope in BARRIERS), _sync("cluster"), _sync("grid", "; needs cooperative=True"))
 _FLIPPED = CallParameter("mask", "int", "the bits to flip in the lane index")
-#: name of a shuffle -> its second parameter, and the meaning
+#: name of a shuffle -> its second parameter, and the end of its meaning
 _SHUFFLES = {
     "shuffle": (parameter("lane"), "in another lane of the warp"),
     "shuffle_xor": (_FLIPPED, "in the lane whose index is this lane's index XOR mask"),
@@ -243,7 +243,7 @@ def _lanes() -> Iterator[Intrinsic]:
     )
 
 
-#: `tj.atomic.<name>` -> the meaning
+#: `tj.atomic.<name>` -> the update, as a phrase
 _UPDATES = {
     "add": "add value to the place", "sub": "subtract value from the place",
     "max": "set the place to value if that is greater", "min": "set the place to value if that is less",
@@ -251,7 +251,7 @@ _UPDATES = {
     "xor": "set the place to its bitwise XOR with value", "exch": "set the place to value",
     "cas": "set the place to desired if it equals expected",
 }
-#: `tj.atomic.<name>` -> the operation in the instruction table; sub adds the negated value
+#: `tj.atomic.<name>` -> its operation in `isa.atomics.OPERATIONS`; sub adds the negated value
 ATOMICS = {name: "add" if name == "sub" else name.rstrip("_") for name in _UPDATES}
 _ONCE_PER = (
     "Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` "
@@ -456,7 +456,7 @@ class Namespace(LanguageName):
     def __getattr__(self, member: str) -> Any:
         if member in self.members:
             return self.members[member]
-        raise AttributeError(f"tj.{self.name} has no member {member!r}")
+        raise AttributeError(f"tj.{self.name} has no attribute {member}: it has {', '.join(self.members)}")
 
     def __dir__(self) -> list[str]:
         return sorted(self.members)

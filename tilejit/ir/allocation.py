@@ -1,6 +1,6 @@
-"""Rules for the memory that a kernel allocates: valid layouts, the default layout, and alignment.
+"""Rules for the memory that a kernel allocates: valid shapes, types and layouts, the default layout, and alignment.
 
-Used by the frontend's `tj.alloc_*`, by `tj.operand` and by lowering. The errors raised here carry no source location.
+Used by the frontend, by `tj.operand` and by lowering. The errors raised here carry no source location.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _check_tensor_memory(layout: TileLayout) -> None:
     if strange or layout.swizzle is not None:
         raise LayoutError(
             f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; "
-            "a layout of tensor memory has only the axes TLane and TCol, and no swizzle",
+            "a layout of tensor memory may only have the axes TLane and TCol, and no swizzle",
             hint="use tj.tmem.datapath(path, rows, columns)",
         )
     if layout.span("TLane") > TMEM_LANES:
@@ -100,13 +100,16 @@ def _check_tensor_memory(layout: TileLayout) -> None:
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """Return the default layout: row-major, or in tensor memory one row per lane. raises: KernelTypeError otherwise."""
+    """Return the default layout: row-major, or in tensor memory, one row per lane.
+
+    raises: KernelTypeError for tensor memory that doesn't have 2 dimensions and 128 rows.
+    """
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
         raise KernelTypeError(
             f"without a layout, a tensor memory tile must have 2 dimensions and {TMEM_LANES} rows; got {shape}",
-            hint='pass a layout: for 64 rows, tj.tmem.datapath("F" or "B", 64, columns)',
+            hint='pass a layout, such as tj.tmem.datapath("F", 64, columns) for 64 rows',
         )
     return datapath("D", *shape)
 

@@ -1,4 +1,4 @@
-"""Backward liveness analysis: what is live before each statement.
+"""Backward liveness analysis: the items that are live before each statement.
 
 Sets are integers with a bit per item that may be live. A loop is iterated until the set at its head no longer changes.
 This set is kept between visits, as it only grows: the next visit starts from it, and iterates to a new fixed point only
@@ -28,7 +28,7 @@ class Backwards(ABC):
     heads: loop's id -> these two sets, as of the last visit.
     is_final: all enclosing loops have reached their fixed points, so the sets don't grow any more.
     courses: block's id -> the block, and its visited statements, last one first.
-    kinds: the classes of the statements without nested blocks that may affect the sets.
+    kinds: the classes of the statements other than control flow that may affect the sets.
     """
 
     kinds: ClassVar[frozenset[type[Stmt]]]
@@ -43,7 +43,7 @@ class Backwards(ABC):
         """Return what is live before a statement of one of the `kinds`, given what is live after it."""
 
     def concerns(self, stmt: Stmt) -> bool:
-        """True if a statement of one of the `kinds` affects the sets; any other isn't visited."""
+        """True if a statement of one of the `kinds` may affect the sets; otherwise, it isn't visited."""
         return True
 
     def course(self, body: Block) -> Sequence[Stmt]:

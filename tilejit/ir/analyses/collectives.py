@@ -73,7 +73,7 @@ class _Needs:
                 if var.uniform:
                     self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                # for a cluster or grid, only each CTA is checked; the simulator checks divergence between CTAs
+                # a cluster or grid is checked within each CTA only; the simulator detects divergence between CTAs
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):
@@ -149,7 +149,7 @@ class _Needs:
             self.agree(index, stmt.scope, state, one, stmt.span, ", or use the thread scope")
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
-        """Raise if threads may disagree on an operand of which an instruction uses one value for all its threads."""
+        """Raise if an instruction's threads may disagree on an operand that must be the same in all of them."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
             if operand.is_common and not isinstance(item, (ir.Vector, ir.Descriptor)):
                 one = f"{row.spelling} takes one {operand.name}", "it"
