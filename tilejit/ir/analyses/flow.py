@@ -101,7 +101,7 @@ class Analysis(ABC, Generic[State]):
 
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
-    """Return the state before each of `walk.statements(body)`, in that order; None if it is unreachable."""
+    """Return the state before each of `walk.statements(body)`, in that order; None if the statement is unreachable."""
     course = _course(analysis, analysis.kinds.union(walk.UNBOUNDED), body, 0)
     solver = _Solver(analysis, course.end)
     solver.block(course, start)

@@ -47,7 +47,7 @@ def _solved(kernel: Kernel) -> tuple[_Initialized, list[_RegisterState | None]]:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A read of a place. numbers: its registers that may be unwritten, counted from the first one of its root."""
+    """A place that is read. numbers: its registers that may be unwritten, counted from the first one of its root."""
 
     place: Region | Element
     numbers: tuple[int, ...]

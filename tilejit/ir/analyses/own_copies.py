@@ -66,7 +66,7 @@ def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
 
 
 def written_by_numbers(body: walk.Block) -> frozenset[str]:
-    """Return the names of one-element or replicated local tiles that depend, even indirectly, on `numbers_of`."""
+    """Return the names of one-element or replicated local tiles computed, even indirectly, from `numbers_of`."""
     names: set[str] = set()
     operations = walk.each(body, ir.TileOp)
     if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:

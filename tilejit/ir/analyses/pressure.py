@@ -59,7 +59,7 @@ def words(buffer: Buffer) -> int:
 
 
 def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
-    """Return the greatest pressure of statements at tile level. without: names of local buffers to ignore."""
+    """Return the greatest pressure in a block at tile level. without: names of local buffers to ignore."""
     made = [s for s in walk.each(body, Alloc) if s.buffer.space == "local"]
     generated = _generated(body)
     passing = _passing(body)

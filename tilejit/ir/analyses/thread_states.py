@@ -147,7 +147,7 @@ def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, 
 class Visit:
     """A statement, and the threads that may reach it, thread i as bit i.
 
-    is_certain: either all of these threads reach it, or none. gates: the run-time conditions for reaching it.
+    is_certain: either all of these threads reach it, or none does. gates: the run-time conditions for reaching it.
     """
 
     stmt: Stmt

@@ -99,7 +99,7 @@ class ThreadValues:
 
 
 def comers(body: Block, values: ThreadValues) -> list[int]:
-    """Return the threads that may reach each of a kernel's statements, thread i as bit i (tile or lane level).
+    """Return the threads that may reach each of a kernel's statements, thread i as bit i (at any level).
 
     All threads that reach a loop are assumed to reach the statements after it.
     values: the values that the kernel's threads compute, at least for conditions.

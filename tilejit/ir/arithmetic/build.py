@@ -1,6 +1,6 @@
 """Constructors of expressions, which fold constants and produce a canonical form.
 
-Arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
+Arithmetic on indices uses them. Integer +, - and * become a sum of products with the constant last (see `affine`).
 Comparisons, minima and maxima are replaced by their result if facts determine it. A Python number becomes a constant of
 the other operand's type (of int32, if an int is combined with bool_); integers of two types are converted by `promote`.
 Integer constants wrap around like values of their type. Simplifications that are valid only without overflow are
