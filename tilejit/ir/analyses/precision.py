@@ -15,7 +15,7 @@ _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 
 
 def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
-    """Return the names of the float32 scalar arguments that are converted to float64, alone or combined with others.
+    """Return the names of the float32 scalar arguments that are converted to float64, alone or in an expression.
 
     Values computed from loaded floats don't count.
     """

@@ -85,7 +85,7 @@ class Affine:
         return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
 
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
-        """Return (multiples, rest): self = multiples + rest, where `multiples` is provably a multiple of `divisor`.
+        """Return (multiples, rest), whose sum is self; each summand of `multiples` is provably divisible by `divisor`.
 
         The constant of `rest`, modulo 2**bits, is less than `divisor`.
         """
