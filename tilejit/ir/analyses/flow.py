@@ -128,7 +128,7 @@ class _Course:
 
 
 def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, first: int) -> _Course:
-    """Return the course of a block with first index `first`. kinds: those that may be visited without nested visits."""
+    """Return the course of a block from index `first`. kinds: the classes that may be visited without nested visits."""
     if not body:
         return _Course((), first, first)
     held = walk.inventory(body)

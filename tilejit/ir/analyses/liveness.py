@@ -23,7 +23,7 @@ _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """A statement's accesses to tiles. whole: the set of tiles that it fully overwrites. needed: those that it reads."""
+    """A statement's accesses to tiles. whole: the tiles that it overwrites entirely. needed: those that it reads."""
 
     read: list[_Touch]
     written: list[_Touch]

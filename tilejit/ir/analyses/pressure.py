@@ -89,7 +89,7 @@ class _Readers:
 
     maker: the only operation that writes it, if there is one and it is elementwise, else None.
     stretch: if there is a maker, the number of the only stretch (see `_number`) that accesses it, or None.
-    readers: the statements that read it, since the last one that wrote it.
+    readers: the statements that read it after the last write, in program order.
     """
 
     maker: TileOp | None
@@ -254,7 +254,7 @@ class _Pressing(Backwards):
         return _Touching(written, begins, read)
 
     def note(self, stmt: Stmt, live: int) -> None:
-        # a cheap upper bound, but for rounding up to whole registers, suffices in most cases
+        # a cheap bound, which ignores rounding up to whole registers, suffices in most cases
         if live.bit_count() * self.widest <= self.most * _WORD:
             return
         count = sum(count for _, count in self.counts(live))
