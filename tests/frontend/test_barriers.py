@@ -193,6 +193,7 @@ MISCOUNTED = [
     (("if tj.warp_id() == 0 and n > 3:", "    tj.warp.commit(ring[n])"), {"producers": 2}, "1 warp commits", ""),
     (("tj.warp.commit(ring[n])",), {"producers": 2}, "12 warps commit each step", "producers=12"),
     (("if n > 3:", "    tj.warp.commit(ring[7])"), {"producers": 2}, "12 warps commit each step", ""),
+    (("tj.warp.commit(ring[n])", "tj.wg.commit(ring[n])"), {"producers": 20}, "15 callers commit each", "producers=15"),
 ]
 
 
@@ -204,6 +205,12 @@ def test_a_step_is_committed_and_released_by_as_many_as_the_ring_was_allocated_f
         step_counts(*lines, **shape)
     assert reason in error.value.message and hint in (error.value.hint or "")
     assert error.value.span is not None and "ring[" in error.value.span.text
+
+
+def test_a_step_that_nothing_arrives_at_has_no_count_to_allocate() -> None:
+    with pytest.raises(KernelTypeError, match="0 warps commit each step of ring") as error:
+        step_counts("if tj.warp_id() == 20:", "    tj.warp.commit(ring[n])", producers=2)
+    assert error.value.hint == "let exactly 2 warps commit each step"
 
 
 COUNTED = [

@@ -63,6 +63,9 @@ REFUSED = {
 }
 
 PARTLY = {
+    "part of an element": (
+        "store r[0] <- 1.0\nview h: local float16[16] S[16 : 1] align 16 of r\nlet x: float16 = h[2]", "[1]"
+    ),
     "after an element's write": (f"store r[0] <- 1.0\n{READ}", "[1]"),
     "another element": ("store r[0] <- 1.0\nlet x: float32 = r[3]", "[3]"),
     "after a write of half": (f"thread.fill r[0 +: 4], 0.0\n{READ}", "[4]"),

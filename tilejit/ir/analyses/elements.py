@@ -11,14 +11,14 @@ from ..nodes import Buffer
 
 
 def slots_of(buffer: Buffer) -> tuple[int, ...]:
-    """Return the shape that a buffer's layout covers, including padding: an extent per dimension."""
+    """Return the shape that a buffer's layout covers, including padding, with an extent per dimension of the buffer."""
     slots = buffer.slots or buffer.fixed_shape
     assert len(slots) == len(buffer.shape), f"{buffer.name} is laid out as {slots}"
     return slots
 
 
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
-    """Return the swizzled offset of each element of a box, in elements; for a local buffer, the index of its register.
+    """Return the offset of each element of a box, in elements, after swizzling; in a local buffer, its register index.
 
     The result has a leading dimension for the replicas within a thread, then the dimensions of the box.
     """

@@ -3,13 +3,13 @@
 An analysis defines states, how two states join, and how a statement changes a state. This module determines the order
 of visits, and handles loops and jumps.
 
-The state at the head of a loop is kept between visits. If an iteration of an outer loop reaches the loop again, it
+The state at the head of a loop is kept between visits. If the analysis of an outer loop reaches the loop again, it
 resumes from that state, and skips the body if the incoming state adds nothing. A statement is therefore visited once
 per distinct state at the head of its innermost loop, however deeply loops are nested: the cost is linear in the size of
 the code times the height of the lattice.
 
-Most statements don't affect most analyses. `concerns` is called at most once per statement; visits skip runs of
-statements for which it is false, including whole branches and counted loops.
+Most statements don't affect most analyses. `concerns` is called at most once per statement; visits skip the statements
+for which it is false, including whole branches and counted loops without a statement to visit.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Analysis(ABC, Generic[State]):
     """A lattice and its transfer functions.
 
     States are immutable and compare by value. All functions must be monotone. A state describes either one thread or
-    all threads of a CTA. For one thread, no path continues after a jump, and the state after a branch or a loop depends
-    on the paths that lead there. For all threads, those that don't jump continue with the state of `after_jump`, and
-    the state after a branch or a loop may depend on the state before it.
+    all threads of a CTA. If it describes one, no path continues after a jump, and the state after a branch or a loop
+    depends on the paths that lead there. If it describes all, the threads that don't jump continue with the state of
+    `after_jump`, and the state after a branch or a loop may depend on the state before it.
 
     kinds: the classes of the statements that may change a state.
     """
@@ -68,21 +68,21 @@ class Analysis(ABC, Generic[State]):
     def concerns(self, stmt: Simple | If | For) -> bool:
         """True if a statement of one of the `kinds` may change a state, not counting nested statements.
 
-        For all other statements, `step` must return the state unchanged, and `branch`, `merged`, `enter`, `repeat` and
-        `leave` must return the same as in this class.
+        If it is false, `step` must return the state unchanged; without visited statements inside, `branch`, `merged`,
+        `enter`, `repeat` and `leave` must return the same as in this class.
         """
         return True
 
     def after_jump(self, jump: Jump, state: State) -> State | None:
-        """Return the state of the code after a jump that leaves with `state`; None if no thread continues there."""
+        """Return the state after a jump that carries `state` to its target; None if no thread continues there."""
         return None
 
     def branch(self, stmt: If, state: State) -> tuple[State, State]:
-        """Return the states at the start of a branch's two blocks."""
+        """Return the states at the starts of a branch's two blocks."""
         return state, state
 
     def merged(self, stmt: If, before: State, ends: State) -> State:
-        """Return the state after a branch. ends: the joined states at the ends of its blocks."""
+        """Return the state after a branch. ends: the join of the states at the ends of its blocks."""
         return ends
 
     def enter(self, loop: For | Loop, before: State) -> State:
@@ -90,18 +90,18 @@ class Analysis(ABC, Generic[State]):
         return before
 
     def repeat(self, loop: For | Loop, head: State, ends: State) -> State:
-        """Return the state at the start of another iteration. ends: joined over the body's end and `continue`s."""
+        """Return the state at the start of another iteration. ends: the join of the body's end and `continue`s."""
         return ends
 
     def leave(self, loop: For | Loop, states: LoopStates[State]) -> State | None:
-        """Return the state after a loop, or None if it is unreachable."""
+        """Return the state after a loop, or None if the code there is unreachable."""
         if isinstance(loop, Loop):
             return states.breaks
         return states.head if states.breaks is None else self.join(states.head, states.breaks)
 
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
-    """Return the state before each of `walk.statements(body)`, in that order; None if it is unreachable."""
+    """Return the state before each of `walk.statements(body)`, in that order; None if the statement is unreachable."""
     course = _course(analysis, analysis.kinds.union(walk.UNBOUNDED), body, 0)
     solver = _Solver(analysis, course.end)
     solver.block(course, start)
@@ -120,7 +120,7 @@ class _Visit:
 
 @lean(frozen=True, slots=True)
 class _Course:
-    """The visits in a block, and the skipped statements at its end, with indices from `last` to `end`, exclusive."""
+    """The visits in a block, and the skipped statements at its end, with indices from `last` to `end` (exclusive)."""
 
     visits: tuple[_Visit, ...]
     last: int
@@ -128,7 +128,7 @@ class _Course:
 
 
 def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, first: int) -> _Course:
-    """Return the course of a block whose first statement has index `first`. kinds: the classes that may be visited."""
+    """Return the course of a block from index `first`. kinds: the classes that may be visited without nested visits."""
     if not body:
         return _Course((), first, first)
     held = walk.inventory(body)

@@ -23,8 +23,8 @@ def check(kernel: Kernel) -> None:
     """Raise KernelTypeError for a read of registers that no path to it has written.
 
     In a loop, an earlier iteration may have written the registers. A path ends at its first read of unwritten
-    registers, so a read that the first iteration always executes is an error, even if the iteration writes the
-    registers later.
+    registers, so a read that the first iteration always executes is an error, even if the same iteration writes
+    the registers later.
     """
     analysis, states = _solved(kernel)
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
@@ -37,7 +37,7 @@ def check(kernel: Kernel) -> None:
 
 
 def _solved(kernel: Kernel) -> tuple[_Initialized, list[_RegisterState | None]]:
-    """Return the analysis, and the state before each statement: None if unreachable, or without local buffers."""
+    """Return the analysis, and the state before each statement: None if it is unreachable or no buffer is local."""
     registers = LocalRegisters(kernel.body)
     analysis = _Initialized(registers, kernel.threads)
     if not registers.first:
@@ -47,7 +47,7 @@ def _solved(kernel: Kernel) -> tuple[_Initialized, list[_RegisterState | None]]:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A read of a place. numbers: indices, in the root buffer, of the place's registers that may be unwritten."""
+    """A place that is read. numbers: its registers that may be unwritten, counted from the first one of its root."""
 
     place: Region | Element
     numbers: tuple[int, ...]
@@ -80,7 +80,7 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
         return
     name = place.buffer.root.name
     whole = registers.whole(name)
-    element = "" if whole & untouched == whole else registers.element(name, touched.surely & untouched)
+    element = registers.element(name, touched.surely & untouched or touched.possibly) if whole & ~untouched else ""
     raise KernelTypeError(
         f"{name}{element} is read before anything has been written to it",
         span=place.span or stmt.span,

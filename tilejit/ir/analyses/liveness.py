@@ -1,7 +1,7 @@
 """Interference of local tiles: two tiles interfere if one is live where the other is written.
 
-They also interfere if an operation that writes one may read an element of the other after it has written the same
-index. A move doesn't make its source and destination interfere. Sets of tiles are integers with a bit per tile.
+They also interfere if an operation that writes one may read the other's element at an index that it has written. A
+move doesn't make its source and destination interfere. Sets of tiles are integers with a bit per tile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """A statement's accesses to tiles. whole: the set of tiles that it overwrites entirely. needed: those it reads."""
+    """A statement's accesses to tiles. whole: the tiles that it overwrites entirely. needed: those that it reads."""
 
     read: list[_Touch]
     written: list[_Touch]
@@ -108,7 +108,7 @@ class _Interfering(Backwards):
         return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
-        """Record interferences of tile `number`, which `stmt` writes, and unread moves. live: the set after `stmt`."""
+        """Record interferences of tile `number`, which `stmt` writes, and unread moves. live: the live set after it."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)
@@ -126,7 +126,7 @@ class _Interfering(Backwards):
 
 
 def _in_step(stmt: Stmt, place: Place) -> bool:
-    """True if an operation reads each element of a tile no later than it writes the result at the same index."""
+    """True if an operation surely reads each element of a tile no later than it writes the result at the same index."""
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
     dst = stmt.tiles["dst"]

@@ -1,8 +1,8 @@
 """Sets of a thread's registers that places of local buffers refer to.
 
 Here, a register holds one element, whatever its width. The registers of all local buffers are numbered consecutively.
-A tile's elements are in the same registers of all its threads, so one set describes any thread. Views refer to the
-registers of their root.
+A place refers to a register if any thread holds one of its elements there, so one set describes all threads. Views
+refer to the registers of their root.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LocalRegisters:
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield, in program order, each buffer with any of these registers, and how many of those hold elements."""
+        """Yield, in order of allocation, each buffer with any of these registers, and how many hold its elements."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -182,7 +182,7 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """Return registers 0 to n - 1 if a layout provably uses each of them once, and no others; else None."""
+    """Return the set of registers 0 to n - 1 if a layout provably holds one of n elements in each, else None."""
     held = layout.storage()
     if held.replica or held.offset or held.swizzle is not None:
         return None
@@ -249,7 +249,7 @@ def _before_a_jump(body: Block) -> tuple[Block, bool]:
 
 
 def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
-    """Return the value of an integer expression; None if it isn't a linear function of the variables in `at`."""
+    """Return the value of an integer expression; None if it isn't an affine function of the variables in `at`."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     form = affine(expr)

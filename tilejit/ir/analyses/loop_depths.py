@@ -26,7 +26,7 @@ _LEAVES = frozenset({Var, Const, Special})
 class LoopDepths:
     """The depth of the innermost loop in which each value changes: 1 for an outermost loop, 0 if there is none.
 
-    variables: the depth of each variable that is defined in a loop or may be assigned.
+    variables: the depth of each variable that is defined in a loop; `STAYS` for one that may be assigned.
     sums: name of a variable -> the sum to substitute for it at its uses.
     """
 

@@ -1,7 +1,7 @@
-"""Overlap of two operands of one operation: whether they are identical, or have no element in common.
+"""Overlap of two regions of one buffer: whether they are identical, or have no element in common.
 
-Elements are compared, not byte ranges: two columns of one array are disjoint. If starts are known only at run time, the
-result is a condition on them.
+Elements are compared, not the byte ranges that they span: two columns of one array are disjoint. If starts are
+known only at run time, the result is a condition on them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return the layout's common properties, then each dimension's extent and strides; None if inseparable."""
+    """Return the layout's offset and swizzle, then each dimension's extent and strides; None if that isn't possible."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -80,7 +80,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
 
 
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
-    """Return the condition for boxes of buffers with equivalent dimensions. order: from `_same_dimensions`."""
+    """Return the condition that two boxes are identical or apart. order: from `_same_dimensions` of their buffers."""
     a_extents, b_extents = a.counts, b.counts
     apart = _apart(a, b, order)
     kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]
@@ -136,7 +136,7 @@ def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
 
 
 def _elements(region: Region, at: Mapping[Expr, int]) -> NDArray[np.int64]:
-    """Return two rows: each element's first byte in the root, and its last. at: values of run-time starts."""
+    """Return two rows: the offsets in the root of each element's first and last byte. at: values of run-time starts."""
     starts = [int(start.value) if isinstance(start, Const) else at[start] for start in region.starts]
     bits = offsets(region.buffer, starts, region.counts).ravel() * region.dtype.bits
     return np.stack([bits // 8, (bits + region.dtype.bits - 1) // 8])
@@ -146,7 +146,6 @@ def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:
     """True if the elements are the same in the same order, or have no byte in common."""
     if a.shape == b.shape and (a == b).all():
         return True
-
     (a_first, a_last), (b_first, b_last) = a, b
     order = np.argsort(a_first)
     last_before = np.maximum.accumulate(a_last[order])

@@ -18,12 +18,12 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 
-#: the classes of operands that aren't run-time scalars; None is an omitted operand
+#: the classes of operands that aren't run-time scalars; an omitted operand is None
 _UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
-    """True if a tile's layout has one element, copied in each thread of a scope. threads: threads per CTA."""
+    """True if a tile's layout has one element, with a copy in each thread of a scope. threads: threads per CTA."""
     layout = tile.layout
     if not isinstance(layout, TileLayout) or layout.size() != 1:
         return False
@@ -66,7 +66,7 @@ def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
 
 
 def written_by_numbers(body: walk.Block) -> frozenset[str]:
-    """Return the names of the replicated local tiles that depend, even indirectly, on scalars from `numbers_of`."""
+    """Return the names of one-element or replicated local tiles computed, even indirectly, from `numbers_of`."""
     names: set[str] = set()
     operations = walk.each(body, ir.TileOp)
     if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:
@@ -98,7 +98,7 @@ def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
     if tile.space != "local":
         return False
     if isinstance(tile.layout, ir.Open):
-        # an open tile of one element has a copy in all threads of its scope
+        # an open tile of one element has a copy in each thread of its scope
         return tile.layout.scope == op.scope and _is_one(tile)
     return has_copies(tile, op.scope, threads)
 

@@ -16,7 +16,7 @@ from ..nodes import Assign, Buffer, Expr, For, If, Instruction, Kernel, Let, Loa
 
 #: memory space -> memory order of a scalar load that determines when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: the same for a vector load. PTX treats volatile as relaxed, and LLVM has relaxed loads of scalars only
+#: the same for a `Move`, which may load a vector: PTX treats volatile as relaxed, and LLVM can relax only scalar loads
 _VECTOR_ORDER = "volatile"
 
 
@@ -29,7 +29,7 @@ class _Step(NamedTuple):
 
 
 def relaxed(kernel: Kernel) -> Kernel:
-    """Return a lane-level kernel in which the loads that the exit of an enclosing loop depends on are relaxed."""
+    """Return a lane-level kernel with the loads relaxed on which the exit of an enclosing loop may depend."""
     if walk.inventory(kernel.body).kinds.isdisjoint(walk.JUMPS):
         return kernel
     loading: tuple[Let | Move, ...] = (*walk.each(kernel.body, Let), *walk.each(kernel.body, Move))
@@ -53,7 +53,7 @@ def relaxed(kernel: Kernel) -> Kernel:
 
 
 def _polls(body: walk.Block) -> Iterator[int]:
-    """Yield the ids of the statements in a loop's body whose loads determine when the loop ends."""
+    """Yield the ids of the statements in a loop's body whose loads may determine when the loop ends."""
     if walk.inventory(body).kinds.isdisjoint(walk.JUMPS) or not any(map(_is_plain, walk.statements(body))):
         return
     under = _under_conditions(body, ())

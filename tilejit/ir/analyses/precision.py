@@ -1,4 +1,4 @@
-"""Detection of float32 scalars that are widened to float64, and of float64 arithmetic."""
+"""Detection of float32 scalar arguments that are widened to float64, and of float64 arithmetic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 
 
 def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
-    """Return the names of the float32 scalar arguments that are converted to float64, alone or combined with others.
+    """Return the names of the float32 scalar arguments that are converted to float64, alone or in an expression.
 
     Values computed from loaded floats don't count.
     """
@@ -36,7 +36,7 @@ def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
     return tuple([var.name for var in scalars if var.name in names and var.dtype is float32])
 
 
-#: name of a float variable -> the scalar arguments that it is computed from; None if other floats contribute
+#: a float variable's name -> the scalar arguments that it is computed from; None if other run-time floats contribute
 Origins = dict[str, frozenset[str] | None]
 
 
@@ -79,7 +79,7 @@ def _origin(expr: ir.Expr, origins: Origins) -> frozenset[str] | None:
 
 
 def float64_arithmetic(kernel: ir.Kernel) -> Iterator[tuple[ir.Stmt, str]]:
-    """Yield each operation on float64 not in `_MOVES`, as (statement, name); none if an argument is a float64 array."""
+    """Yield operations on float64 except `_MOVES`, as (statement, name); none if an argument is a float64 array."""
     if any(isinstance(p.defines, ir.Buffer) and p.defines.dtype is float64 for p in kernel.params):
         return
     for stmt in walk.statements(kernel.body):

@@ -9,8 +9,8 @@ moves no load before a store, and measurements show that it spills if this order
 operation writes a register of its result, it has read the same register of its operands, so the registers live before
 and after the operation count separately.
 
-Two kinds of tiles need no registers. A tile of constants or indices only is recomputed where it is read. A tile that is
-only reduced is computed element by element:
+Two kinds of tiles need no registers. A tile that only `fill` or `indices` writes is recomputed where it is read. A tile
+whose elements are only reduced or used one at a time is computed element by element:
 
     cta.exp  e[...], x[...]            x
     cta.sum  s[...], e[...]            x, not e: the sum reads `x` in place of `e`
@@ -49,17 +49,17 @@ class Pressure:
 
     @property
     def words(self) -> int:
-        """The number of 32-bit registers per thread for all tiles."""
+        """The number of 32-bit registers per thread that the tiles occupy."""
         return sum(count for _, count in self.tiles)
 
 
 def words(buffer: Buffer) -> int:
-    """Return the number of 32-bit registers per thread for a local buffer."""
+    """Return the number of 32-bit registers per thread that a local buffer occupies."""
     return -(-span(buffer) * buffer.dtype.bits // _WORD)
 
 
 def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
-    """Return the greatest pressure of statements at tile level. without: names of local buffers to ignore."""
+    """Return the greatest pressure in a block at tile level. without: names of local buffers to ignore."""
     made = [s for s in walk.each(body, Alloc) if s.buffer.space == "local"]
     generated = _generated(body)
     passing = _passing(body)
@@ -88,7 +88,8 @@ class _Readers:
     """The accesses to a buffer.
 
     maker: the only operation that writes it, if there is one and it is elementwise, else None.
-    stretch: the number of the only stretch (see `_number`) that accesses it, or None.
+    stretch: if there is a maker, the number of the only stretch (see `_number`) that accesses it, or None.
+    readers: the statements that read it after the last write, in program order.
     """
 
     maker: TileOp | None
@@ -125,9 +126,9 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 
 
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
-    """Append each statement of a block with the number of its stretch; return the number of the last stretch.
+    """Append each statement of a block with the number of its stretch; return the number of the stretch at its end.
 
-    A stretch is a run of statements that can be executed one element at a time. number: that of the first stretch.
+    A stretch is one statement, or a run that can be executed one element at a time. number: that of the first stretch.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
@@ -165,7 +166,7 @@ def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ..
 
 
 class _Begun:
-    """The registers that may have been written before a statement, in program order or by an earlier iteration."""
+    """The registers of tiles that may have been written before a statement, even in part or by an earlier iteration."""
 
     def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
         self._numbers: dict[int, int] = {}
@@ -253,7 +254,7 @@ class _Pressing(Backwards):
         return _Touching(written, begins, read)
 
     def note(self, stmt: Stmt, live: int) -> None:
-        # a cheap upper bound suffices in most cases
+        # a cheap bound, which ignores rounding up to whole registers, suffices in most cases
         if live.bit_count() * self.widest <= self.most * _WORD:
             return
         count = sum(count for _, count in self.counts(live))

@@ -44,7 +44,7 @@ def most_of_a_thread(kernel: Kernel) -> int:
 
 
 def check_pool(kernel: Kernel, settings: Sequence[Visit]) -> None:
-    """Raise ResourceError if warpgroups request more registers than the CTA has.
+    """Raise ResourceError if warpgroups may need more registers than the CTA has. settings: visits of `settings_of`.
 
     raises: KernelTypeError if a warpgroup may request twice, or if run-time values decide which warpgroups request.
     """
@@ -95,8 +95,8 @@ def _asked(kernel: Kernel, settings: Sequence[Visit], conditions: _Conditions) -
     return asked
 
 
-#: pairs (condition, its value). A loop, or a branch whose condition may change, is represented by its id instead of a
-#: condition; a gate without a `truth` by (gate, None)
+#: pairs (condition, its value). A loop is represented by its id instead of a condition, as is a branch whose condition
+#: depends on more than constants and unassigned variables; a gate without a `truth` by (gate, None)
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
@@ -128,7 +128,7 @@ class _Conditions:
 
 
 def _most_at_once(asked: Mapping[int, Sequence[Visit]], conditions: _Conditions, entry: int) -> dict[int, Visit]:
-    """Return the settings, by warpgroup, that can be executed together and then request the most registers."""
+    """Return, by warpgroup, the settings of the possible combination that adds most registers; {} if none adds any."""
     facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
     most: dict[int, Visit] = {}
     for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):

@@ -22,12 +22,12 @@ from .thread_values import instances
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
-#: returns the visit of the statement with this index in `walk.statements`; None if no thread reaches it
+#: returns the visit of the statement with this index in `walk.statements`; None if it is unreachable
 Visits = Callable[[int], Visit | None]
 
 
 def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError if a step surely has too many or too few arrivals. rings: all rings' barriers.
+    """Raise KernelTypeError if a step surely has too many or too few arrivals. rings: the allocations of ring barriers.
 
     Rings of one stage aren't checked.
     """
@@ -49,10 +49,10 @@ def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: 
     counts = [(_instances(kernel, visit), visit) for visit in arrivals]
     for count, visit in counts:
         if count > ring.arrivals and visit.is_certain and steps.are_common(visit):
-            raise _error(ring, visit.stmt, count, "the step completes while others still use its stage")
+            raise _error(ring, [visit.stmt], count, "the step completes while others still use its stage")
     total = sum(count for count, _ in counts)
     if total < ring.arrivals and all(steps.is_once(visit.stmt) for visit in arrivals):
-        raise _error(ring, arrivals[0].stmt, total, "threads that wait for the step never proceed")
+        raise _error(ring, [visit.stmt for visit in arrivals], total, "threads that wait for the step never proceed")
 
 
 def _instances(kernel: ir.Kernel, visit: Visit) -> int:
@@ -61,16 +61,16 @@ def _instances(kernel: ir.Kernel, visit: Visit) -> int:
     return len(instances(visit.threads, size, kernel.threads))
 
 
-def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelTypeError:
-    assert isinstance(stmt, ir.Arrive)
-    actors, parameter = counted(count, stmt.scope), _PARAMETERS[ring.call]
+def _error(ring: ir.Alloc, arrivals: Sequence[ir.Stmt], count: int, reason: str) -> KernelTypeError:
+    scopes = {stmt.scope for stmt in arrivals if isinstance(stmt, ir.Arrive)}
+    actor, parameter = scopes.pop() if len(scopes) == 1 else "caller", _PARAMETERS[ring.call]
     does = ring.call if count != 1 else f"{ring.call}s"
+    remedy = f"write {parameter}={count} in tj.alloc_ring, or " if count else ""
     return KernelTypeError(
-        f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated with "
+        f"{counted(count, actor)} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated with "
         f"{parameter}={ring.arrivals}: {reason}",
-        span=stmt.span,
-        hint=f"write {parameter}={count} in tj.alloc_ring, "
-        f"or let exactly {counted(ring.arrivals, stmt.scope)} {ring.call} each step",
+        span=arrivals[0].span,
+        hint=f"{remedy}let exactly {counted(ring.arrivals, actor)} {ring.call} each step",
     )
 
 
@@ -96,12 +96,12 @@ class _Steps:
         loops: dict[int, ir.For | ir.Loop] = {}
         for stmt in walk.statements(self.kernel.body):
             if isinstance(stmt, (ir.For, ir.Loop)):
-                # inner loops follow outer ones
+                # inner loops follow outer ones, and overwrite their entries
                 loops.update((id(inner), stmt) for inner in walk.within(stmt) if isinstance(inner, ir.Arrive))
         return loops
 
     def are_common(self, visit: Visit) -> bool:
-        """True if all threads that reach an arrival have the same step numbers there."""
+        """True if all threads that reach an arrival provably have the same step numbers there."""
         names: set[str] = set()
         return all(self._is_common(expr, visit.threads, names) for expr in walk.expressions(visit.stmt))
 
@@ -125,7 +125,7 @@ class _Steps:
         return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 
     def is_once(self, stmt: ir.Stmt) -> bool:
-        """True if an arrival isn't in a loop, or depends on a variable that changes in the innermost loop around it.
+        """True if no loop is around an arrival, or its operands depend on a variable that the innermost one changes.
 
         An instance is then assumed to reach it at most once per step.
         """

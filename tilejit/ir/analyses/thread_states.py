@@ -66,15 +66,15 @@ class ThreadState:
     continued: Active = ALL_ACTIVE
     #: name of a variable or replicated tile -> its level, if that is below `CTA`
     levels: Mapping[str, int] = field(default_factory=dict)
-    #: the scopes whose last instance is incomplete and may be active here
+    #: the names of the scopes whose last instance is incomplete and may be active here
     partial: frozenset[str] = frozenset()
-    #: either all threads that may be active here (`thread_values.comers`) are, or none
+    #: either all threads that may be active here (see `thread_values.comers`) are active, or none is
     is_exact: bool = True
     #: the run-time conditions for reaching this point: of enclosing branches and loops, and of earlier ones with jumps
     gates: Gates = frozenset()
     #: depending on run-time values, some threads of the CTA may have ended, while others haven't
     has_parted: bool = False
-    #: the threads that may be active here by their ids, thread i as bit i
+    #: the threads that may be active here, judging by their ids; thread i as bit i
     possible: int = -1
     #: the level of the set `possible`
     by_ids: Active = ALL_ACTIVE
@@ -109,7 +109,7 @@ class ThreadState:
         return self.levels.get(name, CTA)
 
     def with_level(self, name: str, level: int) -> ThreadState:
-        """Return the state in which a variable has this level."""
+        """Return the state in which a variable or tile has this level."""
         if self.levels.get(name, CTA) == level:
             return self
         levels = {**self.levels, name: level}
@@ -147,7 +147,7 @@ def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, 
 class Visit:
     """A statement, and the threads that may reach it, thread i as bit i.
 
-    is_certain: either all of these threads reach it, or none. gates: the run-time conditions for reaching it.
+    is_certain: either all of these threads reach it, or none does. gates: the run-time conditions for reaching it.
     """
 
     stmt: Stmt

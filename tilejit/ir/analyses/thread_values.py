@@ -24,7 +24,7 @@ from .bitsets import flagged
 
 
 class ThreadValues:
-    """The values that the threads of a CTA compute; variables are defined in program order."""
+    """The values that the threads of a CTA compute; callers must define variables in program order."""
 
     def __init__(self, threads: int) -> None:
         self.ids = np.arange(threads, dtype=np.int32)
@@ -47,7 +47,7 @@ class ThreadValues:
         self.numbers[elect.var.name] = self.ids % WARP == 0
 
     def of(self, expr: ir.Expr) -> np.ndarray | None:
-        """Return the value per thread, 0-d if constant; None if it depends on more than thread ids and constants."""
+        """Return the value per thread, 0-d without thread ids; None if it depends on more than ids and constants."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
         return by_identity(self._evaluated, expr, self._computed)
@@ -99,7 +99,7 @@ class ThreadValues:
 
 
 def comers(body: Block, values: ThreadValues) -> list[int]:
-    """Return the threads that may reach each of a kernel's statements, thread i as bit i (tile or lane level).
+    """Return the threads that may reach each of a kernel's statements, thread i as bit i (at any level).
 
     All threads that reach a loop are assumed to reach the statements after it.
     values: the values that the kernel's threads compute, at least for conditions.

@@ -44,7 +44,7 @@ _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thre
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
-    """Return the atomic additions by which several threads add one value to one element, each with the thread count."""
+    """Return the atomic additions of one value to one element by several threads, each with the number of threads."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     reaching = comers(kernel.body, uniformity.values)
@@ -151,7 +151,7 @@ class Uniformity(Analysis[ThreadState]):
             case ir.WaitPhase(var=ir.Var() as var):
                 return state.with_level(var.name, THREAD)
             case ir.Atomic(var=ir.Var() as var):
-                # the result is the old value, which differs if several threads update the same element
+                # the result is the old value, which may differ between threads that update the same element
                 return state.with_level(var.name, THREAD)
             case ir.TileOp():
                 return self.with_copies(stmt, state)
@@ -183,14 +183,14 @@ class Uniformity(Analysis[ThreadState]):
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
-        """Return the threads that remain after a jump, with the level of the branch around the jump."""
+        """Return the threads that remain after a jump, with the level of the active set that executes it."""
         active = state.active
         cause = f"`{word}` in {active.cause}" if active.cause else ""
         threads = state.possible if active.level < CTA else 0
         return replace(active, cause=cause, span=active.span or span, threads=threads)
 
     def after_jump(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
-        # all threads that reach a `return` end, including those of partial instances
+        # a `return` ends all threads that reach it, including those of partial instances
         return replace(state, possible=0, partial=frozenset() if isinstance(jump, ir.Return) else state.partial)
 
     def branch(self, stmt: ir.If, state: ThreadState) -> tuple[ThreadState, ThreadState]:
@@ -249,7 +249,6 @@ class Uniformity(Analysis[ThreadState]):
             continued=ALL_ACTIVE,
             levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
             is_exact=before.is_exact and self.widened(least) == CTA,
-            # the loop may have no iterations
             gates=before.gates | {Gate(id(loop), True)},
         )
 
@@ -296,7 +295,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.widened(self.level(expr, state)) >= SCOPES[scope].level
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:
-        """Return the level of the widest scope whose active threads agree on the value."""
+        """Return the level of the widest scope such that the active threads of each instance agree on the value."""
         sources = by_identity(self.sources, expr, self.sources_of)
         level, levels = sources.level, state.levels
         for name in sources.names:
@@ -326,7 +325,7 @@ class Uniformity(Analysis[ThreadState]):
         return _Sources(level, tuple(names))
 
     def is_pure(self, part: ir.Var | ir.Special | ir.Load) -> bool:
-        """True for a load that has the level of its address, and for an id that all threads of the CTA share."""
+        """True for a load that has the level of its address, and for a special register that the whole CTA shares."""
         if isinstance(part, ir.Load):
             return part.place.buffer.space not in ("local", "tmem")
         return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS

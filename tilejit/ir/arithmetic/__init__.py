@@ -1,1 +1,1 @@
-"""Arithmetic on expressions: `build` constructs and simplifies, `facts` bounds, `affine` decomposes them."""
+"""Arithmetic on expressions: `build` constructs and simplifies them, `facts` bounds them, `affine` decomposes them."""

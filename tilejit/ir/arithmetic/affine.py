@@ -76,7 +76,7 @@ class Affine:
         return fits(self.bounds(), self.dtype)
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
-        """Return (quotient, remainder): self = divisor * quotient + remainder, 0 <= remainder.constant < divisor."""
+        """Return (q, r) such that self = divisor * q + r, and r.constant, modulo 2**bits, is less than `divisor`."""
         quotient = tuple([(t, c // divisor) for t, c in self.terms if c % divisor == 0])
         if not quotient and 0 <= self.constant < divisor:
             return Affine(self.dtype), self
@@ -85,9 +85,9 @@ class Affine:
         return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
 
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
-        """Return (multiples, rest): self = multiples + rest, where `multiples` is provably a multiple of `divisor`.
+        """Return (multiples, rest), whose sum is self; each summand of `multiples` is provably divisible by `divisor`.
 
-        The constant of `rest` is at least 0 and less than `divisor`.
+        The constant of `rest`, modulo 2**bits, is less than `divisor`.
         """
         multiples: list[tuple[Expr, int]] = []
         others: list[tuple[Expr, int]] = []
@@ -246,10 +246,10 @@ def _of_shift(expr: Op, parts: list[Affine]) -> Affine:
 
 
 def _of_cast(cast: Cast) -> Affine:
-    """Return the form of a cast between integers: the sum of the terms' casts, unless it widens a sum that may wrap.
+    """Return the form of a cast: between integers, the sum of the terms' casts, unless it widens a sum that may wrap.
 
     Addition commutes with a conversion to the same or a smaller width, modulo 2**bits. Widening preserves the value, so
-    the sum mustn't have wrapped around. Any other cast is a term itself.
+    the sum mustn't have wrapped around. A cast of any other kind is itself a term.
     """
     source = cast.x.dtype
     if not source.is_integer or not cast.dtype.is_integer:

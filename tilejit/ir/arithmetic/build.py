@@ -1,6 +1,6 @@
 """Constructors of expressions, which fold constants and produce a canonical form.
 
-All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
+Arithmetic on indices uses them. Integer +, - and * become a sum of products with the constant last (see `affine`).
 Comparisons, minima and maxima are replaced by their result if facts determine it. A Python number becomes a constant of
 the other operand's type (of int32, if an int is combined with bool_); integers of two types are converted by `promote`.
 Integer constants wrap around like values of their type. Simplifications that are valid only without overflow are
@@ -139,7 +139,7 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
 def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
     """Return a memoized constructor of an operation, given a function of the same name that simplifies it.
 
-    The constructor accepts Python numbers and operands of two types, and converts both to the type of the computation.
+    The constructor accepts Python numbers and operands of two types, which it converts to the type of the computation.
     """
     takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
     return wraps(function)(_of_two(function, takes_bools=takes_bools))
@@ -433,7 +433,7 @@ def logical_not(a: ExprLike) -> Expr:
         return _plain("logical_not", (x,))
     if x.name == "logical_not":
         return x.args[0]
-    # with a NaN operand, an ordering of floats and its opposite are both false
+    # with a NaN operand, an ordering comparison of floats and its opposite are both false
     if x.name in ("equal", "not_equal") or (x.name in _OPPOSITE and not x.args[0].dtype.is_float):
         return Op(_OPPOSITE[x.name], x.args, bool_)
     return _plain("logical_not", (x,))
