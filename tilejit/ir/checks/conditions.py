@@ -121,7 +121,7 @@ def _is_list(place: Element) -> bool:
     return place.buffer.space == "local" and place.buffer.base is None and len(place.indices) == 1
 
 
-#: comparison -> the equivalent comparison with exchanged operands
+#: comparison -> the equivalent comparison with swapped operands
 _EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
 
 
