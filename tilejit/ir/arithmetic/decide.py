@@ -9,7 +9,7 @@ from .facts import Bounds, bounds
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
-    """Return the result of comparison `name` of x and y; None for floats, or if facts don't determine the result."""
+    """Return the result of comparison `name` if x and y are integers and facts determine the result, else None."""
     if not x.dtype.is_integer:
         return None
     gap = _gap_of_bounds(x, y)

@@ -119,7 +119,7 @@ class Substitution:
         return lambda: Op(name, tuple([make() for make in makes]), dtype, span)
 
     def _may_fold(self, op: Op) -> bool:
-        """True if all arguments of an operation on floats, or the condition of `where`, may be constant in an instance."""
+        """True if all arguments of an operation on floats, or the condition of `where`, may become constants."""
         deciding = op.args[:1] if op.name == "where" else op.args
         return all(
             isinstance(arg, Const) or not isinstance(arg, Load) and self._make(arg) is not None for arg in deciding
