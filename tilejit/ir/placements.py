@@ -45,5 +45,5 @@ def within(memory: Iterable[MemoryPlacement], *places: str) -> tuple[MemoryPlace
 
 
 def total(memory: Iterable[MemoryPlacement], *places: str) -> int:
-    """Return the end of the last placement in any of the places, or 0: the size in use, including gaps."""
+    """Return the greatest end of the placements in any of the places, or 0: the size in use, including gaps."""
     return max([p.end for p in memory if p.where in places], default=0)

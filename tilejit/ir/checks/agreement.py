@@ -24,7 +24,7 @@ _VALUE_BITS = 32
 
 
 class Agreements:
-    """The checks of one kernel. head: statements for the kernel's entry: they define and clear cells and counters."""
+    """The checks of one kernel. head: statements for kernel entry, which define and clear cells and visit counters."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads

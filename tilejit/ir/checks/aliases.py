@@ -32,7 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield checks that written regions and regions in other arrays are identical or disjoint, if both have boxes."""
+        """Yield checks that written regions and those in other arrays are identical or disjoint, if both have boxes."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -141,7 +141,7 @@ class _Box:
 
     @property
     def counts(self) -> list[ir.Expr]:
-        """The number of indices inside the array in each dimension: 1 for a dropped one, at most 0 if there are none."""
+        """The number of indices inside the array in each dimension: 1 if it is dropped, at most 0 if there is none."""
         counts: list[ir.Expr] = []
         for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]
