@@ -55,7 +55,7 @@ class Conditions:
             self._limits[loop.var.name] = self._value(loop.stop)
 
     def add_filled(self, loop: For) -> None:
-        """Record the elements of local buffers that a loop by 1, without `break` or `continue`, has written in order."""
+        """Record local buffers' elements that a loop by 1, without `break` or `continue`, has written one by one."""
         is_left = any(isinstance(stmt, (Break, Continue)) for stmt in walk.statements(loop.body))
         if is_left or _number(loop.step) != 1 or not isinstance(loop.start, Const) or not self._stays(loop.stop):
             return

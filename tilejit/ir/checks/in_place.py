@@ -67,7 +67,7 @@ def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> No
     raise KernelTypeError(
         overlap_text(op, written, other, None, unknown if cond is None else ""),
         span=op.span,
-        hint=hint if is_read else "write one of them to a local tile first, and copy the tile afterwards",
+        hint=hint if is_read else "write to local tiles first, and copy the tiles afterwards",
     )
 
 
