@@ -95,7 +95,7 @@ class Alloc:
     #: for a ring's barriers, the name of the method that arrives at them: "commit" or "release"
     call: str = ""
     #: for a ring's barriers, the cluster axis of its multicast copies, or None. Such a copy fills a stage in all CTAs
-    #: along the axis, and the stage is free only when all of them have released it: each "release" arrives in all
+    #: along the axis, and the stage is free only when all of them have released it, so each "release" arrives in each
     along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -355,7 +355,7 @@ class TileOp:
         return tuple([region for region, cond in self._reads() if cond == TRUE])
 
     def _reads(self) -> list[tuple[Region, Expr]]:
-        """Return the regions among the operands that may be read, each with the condition under which it is."""
+        """Return the regions among the operands that may be read, each with the condition under which it is read."""
         return [
             (o, self.condition(rule.read_where) if rule.read_where else TRUE)
             for o, rule in zip(self.operands, self.record.operands, strict=False)

@@ -23,7 +23,7 @@ PLACES = (*SHARED, TMEM, BARRIER)
 class MemoryPlacement:
     """The placement of a buffer, or of a scope's barriers.
 
-    where: one of `PLACES`, which determines the unit of `first` and `count`.
+    name: the buffer's or the scope's. where: one of `PLACES`, which determines the unit of `first` and `count`.
     align: divisor of the address, a multiple of the buffer's alignment (shared memory).
     """
 

@@ -94,7 +94,7 @@ def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
 
 
 def keeps_value(cast: Cast) -> bool:
-    """True if a cast between integer types or bool_ provably preserves every value; False if a type is a float."""
+    """True if a cast provably preserves every value; False for casts from or to a float."""
     if cast.x.dtype.is_float or cast.dtype.is_float:
         return False
     low, high = bounds(cast.x)
@@ -283,7 +283,7 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
 
 @remembered
 def multiple_of(expr: Expr) -> int:
-    """Return a divisor of every value of `expr`: 1 if nothing is known, 0 if they are known to be zero."""
+    """Return a divisor of every value of `expr`: 1 if nothing is known, 0 if the value is known to be zero."""
     if expr.dtype.is_float:
         return 1
     if isinstance(expr, Op):

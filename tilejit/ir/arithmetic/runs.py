@@ -32,7 +32,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Return the condition that `cond` holds for `var` = 0 .. count - 1, or false, at most if a sum wraps around."""
+    """Return the condition that `cond` holds for `var` = 0 .. count - 1; it may be false if a sum wraps around."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends

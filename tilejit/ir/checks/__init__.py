@@ -5,8 +5,8 @@ checked against them in tile IR, unless they are provably valid. `tj.uniform` an
 which GPUs allow, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, unless `TILEJIT_SIM_CHECKS=0`, `checks=False` or `profile=True` selects
-the plain one. With `debug=True`, GPU launches run the checked build, too, and `compile` and `explain` show it; without,
-they use the plain one. Both compute the same bits unless an assertion fails, and are one if nothing is to be checked.
+the plain one. GPU launches, `compile` and `explain` use the checked build only with `debug=True`. Both builds compute
+the same bits unless an assertion fails, and are the same build if nothing needs an assertion or count.
 """
 
 from __future__ import annotations

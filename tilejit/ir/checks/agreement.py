@@ -2,8 +2,8 @@
 
 A barrier would hide races, because it orders accesses that the plain build leaves unordered. Instead, each value has a
 cell of shared memory per instance of its scope. On its n-th visit to the declaration, a thread puts (n, value) into the
-cell by an atomic maximum, and compares its value with the old contents if they are from an n-th visit, too. If another
-thread has already begun a later visit, the thread compares nothing.
+cell by an atomic maximum, and compares its value with the old contents if they are from another thread's n-th visit. If
+another thread has already begun a later visit, the thread compares nothing.
 
     cell of 64 bits:   | visit | XOR of the value's halves  |
                        63      31                           0
