@@ -12,7 +12,7 @@ from .walk import Block
 
 
 def defined_names(body: Block) -> Set[str]:
-    """Return the names of all variables and buffers that the statements define."""
+    """Return the names of all variables and buffers that the statements define, including nested ones."""
     kinds = walk.inventory(body).kinds
     buffers: Sequence[type[Alloc | BufferView]] = walk.BUFFERS
     variables: Sequence[type[Let | Declare | For | Atomic | Instruction | WaitPhase]] = walk.VARIABLES
@@ -40,7 +40,7 @@ def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
 
 
 class FreshNames:
-    """A supply of names `stem.number` that aren't in `taken`. first: the first number to use."""
+    """A supply of names `stem.number` that aren't in `taken`. first: the first number to try."""
 
     def __init__(self, taken: Set[str], first: int = 0) -> None:
         self._taken = taken
@@ -57,7 +57,7 @@ class FreshNames:
         return cls(names)
 
     def name(self, stem: str) -> str:
-        """Return `stem` with the next number. Numbers are unique across stems."""
+        """Return `stem` with the next number that makes a fresh name. Numbers are unique across stems."""
         while True:
             name = f"{stem}.{next(self._numbers)}"
             if name not in self._taken:

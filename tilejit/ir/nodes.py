@@ -9,8 +9,8 @@ tiles without an explicit layout are `Open`.
 through `Vector`s, contiguous elements of a buffer's storage. Local buffers are in registers, or in local memory if
 `Alloc.addressed` is set.
 
-Nodes are frozen and compare structurally, ignoring spans and fields used only in messages. Blocks are tuples of
-statements. A `Var` carries facts about its value.
+Nodes are frozen and compare structurally, ignoring spans, derived fields and fields used only in messages. Blocks are
+tuples of statements. A `Var` carries facts about its value.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Let:
 
 @lean(frozen=True, slots=True)
 class Declare:
-    """Defines a variable that `Assign` may change and that carries no facts. init: None leaves it undefined."""
+    """Defines a variable that `Assign` may change and that carries no facts. init: None leaves its value undefined."""
 
     var: Var
     init: Expr | None
@@ -89,13 +89,13 @@ class Alloc:
     buffer: Buffer
     #: the local buffer is in local memory instead of registers, so that run-time values can index it (lane level)
     addressed: bool = False
-    #: for a buffer of barriers, which are initialized at kernel entry: the number of arrivals that complete a phase
+    #: for a buffer of barriers, which are initialized at kernel entry: the number of arrivals that complete a phase,
+    #: or for "release" along an axis (see `along`), the number from each CTA
     arrivals: int = 0
     #: for a ring's barriers, the name of the method that arrives at them: "commit" or "release"
     call: str = ""
     #: for a ring's barriers, the cluster axis of its multicast copies, or None. Such a copy fills a stage in all CTAs
-    #: along the axis, and the stage is free only when all of them have released it: each "release" arrives in all of
-    #: them, and `arrivals` counts the arrivals from one CTA
+    #: along the axis, and the stage is free only when all of them have released it, so each "release" arrives in each
     along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -107,7 +107,7 @@ class Alloc:
 
 @lean(frozen=True, slots=True)
 class BufferView:
-    """Defines a view of `buffer.base`."""
+    """Defines `buffer`, a view of `buffer.base`."""
 
     buffer: Buffer
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -172,7 +172,7 @@ class For:
 
 @lean(frozen=True, slots=True)
 class Loop:
-    """Repeats its body until a `Break` or `Return`."""
+    """Repeats its body until the thread executes a `Break` of this loop or a `Return`."""
 
     body: tuple[Stmt, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -190,7 +190,7 @@ class Continue:
 
 @lean(frozen=True, slots=True)
 class Return:
-    """Ends the thread."""
+    """Ends the thread that executes it."""
 
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -280,7 +280,7 @@ class Print:
 
 @lean(frozen=True, slots=True)
 class TileOp:
-    """A tile operation that the threads of one scope execute together (open and tile level)."""
+    """A tile operation that the threads of each instance of a scope execute together (open and tile level)."""
 
     #: name of the operation's record in `tilejit.ops.tile`
     name: str
@@ -355,7 +355,7 @@ class TileOp:
         return tuple([region for region, cond in self._reads() if cond == TRUE])
 
     def _reads(self) -> list[tuple[Region, Expr]]:
-        """Return the regions among the operands that are read, each with the condition for the read."""
+        """Return the regions among the operands that may be read, each with the condition under which it is read."""
         return [
             (o, self.condition(rule.read_where) if rule.read_where else TRUE)
             for o, rule in zip(self.operands, self.record.operands, strict=False)
@@ -377,24 +377,24 @@ class TileOp:
 
     @property
     def elements(self) -> dict[str, Region | Expr]:
-        """The tiles and scalars among the operands, by name, in order."""
+        """The tiles and scalars among the operands, without conditions and barriers, by name, in order."""
         given = self.operands
         return {n: o for n, k in self.record.elements if k < len(given) and (o := given[k]) is not None}
 
     @property
     def inputs(self) -> dict[str, Region | Expr]:
-        """The tiles and scalars that the operation doesn't write, by name, in order."""
+        """The members of `elements` that the operation doesn't write, by name, in order."""
         given = self.operands
         return {n: o for n, k in self.record.inputs if k < len(given) and (o := given[k]) is not None}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...] | None]:
-        """The shape of each tile, and None for each scalar, by name."""
+        """The shape of each tile in `elements`, and None for each scalar, by name."""
         return {name: o.shape if isinstance(o, Region) else None for name, o in self.elements.items()}
 
     @property
     def dtypes(self) -> dict[str, DType]:
-        """The types of the tiles and scalars, by name."""
+        """The types of the tiles and scalars in `elements`, by name."""
         return {name: o.dtype for name, o in self.elements.items()}
 
     def attr(self, name: str) -> AttributeValue:
@@ -407,8 +407,8 @@ class TileOp:
 class Move:
     """Moves one vector in one access: memory to registers, registers to memory, or registers to registers (lane level).
 
-    predicate: the condition of the access. otherwise: the value of the destination registers if the predicate is false;
-    if None, they keep their value.
+    predicate: the condition of the access. otherwise: the value of each destination register if the predicate is false;
+    if None, the registers keep their values.
     order: one of `ORDERS["move"]`, for the memory access.
     cache: a cache hint for global memory, one of the choices of `ops.copies.CACHE`, or "".
     """
@@ -439,7 +439,7 @@ class Descriptor:
     constant: int
 
 
-#: an operand of an instruction
+#: an input of an instruction
 Input = Expr | Vector | Descriptor
 
 
@@ -448,8 +448,8 @@ class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
     Above lane level, instructions (such as `cp.async.wait` and `vote.any`) have only scalar inputs and no `outputs`.
-    outputs: local vectors. inputs: scalars, descriptors, and vectors, of which it takes the address (shared, global,
-    tmem) or the registers (local). Registers that are both read and written come first in outputs and in inputs.
+    outputs: local vectors. inputs: scalars, descriptors, and vectors, whose address (shared, global, tmem) or registers
+    (local) the instruction takes. Registers that are both read and written come first in outputs and in inputs.
     var: defined as the scalar result, or None.
     """
 
@@ -471,7 +471,7 @@ class Instruction:
         return tuple(places)
 
 
-#: a statement without nested statements, after which control continues with the next one
+#: a statement without nested statements, after which (unless an `Assert` fails) control continues with the next
 Simple = (
     Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Arrive | WaitPhase | Expect | Assert | Print
     | TileOp | Move | Instruction
@@ -494,9 +494,9 @@ class Kernel:
     #: name of the target architecture
     target: str
     body: tuple[Stmt, ...]
-    #: maximum number of registers per thread, or None
+    #: maximum number of registers per thread, if the user set one, else None
     max_registers: int | None = None
-    #: CTAs per cluster in each dimension, or None
+    #: CTAs per cluster in each dimension; None without clusters
     cluster: tuple[int, int, int] | None = None
     #: checked build: assertions are compiled in
     debug: bool = False

@@ -134,13 +134,13 @@ class TensorMapSpec:
     #: swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str
 
-    #: possible numbers of dimensions of a box; TMA's boxes of one dimension aren't used
+    #: possible numbers of dimensions of a box; one-dimensional boxes, which TMA supports, aren't used
     RANKS: ClassVar[range] = range(2, 6)
     #: maximum number of elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256
     #: addresses, strides, and the sizes and starts of a box's rows must be multiples of this
     UNIT_BYTES: ClassVar[int] = 16
-    #: maximum size of a box, as measured with an H100's driver
+    #: maximum size of a box that an H100's driver accepts, as measured
     MOST_BOX_BYTES: ClassVar[int] = 232_448
     #: exclusive upper bound of an array's extents. A map can encode extents up to 2^32, but coordinates are clamped to
     #: int32: the greatest clamped coordinate, a multiple of 16, must be outside the array

@@ -23,7 +23,7 @@ PLACES = (*SHARED, TMEM, BARRIER)
 class MemoryPlacement:
     """The placement of a buffer, or of a scope's barriers.
 
-    where: one of `PLACES`, which determines the unit of `first` and `count`.
+    name: the buffer's or the scope's. where: one of `PLACES`, which determines the unit of `first` and `count`.
     align: divisor of the address, a multiple of the buffer's alignment (shared memory).
     """
 
@@ -45,5 +45,5 @@ def within(memory: Iterable[MemoryPlacement], *places: str) -> tuple[MemoryPlace
 
 
 def total(memory: Iterable[MemoryPlacement], *places: str) -> int:
-    """Return the end of the last placement in any of the places, or 0: the size in use, including gaps."""
+    """Return the greatest end of the placements in any of the places, or 0: the size in use, including gaps."""
     return max([p.end for p in memory if p.where in places], default=0)

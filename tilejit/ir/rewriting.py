@@ -54,7 +54,7 @@ class Rewriting:
         self._buffers, self._span = dict(buffers), span
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """Return the replacement of an expression. This implementation rewrites only loads."""
+        """Return the replacement of an expression. This implementation rewrites only expressions that are loads."""
         if not isinstance(expr, ir.Load):
             return expr
         place = self.place(expr.place)

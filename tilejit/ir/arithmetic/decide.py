@@ -9,7 +9,7 @@ from .facts import Bounds, bounds
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
-    """Return the result of an integer comparison if it follows from facts about the operands, else None."""
+    """Return the result of comparison `name` if x and y are integers and facts determine the result, else None."""
     if not x.dtype.is_integer:
         return None
     gap = _gap_of_bounds(x, y)
@@ -38,7 +38,7 @@ def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
 
 
 def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
-    """Return the bounds of x - y, after common terms cancel. gap: the result of `_gap_of_bounds`."""
+    """Return `gap`, the result of `_gap_of_bounds`, narrowed by cancelling common terms if neither sum wraps around."""
     if isinstance(x, LEAVES) and isinstance(y, LEAVES):
         return (0, 0) if x == y else gap
     first, second = affine(x), affine(y)
@@ -54,7 +54,7 @@ def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
 
 
 def _by_gap(name: str, low: int | None, high: int | None) -> bool | None:
-    """Return the result of a comparison of two integers whose difference is in low .. high, or None if undecided."""
+    """Return the result of comparing x with y, given bounds of x - y, or None if these don't determine it."""
     if name in ("less", "greater_equal"):
         answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None
         return answer if answer is None or name == "less" else not answer

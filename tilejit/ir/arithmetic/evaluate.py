@@ -15,10 +15,10 @@ Array = np.ndarray
 
 
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
-    """Return the value of an expression. Variables and special registers without a value in `values` are taken as 0.
+    """Return the value of an expression. raises: TypeError for a load.
 
-    A variable whose bounds exclude 0 is taken as its possible value nearest to 0. Values must satisfy the variables'
-    facts, by which the expression may have been simplified. raises: TypeError for a load.
+    Without a value in `values`, a special register is taken as 0, and a variable as its possible value nearest to 0.
+    Values must satisfy the variables' facts, because the expression may have been simplified by them.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)

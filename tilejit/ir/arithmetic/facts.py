@@ -1,9 +1,9 @@
 """Facts about the value of an integer expression: a divisor, and bounds.
 
 Facts come from `Var`, `Special`, `Const` and types, and propagate through `Op` and `Cast`. They hold for every value
-that the expression can have, under one assumption: int64 arithmetic on the inputs of indices (ids, extents, strides and
-ranges over them) doesn't overflow. Data may wrap around, as may narrower types: `is_data` recognizes data, and every
-rule that requires absence of overflow checks it or proves the absence.
+that the expression can have, under one assumption: int64 arithmetic on the inputs of indices (ids, extents, strides,
+and loop variables that range over them) doesn't overflow. Arithmetic on data (see `is_data`) or in another type may
+wrap around, so a rule that requires the absence of overflow applies to it only if bounds prove the absence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def dtype_range(dtype: DType) -> Bounds:
 
 @cache
 def full_range(dtype: DType) -> tuple[int, int]:
-    """Return the least and greatest value of an integer type or bool_."""
+    """Return the least and greatest values of an integer type or bool_."""
     if dtype == bool_:
         return 0, 1
     if dtype.kind == "uint":
@@ -49,11 +49,11 @@ _LARGE = 1 << 40
 
 @remembered
 def is_data(expr: Expr) -> bool:
-    """True if int64 arithmetic on an integer expression may overflow, because one of its inputs is data.
+    """True if int64 arithmetic on an integer expression may overflow, because a part of the expression is data.
 
-    Loads are data, as are variables with `Var.data`, and variables of other types than int64 with wide or unknown
-    bounds. Values that are implausible in an index are data, too: large constants, such as the factors of hashes, and
-    int64 results of `^` and of `<<` by a variable amount.
+    Loads are data, as are float constants, variables with `Var.data`, and variables of types other than int64 with wide
+    or unknown bounds. Values that are implausible in an index are data, too: large constants, such as the factors of
+    hashes, and int64 results of `^` and of `<<` by a variable amount. Operands of type bool_ don't count.
     """
     if isinstance(expr, Op):
         if expr.dtype is int64 and (
@@ -94,7 +94,7 @@ def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
 
 
 def keeps_value(cast: Cast) -> bool:
-    """True if a cast between integer types provably preserves every value."""
+    """True if a cast provably preserves every value; False for casts from or to a float."""
     if cast.x.dtype.is_float or cast.dtype.is_float:
         return False
     low, high = bounds(cast.x)
@@ -126,7 +126,6 @@ def _op_bounds(op: Op) -> Bounds:
     of_result, dtype = _BOUNDS.get(op.name), op.dtype
     if of_result is None:
         return dtype_range(dtype)
-    # a loop, because a comprehension adds a call
     of_values: list[Bounds] = []
     for value in op.args[1:] if op.name == "where" else op.args:
         if value.dtype is not dtype:
@@ -183,7 +182,7 @@ def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     low = None if a[0] is None else min(a[0] // d for d in divisors)
     high = None if a[1] is None else max(a[1] // d for d in divisors)
     if b[1] is None:
-        # with growing divisors the quotient approaches 0, or -1 from below
+        # as the divisor grows, the quotient approaches 0, or -1 if the dividend is negative
         low = None if low is None else min(low, 0)
         high = None if high is None else max(high, -1)
     return low, high
@@ -284,7 +283,7 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
 
 @remembered
 def multiple_of(expr: Expr) -> int:
-    """Return a divisor of every value of `expr`: 1 if nothing is known, 0 if it is always zero."""
+    """Return a divisor of every value of `expr`: 1 if nothing is known, 0 if the value is known to be zero."""
     if expr.dtype.is_float:
         return 1
     if isinstance(expr, Op):

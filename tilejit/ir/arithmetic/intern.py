@@ -1,4 +1,4 @@
-"""Interned constants and operations: equal ones are usually one object, for memo tables keyed by identity."""
+"""Interned constants and operations: equal ones are usually the same object, for memo tables keyed by identity."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _operations: dict[tuple[object, ...], Op] = forgotten({})
 
 
 def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
-    """Return the interned operation: usually one object for the same name, type and argument objects."""
+    """Return the interned operation: usually the same object for the same name, type and argument objects."""
     key = (name, dtype, *map(id, args))
     op = _operations.get(key)
     if op is not None:

@@ -20,13 +20,13 @@ def is_ascending(loop: For) -> bool:
 
 
 def step_may_be_zero(loop: For) -> bool:
-    """True if the step may be zero; the loop then has no iterations."""
+    """True if the step may be zero; with a step of zero, the loop has no iterations."""
     least, greatest = facts.bounds(loop.step)
     return (least is None or least <= 0) and (greatest is None or greatest >= 0)
 
 
 def surely_iterates(loop: For, threads: int) -> bool:
-    """True if a loop certainly iterates in each thread of a CTA, given that its step isn't 0 and has a known sign."""
+    """True if a loop surely iterates in each of a CTA's `threads` threads, given a step that isn't 0, of known sign."""
     (least_start, greatest_start), (least_stop, greatest_stop) = ends(loop.start), ends(loop.stop)
     start = loop.start.x if isinstance(loop.start, Cast) else loop.start
     if isinstance(start, Special) and start.name in THREAD_IDS:
@@ -36,6 +36,6 @@ def surely_iterates(loop: For, threads: int) -> bool:
 
 
 def ends(expr: Expr) -> tuple[int, int]:
-    """Return bounds of an integer expression; an unknown bound is that of the type."""
+    """Return bounds of an integer expression, with the type's bound for an unknown one."""
     (low, high), (least, greatest) = facts.bounds(expr), facts.full_range(expr.dtype)
     return least if low is None else low, greatest if high is None else high

@@ -3,8 +3,8 @@
     0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
     (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...
 
-A sum that changes by a constant step crosses a limit at most once, unless it wraps around. If an ascending sum wraps,
-its last value is below its first.
+A sum that changes by a constant step crosses a limit at most once, unless it wraps around. If an ascending sum wraps
+once, its last value is below its first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Return the condition that `cond` holds for `var` = 0 .. count - 1; it may also be false if a sum wraps around."""
+    """Return the condition that `cond` holds for `var` = 0 .. count - 1; it may be false if a sum wraps around."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends
@@ -43,7 +43,7 @@ def throughout(cond: Expr, var: Var, count: int) -> Expr:
 
 
 def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
-    """Return the condition of `throughout` as tests of the first and last value, or None if they don't suffice."""
+    """Return the condition of `throughout` as tests for the first and last values; None if these don't suffice."""
     if not has(cond, var):
         return cond
     if not isinstance(cond, Op):
@@ -55,16 +55,16 @@ def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
 
 
 def has(expr: Expr, var: Var) -> bool:
-    """True if `expr` depends on `var`."""
+    """True if `expr` contains `var`."""
     return any(isinstance(part, Var) and part == var for part in subexpressions(expr))
 
 
-#: comparison -> the equivalent comparison with exchanged operands
+#: comparison -> the equivalent comparison with swapped operands
 _FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
 
 
 def _compared(cond: Op, var: Var, count: int) -> Expr | None:
-    """Return the tests for a comparison of a sum with an invariant; None if they don't suffice."""
+    """Return `by_ends` of a comparison; None unless a sum with a constant step is compared with an invariant."""
     if cond.name not in _FLIPPED or not cond.args[0].dtype.is_integer:
         return None
     name, (moving, limit) = cond.name, cond.args

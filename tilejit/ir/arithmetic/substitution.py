@@ -28,7 +28,7 @@ Fold = Callable[[], int]
 class Substitution:
     """The current values of variables, and the instances of expressions for these values.
 
-    Variables are registered by `index` or `changing` before expressions with them are used; others are invariant.
+    A variable must be registered by `index` or `changing` before an expression with it is used, or it is invariant.
     numbers: name of a variable registered by `index` -> its current value.
     """
 
@@ -39,7 +39,7 @@ class Substitution:
         self._folds: dict[int, tuple[Expr, Fold | None]] = {}
 
     def index(self, name: str) -> None:
-        """Register an integer variable, whose value is always a constant, set in `numbers`."""
+        """Register an integer variable whose value is always a constant, which the caller sets in `numbers`."""
         self.numbers[name] = 0
 
     def changing(self, var: Var) -> None:
@@ -47,15 +47,15 @@ class Substitution:
         self._values[var.name] = var
 
     def value(self, name: str, value: Expr) -> None:
-        """Set the current value of a variable."""
+        """Set the current value of a variable registered by `changing`."""
         self._values[name] = value
 
     def is_number(self, expr: Expr) -> bool:
-        """True if every instance of an expression is an integer constant."""
+        """True if every instance of an expression is known to be an integer constant."""
         return self._fold(expr) is not None
 
     def expr(self, expr: Expr) -> Expr:
-        """Return the current instance of an expression, or the same object if it is invariant."""
+        """Return the current instance of an expression, or `expr` itself if it is invariant."""
         make = self._make(expr)
         return expr if make is None else make()
 
@@ -119,14 +119,14 @@ class Substitution:
         return lambda: Op(name, tuple([make() for make in makes]), dtype, span)
 
     def _may_fold(self, op: Op) -> bool:
-        """True if the arguments of an operation on floats, or the condition of `where`, may become constant."""
+        """True if all arguments of an operation on floats, or the condition of `where`, may become constants."""
         deciding = op.args[:1] if op.name == "where" else op.args
         return all(
             isinstance(arg, Const) or not isinstance(arg, Load) and self._make(arg) is not None for arg in deciding
         )
 
     def _sum(self, form: Affine) -> Make:
-        """Return the function that instantiates a sum, with the invariant terms first."""
+        """Return the function that instantiates a sum, by adding the terms that vary to the sum of the others."""
         rest: list[tuple[Expr, int]] = []
         numbers: list[tuple[Fold, int]] = []
         terms: list[tuple[Make, int]] = []
@@ -155,7 +155,7 @@ class Substitution:
         return added if terms else moved
 
     def _fold(self, expr: Expr) -> Fold | None:
-        """Return a function that evaluates an expression of indices and constants, or None if that isn't possible."""
+        """Return the `Fold` of an expression whose every instance is known to be an integer constant, else None."""
         return by_identity(self._folds, expr, self._folded)
 
     def _folded(self, expr: Expr) -> Fold | None:

@@ -4,9 +4,9 @@ The extents of dimensions, the regions of operands and the initialization of reg
 checked against them in tile IR, unless they are provably valid. `tj.uniform` and division of integer scalars by zero,
 which GPUs allow, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
 
-Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
-`checks=False` and `profile=True` select the plain build, which `compile`, `explain`, golden files and profiles show.
-Both builds compute the same bits unless an assertion fails, and are one build if nothing needs an assertion or count.
+Launches on the simulator run the checked build, unless `TILEJIT_SIM_CHECKS=0`, `checks=False` or `profile=True` selects
+the plain one. GPU launches, `compile` and `explain` use the checked build only with `debug=True`. Both builds compute
+the same bits unless an assertion fails, and are the same build if nothing needs an assertion or count.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Checked:
 
 
 class Insertion:
-    """Inserts the assertions of one kernel. unasked: names of local buffers that need no flags (see `flags`)."""
+    """Inserts the assertions of one kernel. unasked: names of local buffers whose flags nothing asserts."""
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
         self.conditions = Conditions(walk.assigned(kernel.body))
@@ -65,7 +65,7 @@ class Insertion:
         in_doubt = doubts(kernel)
         names = frozenset(d.place.buffer.root.name for each in in_doubt for d in each)
         self.flags = WrittenFlags(kernel, names - unasked)
-        # one entry per statement, in program order, as this traversal visits them
+        # one entry per statement, in program order, in which `statement` is called
         self.doubts = iter(in_doubt)
 
     def block(self, body: walk.Block) -> walk.Block:

@@ -1,9 +1,9 @@
 """Checks that threads agree on values that `tj.uniform` declares uniform.
 
 A barrier would hide races, because it orders accesses that the plain build leaves unordered. Instead, each value has a
-cell of shared memory per instance of its scope. On its n-th visit a thread puts (n, value) into the cell by an atomic
-maximum, and compares its value with the old contents if they are from the n-th visit, too. If another thread has
-already begun its next visit, the thread compares nothing.
+cell of shared memory per instance of its scope. On its n-th visit to the declaration, a thread puts (n, value) into the
+cell by an atomic maximum, and compares its value with the old contents if they are from another thread's n-th visit. If
+another thread has already begun a later visit, the thread compares nothing.
 
     cell of 64 bits:   | visit | XOR of the value's halves  |
                        63      31                           0
@@ -24,7 +24,7 @@ _VALUE_BITS = 32
 
 
 class Agreements:
-    """The checks of one kernel. head: statements to insert at kernel entry, which define and clear the cells."""
+    """The checks of one kernel. head: statements for kernel entry, which define and clear cells and visit counters."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads

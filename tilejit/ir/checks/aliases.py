@@ -1,8 +1,8 @@
 """Checks for overlap between operands of one operation that are in different arrays.
 
 The caller may pass arrays that overlap. Their addresses are known only at launch, so checked builds have parameters for
-them. If the byte ranges of both regions overlap and the regions aren't identical, every element of one is compared with
-the other.
+them. If the byte ranges of a written region and another overlap and the regions aren't identical, every element of the
+written one is compared with the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic import build
 from ..params import AddressParam, PointerParam
-from .in_place import named_starts, overlap_text, pairs, shown
+from .in_place import named_starts, overlap_text, pairs
 
 
 class Aliases:
@@ -32,7 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield checks that written regions equal or are disjoint from operands in other arrays, if both have boxes."""
+        """Yield checks that written regions and those in other arrays are identical or disjoint, if both have boxes."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -45,7 +45,7 @@ class Aliases:
             return
         suspicious = build.logical_and(_overlap(first, second), build.logical_not(_same(first, second)))
         values = named_starts(written, read)
-        message = overlap_text(op, shown(written, values), shown(read, values))
+        message = overlap_text(op, written, read, values)
 
         def compared(address: ir.Expr) -> tuple[ir.Stmt, ...]:
             return self._absent(address, first, second, lambda cond: ir.Assert(
@@ -56,7 +56,7 @@ class Aliases:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
-        """Return a region's box, or None if its array overlaps no other, or if strides don't describe its layout."""
+        """Return a region's box, or None if its array overlaps no other, or strides don't describe its layout."""
         address, strides = self._addresses.get(region.buffer.root.name), _strides(region.buffer)
         if address is None or strides is None:
             return None
@@ -141,7 +141,7 @@ class _Box:
 
     @property
     def counts(self) -> list[ir.Expr]:
-        """The number of indices inside the array in each dimension: 1 if dropped, at most 0 if there is none."""
+        """The number of indices inside the array in each dimension: 1 if it is dropped, at most 0 if there is none."""
         counts: list[ir.Expr] = []
         for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]

@@ -1,4 +1,4 @@
-"""Conditions known to hold at a statement: branch conditions, loop limits, and elements that loops have written."""
+"""Facts known at a statement: conditions of branches and assertions, loop limits, and elements written by loops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Conditions:
             self._limits[loop.var.name] = self._value(loop.stop)
 
     def add_filled(self, loop: For) -> None:
-        """Record the elements of local buffers that a loop without `break` or `continue` has written one by one."""
+        """Record local buffers' elements that a loop by 1, without `break` or `continue`, has written one by one."""
         is_left = any(isinstance(stmt, (Break, Continue)) for stmt in walk.statements(loop.body))
         if is_left or _number(loop.step) != 1 or not isinstance(loop.start, Const) or not self._stays(loop.stop):
             return
@@ -65,7 +65,7 @@ class Conditions:
                 self._filled[-1].append(_Filled(place.buffer.name, int(loop.start.value), self._value(loop.stop)))
 
     def is_filled(self, place: Place) -> bool:
-        """True if loops have certainly written an element of a local buffer."""
+        """True if a loop recorded by `add_filled` has certainly written an element."""
         if not isinstance(place, Element) or not _is_list(place):
             return False
         index = build.cast(place.indices[0], int64)
@@ -121,7 +121,7 @@ def _is_list(place: Element) -> bool:
     return place.buffer.space == "local" and place.buffer.base is None and len(place.indices) == 1
 
 
-#: comparison -> the equivalent comparison with exchanged operands
+#: comparison -> the equivalent comparison with swapped operands
 _EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
 
 

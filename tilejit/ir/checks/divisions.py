@@ -21,7 +21,7 @@ from .conditions import Conditions
 
 
 def by_zero(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each scalar integer division whose divisor has no load and isn't known to be nonzero."""
+    """Yield an assertion for each scalar integer division whose divisor contains no load and may be zero."""
     for expr in walk.expressions(stmt):
         for division, guard in _divisions(expr, TRUE):
             dividend, divisor = division.args

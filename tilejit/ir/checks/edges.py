@@ -1,7 +1,7 @@
 """Counts of the executions of operations, and of the executions in which a region overlaps its global tensor.
 
-An access entirely outside its tensor is valid and has no effect, so nothing is asserted. Each count is a performance
-event: it has no effect on a GPU, and the simulator counts the threads that execute it.
+An access entirely outside its tensor is valid (a load yields fill values, a store writes nothing), so nothing is
+asserted. Each count is a performance event, without effect on a GPU; the simulator counts the threads that execute it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
 
 
 def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Return the condition that a region overlaps its tensor; TRUE if that is proved or the region isn't global."""
+    """Return the condition that a region overlaps its tensor; TRUE if that is known, or the region isn't global."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

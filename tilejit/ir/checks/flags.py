@@ -1,7 +1,7 @@
 """Flags of registers that may be read unwritten: writes set the flags, and reads that may be too early assert them.
 
-Each register of a local buffer that may be read unwritten has a flag. The flags of a buffer are bits of a variable if
-there are at most 64, else elements of another local buffer. Reads of elements that a loop has written aren't checked.
+Each register of a local buffer has a flag if any of them may be read unwritten. The flags are bits of a variable if
+there are at most 64, else elements of another local buffer. Elements that a loop has surely written aren't checked.
 """
 
 from __future__ import annotations

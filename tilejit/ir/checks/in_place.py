@@ -1,4 +1,4 @@
-"""Checks of operations that write shared or global memory: a written region may overlap only identical regions.
+"""Checks of operations that write shared or global memory: a written region may overlap only an identical region.
 
 If regions overlap in any other way, the operation may write elements that it reads later. Local tiles are values:
 operations on them read all operands before they write.
@@ -21,7 +21,7 @@ from .indices import title
 
 
 def refuse_overlaps(kernel: Kernel) -> None:
-    """Raise KernelTypeError for operands that overlap partly or in a different order.
+    """Raise KernelTypeError for operands that certainly overlap in part or in a different order.
 
     It is also raised if the compiler can neither disprove an overlap nor test for it at run time.
     """
@@ -32,12 +32,12 @@ def refuse_overlaps(kernel: Kernel) -> None:
 
 
 def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each pair of operands that may overlap partly or in a different order."""
+    """Yield an assertion for each pair of operands that may overlap in part or in a different order."""
     for op, written, other, cond in _in_doubt(stmt):
         if cond is None or conditions.holds(cond):
             continue
         values = named_starts(written, other)
-        message = overlap_text(op, shown(written, values), shown(other, values))
+        message = overlap_text(op, written, other, values)
         yield Assert(cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span)
 
 
@@ -62,20 +62,24 @@ def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]
 
 def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> None:
     unknown = "the compiler can neither disprove nor test at run time that "
+    is_read = any(other is region for region in op.read)
+    hint = "copy the operand that is read to a local tile first, so that it is read before anything is written"
     raise KernelTypeError(
-        overlap_text(op, shown(written), shown(other), unknown if cond is None else ""),
+        overlap_text(op, written, other, None, unknown if cond is None else ""),
         span=op.span,
-        hint="copy the operand that is read to a local tile first, so that it is read before anything is written",
+        hint=hint if is_read else "write to local tiles first, and copy the tiles afterwards",
     )
 
 
-def overlap_text(op: TileOp, written: str, read: str, doubt: str = "") -> str:
-    """Return the message for an operation on overlapping regions. doubt: a clause inserted before "they overlap"."""
-    return f"{op.scope}.{op.name} writes {written} and reads {read}: {doubt}they overlap in part or in another order"
+def overlap_text(op: TileOp, written: Region, other: Region, values: list[Expr] | None, doubt: str = "") -> str:
+    """Return the message for an overlap. values: as for `shown`. doubt: a clause inserted before "they overlap"."""
+    verb = "reads " if any(other is region for region in op.read) else ""
+    regions = f"{shown(written, values)} and {verb}{shown(other, values)}"
+    return f"{op.scope}.{op.name} writes {regions}: {doubt}they overlap in part or in another order"
 
 
 def named_starts(*regions: Region) -> list[Expr]:
-    """Return the distinct starts that aren't constants, at most the number that an assertion record can hold."""
+    """Return the distinct starts that aren't constants, but no more than an assertion record can hold."""
     moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 

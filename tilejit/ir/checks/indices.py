@@ -1,7 +1,7 @@
 """Checks that indices and regions are inside their buffer, per dimension.
 
 Regions of global tensors may extend past the tensor's edges, where accesses are masked, unless an atomic operation
-without a mask updates them; regions of TMA stores may extend only past the end.
+without a mask updates them; regions of asynchronous stores may extend only past the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index, and each dimension of a region, that isn't proved valid by the above rules."""
+    """Yield an assertion for each index and each dimension of a region that may violate the rules above."""
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
@@ -103,7 +103,7 @@ def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative
     if may_be_negative:
         cond = build.logical_and(build.greater_equal(index, least), build.less(index, limit))
     else:
-        # as an unsigned integer, a negative index exceeds any extent
+        # as an unsigned integer, a negative index exceeds any limit
         unsigned = uint64 if index.dtype.bits == 64 else uint32
         cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
     return None if conditions.holds(cond) else cond

@@ -44,7 +44,7 @@ def expression(line: Line, names: Names, wanted: DType | None = None) -> ir.Expr
 
 
 def place(line: Line, names: Names) -> ir.Vector | ir.Element:
-    """Parse NAME[OFFSET +: WIDTH] or NAME[INDEX, …]."""
+    """Parse a vector, NAME[OFFSET +: WIDTH], or an element, NAME[INDEX, …]."""
     buffer, dims = _box(line, names)
     first, width = dims[0] if len(dims) == 1 else ((), None)
     if width is not None and not isinstance(first, tuple):
@@ -56,7 +56,7 @@ def place(line: Line, names: Names) -> ir.Vector | ir.Element:
 
 
 def region(line: Line, names: Names) -> ir.Region:
-    """Parse NAME[START +: EXTENT, …] [inside], where one START may be `at (EXTENT, …)`."""
+    """Parse NAME[DIM, …] [inside], with DIM as START +: EXTENT, START or, at most once, `at (EXTENT, …)`."""
     buffer, dims = _box(line, names)
     starts = tuple(_typed(_Bare(0) if isinstance(start, tuple) else start, buffer.index_dtype) for start, _ in dims)
     gathered = [ir.Gathered(dim, start) for dim, (start, _) in enumerate(dims) if isinstance(start, tuple)]
@@ -88,12 +88,12 @@ def dtype_name(line: Line) -> DType:
     return MEMORY_TYPES[name]
 
 
-def looked_up(line: Line, table: Mapping[str, T]) -> T:
-    """Parse a name and return its entry in a table, which must contain it."""
+def looked_up(line: Line, table: Mapping[str, T], what: str) -> T:
+    """Parse a name and return its entry in a table, which must contain it. what: describes the entry in the message."""
     column = line.peek.column
     name = line.name()
     if name not in table:
-        line.fail(f"{name!r} isn't defined", column)
+        line.fail(f"{what} {name!r} isn't defined", column)
     return table[name]
 
 
@@ -103,7 +103,7 @@ def _typed(raw: _Raw, wanted: DType | None) -> ir.Expr:
 
 def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[int, ...], int | None]]]:
     """Parse a buffer and its bracketed dimensions: (start, extent or None), or (shape of an index, None)."""
-    buffer = looked_up(line, names.buffers)
+    buffer = looked_up(line, names.buffers, "buffer")
     line.expect("[")
     dims: list[tuple[_Raw | tuple[int, ...], int | None]] = []
     while not line.accept("]"):
@@ -157,7 +157,7 @@ def _primary(line: Line, names: Names) -> _Raw:
         return _call(line, names)
     if token.kind in ("name", "quoted") and line.tokens[line.at + 1].text == "[":
         return ir.Load(place(line, names), order(line))
-    return looked_up(line, names.vars)
+    return looked_up(line, names.vars, "variable")
 
 
 def order(line: Line) -> str:
@@ -202,7 +202,7 @@ def _saturate(line: Line) -> bool:
     line.expect("=")
     word = line.name()
     if word not in ("True", "False"):
-        line.fail("saturate must be True or False")
+        line.fail(f"saturate must be True or False; got {word}")
     return word == "True"
 
 

@@ -232,7 +232,7 @@ class _Reader:
         return ir.Declare(var, expression(line, self.names, var.dtype) if line.accept("=") else None)
 
     def _assign(self, line: Line) -> ir.Stmt:
-        var = looked_up(line, self.names.vars)
+        var = looked_up(line, self.names.vars, "variable")
         line.expect("=")
         return ir.Assign(var, expression(line, self.names, var.dtype))
 
@@ -247,7 +247,7 @@ class _Reader:
             return ir.BufferView(self._buffer(line))
         name = line.name()
         line.expect("=")
-        base = looked_up(line, self.names.buffers)
+        base = looked_up(line, self.names.buffers, "buffer")
         line.expect("+")
         offset = expression(line, self.names, base.index_dtype)
         line.expect("align")
@@ -429,13 +429,14 @@ class _Reader:
         line.expect("align")
         align = line.integer()
         is_view = line.tokens[0].text == "view"
-        base = looked_up(line, self.names.buffers) if is_view and line.accept("of") else None
+        base = looked_up(line, self.names.buffers, "buffer") if is_view and line.accept("of") else None
         buffer = ir.Buffer(name, space, dtype, shape, layout, align, base, slots=slots)
         self.names.buffers[name] = buffer
         return buffer
 
     def _size(self, line: Line) -> int | ir.Var:
-        return line.integer() if line.peek.kind == "int" or line.sees("-") else looked_up(line, self.names.vars)
+        is_number = line.peek.kind == "int" or line.sees("-")
+        return line.integer() if is_number else looked_up(line, self.names.vars, "variable")
 
     def _layout(self, line: Line) -> TileLayout | ir.Strided | ir.Open:
         if line.sees("strides", "("):
