@@ -91,7 +91,7 @@ class PlaceKind:
         return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
-        """Return the kind with `varying` extended by each start, or extent or stride of a phi, that isn't constant."""
+        """Return the kind with `varying` extended by each non-constant start (for a phi, also extent and stride)."""
         parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(part_of(self.like, *part), Const)}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
@@ -270,14 +270,14 @@ class _Copies(Analysis[frozenset[_Held]]):
 
 
 def _given(state: frozenset[_Held], slot: str, source: str, *, is_new: bool) -> frozenset[_Held]:
-    """Return the state after an assignment to a slot or variable. is_new: True to record `source` itself, a buffer."""
+    """Return the state after an assignment to a slot or variable. is_new: True if `source` itself is the buffer."""
     kept = [entry for entry in state if entry[0] != slot]
     copied = [(slot, buffer, line) for name, buffer, line in state if name == source]
     return frozenset([*kept, *copied, *([(slot, source, None)] if is_new else [])])
 
 
 def _copied(stmt: Stmt) -> tuple[Var, Expr | None] | None:
-    """Return the variable that a statement sets, and its value, None if undefined; None for any other statement."""
+    """Return the variable that a statement sets, with its value if it has one; None for any other statement."""
     match stmt:
         case Declare(var, value) | Assign(var, value) | Let(var, value):
             return var, value

@@ -242,7 +242,7 @@ class Context:
     def refuse(self, node: ast.AST) -> NoReturn:
         """Raise KernelSyntaxError for syntax that kernels don't support."""
         name = type(node).__name__
-        other = f"this syntax ({name})", "use the Python that kernels support: see the README"
+        other = f"this syntax ({name})", "write it another way, or compute the value outside the kernel"
         what, instead = _INSTEAD.get(name, other)
         raise self.syntax_error(node, f"{what} can't be used in a kernel", instead)
 
@@ -418,7 +418,7 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
         return build.const(number, dtype)
     low, high = facts.full_range(dtype)
     if isinstance(number, float) and not number.is_integer():
-        raise KernelTypeError(f"{number!r} is not an integer; {dtype} is needed here", hint="convert it: int(x)")
+        raise KernelTypeError(f"{number!r} is not an integer; {dtype} is needed here", hint="write an integer")
     if not low <= number <= high:
         wide = "int64" if dtype is not int64 and -(2**63) <= number < 2**63 else "float64"
         hint = f"use another type, as in tj.{wide}({number})" if abs(number) <= _LARGEST_FLOAT else "use a smaller one"

@@ -1,7 +1,7 @@
 """Constructs whose paths join: branches, loops, and blocks that can be left early, such as inlined functions.
 
 Each path ends with moves into slots (see `slots`). An exit by `break`, `continue` or `return` is a placeholder until
-the whole enclosure has been translated and all its exits are known. Then its statements are filled in: the moves, an
+the whole enclosure has been translated and all its exits are known. Then the placeholder is filled with the moves, an
 assignment to a flag that the loops in between test, if there are any, and the `Break` or `Continue` itself.
 
 The code of a run-time loop's body depends on the kinds of its names at the head, which are known only after the body

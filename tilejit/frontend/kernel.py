@@ -159,7 +159,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return `body` with the results dropped of those atomic updates whose old values the kernel never reads."""
+    """Return `body` without the results of atomic updates, the old values, that the kernel never reads."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -202,7 +202,7 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
     """Return the statements with tiles merged where possible, without moves between merged tiles or unread moves.
 
     Tiles of equal layout can be merged if a move connects them and their lifetimes don't overlap. Every expression
-    creates a tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: names not to merge.
+    creates a tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: buffers not to merge.
     """
     moves = _moves(body, kept)
     if not moves:
