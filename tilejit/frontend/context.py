@@ -68,7 +68,7 @@ class Journal:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The activation record of one call of a function."""
+    """The activation record of the kernel, or of a function while a call of it is inlined."""
 
     source: KernelSource
     node: ast.FunctionDef

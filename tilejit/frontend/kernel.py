@@ -159,7 +159,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return `body` without the results of atomic updates, the old values, that the kernel never reads."""
+    """Return `body` with atomic updates that don't return the old value if the kernel never reads it."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -201,8 +201,8 @@ def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
 def _coalesced(body: Block, kept: Collection[str]) -> Block:
     """Return the statements with tiles merged where possible, without moves between merged tiles or unread moves.
 
-    Tiles of equal layout can be merged if a move connects them and their lifetimes don't overlap. Every expression
-    creates a tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: buffers not to merge.
+    Tiles of equal layout can be merged if a move connects them and their lifetimes don't overlap. Every expression has
+    its own tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: names of tiles not to merge.
     """
     moves = _moves(body, kept)
     if not moves:

@@ -41,7 +41,7 @@ from .values import (
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """One value, the same on every path."""
+    """One value, the same on every path; an `Unset` if the name has no usable value."""
 
     value: Value
 
