@@ -79,7 +79,7 @@ HELPS = {
     ),
     "a captured list": ("x = LIST[0]", "make it a tuple", "x = TUPLE[0]"),
     "a captured dict": ("x = DICT['a']", "under separate names, or as a tuple", "x = ONE + TUPLE[0]"),
-    "an attribute named like a function": ("x = CONFIG.relu", "capture the number", "x = RELU"),
+    "an attribute named like a function": ("x = CONFIG.relu", "capture the value", "x = RELU"),
     "a lambda from outside": ("x = outside(n)", "a def, decorated with @tj.function", "x = inside(n)"),
     "a lambda inside": ("f = lambda x: x", "write a nested def", "def f(x):\n    return x\nx = f(n)"),
     "bytes of a type": ("x = A.dtype.itemsize", "it has name, kind, bits, bytes", "x = A.dtype.bytes"),

@@ -55,6 +55,7 @@ SYNTAX_CASES = [
     ("x = tj.exp(«*n»)", "* and **", "write the arguments out"),
     ("x = «plain(n)»", "plain Python function", "@tj.function"),
     ("x = «3j»", "3j", "floats"),
+    ("«...»", "... can't be used", "or pass as a body"),
     ("x = «range(3)»", "range can only be used in a for loop", "for i in range(...)"),
     ("return «3»", "kernels return no value", "in an array argument"),
 ]
@@ -117,6 +118,9 @@ TYPE_CASES = [
     ("x = «1 << -1»", "ValueError in a compile-time expression: negative shift count", "change its operands"),
     ("x = «1 // 0»", "ZeroDivisionError in a compile-time expression", "change its operands"),
     ("x = «n + 2**40»", "1099511627776 doesn't fit in int32", "tj.int64(1099511627776)"),
+    ("x = «n + 10**400»", "doesn't fit in int32", "use a smaller one"),
+    ("tj.bulk.wait(«-1»)", "n must be at least 0; got -1", "tj.bulk.wait(0)"),
+    ("x = «1 if n > 0 else 'a'»", "is the constant 1 on one path, and the constant 'a' on another", "convert one"),
     ("if «A»:\n    pass", "a condition must be a scalar", "A is not None"),
     ("x = «A[0, 0] + 'text'»", "got the constant 'text'", "give a number"),
     ("x = «tj.exp('a')»", "exp takes scalars and local tiles; got the constant 'a'", "give a number"),

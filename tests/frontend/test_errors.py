@@ -23,19 +23,21 @@ IN_TWO_LAYOUTS = """def k(A, n):
 
 
 @pytest.mark.parametrize(
-    ("join", "lines"),
-    [("z = x if n > 2 else y", (4, 4)), ("z = x\n    if n > 2:\n        z = y", (6, 4))],
+    ("join", "words"),
+    [
+        ("z = x if n > 2 else y", "is in layout {0} on one path, and in layout {1} on another"),
+        (
+            "z = x\n    if n > 2:\n        z = y",
+            "is in layout {1} where line 6 assigns it, and in layout {0} where line 4 does",
+        ),
+    ],
     ids=["expression", "statement"],
 )
-def test_conflicting_layouts_are_named_in_full_and_the_help_changes_one(join: str, lines: tuple[int, int]) -> None:
+def test_conflicting_layouts_are_named_in_full_and_the_help_changes_one(join: str, words: str) -> None:
     with pytest.raises(KernelTypeError) as caught:
         tile_ir(IN_TWO_LAYOUTS.format(join), array(rank=2), dtypes.int32)
-    layouts = ["S[(4, 8, 4) : (1 @ laneid, 4 @ laneid, 1)]", "S[(32, 4) : (1 @ laneid, 1)]"]
-    if lines[0] != lines[1]:
-        layouts.reverse()
-    (a, b), (line_a, line_b) = layouts, lines
-    words = f"is in layout {a} where line {line_a} assigns it, and in layout {b} where line {line_b} does"
-    assert words in str(caught.value)
+    layouts = "S[(4, 8, 4) : (1 @ laneid, 4 @ laneid, 1)]", "S[(32, 4) : (1 @ laneid, 1)]"
+    assert words.format(*layouts) in str(caught.value)
     assert "layout=" in (caught.value.hint or "")
     assert "astype" not in (caught.value.hint or "")
 

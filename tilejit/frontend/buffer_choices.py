@@ -4,9 +4,9 @@ Local tiles are copied into a slot (see `slots`) on each path. Regions of one bu
 which are kept in variables. Regions of several buffers of one memory space and dtype are represented by a *buffer
 phi*, a placeholder buffer that can only be read. A variable with the name of the phi holds the index of the actual
 buffer in `Context.alternatives`; `selected` replaces a read by a branch per buffer. The buffers have one shape and
-layout, or are tensors whose extents and strides are kept in variables.
+layout, or are tensors whose extents and strides are kept in variables where they may differ.
 
-A copy or a phi behaves like a Python reference only until one of the buffers is written; a read after that is an error.
+A read of a copy or a phi is an error after a write to one of its buffers, where a copy would differ from a reference.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ REMEDY = f"{ONE_BUFFER}, or another name"
 #: the memory spaces of buffers to which a phi may refer; local tiles are copied into slots instead
 _SPACES = ("global", "shared")
 
-#: the name of a buffer, and the location of its allocation
+#: the name of a buffer, and the location of its allocation or, for a parameter, of the assignment that refers to it
 Source = tuple[str, Span | None]
 
 
 class PlacePart(Enum):
-    """The parts of a region that may vary."""
+    """The parts of a region that may differ between paths; extents and strides are those of the buffer."""
 
     START = "start"
     EXTENT = "extent"
@@ -91,14 +91,14 @@ class PlaceKind:
         return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
-        """Return the kind with `varying` extended by every part of `like` that isn't constant."""
+        """Return the kind with `varying` extended by each non-constant start (for a phi, also extent and stride)."""
         parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(part_of(self.like, *part), Const)}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
 
 
 def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
-    """Return descriptions of two regions if a name can't hold both; None if it can."""
+    """Return descriptions of two regions if a name can't hold both; else None. The caller must reject views of phis."""
     if a.constant_indices or b.constant_indices:
         return describe(a), describe(b)
     if a.buffer == b.buffer:
@@ -159,7 +159,7 @@ def part_of(place: Memory, part: PlacePart, dim: int) -> Expr:
 
 
 def with_parts(kind: PlaceKind, name: str, held: Sequence[Var], span: Span) -> Memory:
-    """Return a region of `kind`. name: the name of its phi, if any. held: the variables of the parts `kind.varying`."""
+    """Return a region of `kind`. name: the name of its phi, or "". held: a variable for each part in `kind.varying`."""
     like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
     layout = like.buffer.layout
     strides = list(layout.strides) if isinstance(layout, Strided) else []
@@ -185,7 +185,7 @@ def with_parts(kind: PlaceKind, name: str, held: Sequence[Var], span: Span) -> M
 
 @dataclass(frozen=True, slots=True)
 class BufferChoice:
-    """A slot into which buffers are copied, or a phi."""
+    """A slot into which the sources are copied, or a phi that may refer to any of them."""
 
     name: str
     sources: tuple[Source, ...]
@@ -196,8 +196,8 @@ class BufferChoice:
         return f"{self.name} is {' on one path, '.join(listed)} on {'another' if len(listed) > 1 else 'one path only'}"
 
 
-#: (slot, buffer, None): the slot holds a copy of the buffer, or is a phi that may refer to the buffer.
-#: (slot, buffer, line): the statement on this line writes the buffer after the slot was assigned
+#: a fact on some path. (slot, buffer, None): a slot holds a copy of the buffer, or a phi or a variable holds its index.
+#: (slot, buffer, line): the statement on this line has written the buffer since then
 _Held = tuple[str, str, int | None]
 
 
@@ -270,14 +270,14 @@ class _Copies(Analysis[frozenset[_Held]]):
 
 
 def _given(state: frozenset[_Held], slot: str, source: str, *, is_new: bool) -> frozenset[_Held]:
-    """Return the state after an assignment to a slot or variable. is_new: True if `source` is itself a buffer."""
+    """Return the state after an assignment to a slot or variable. is_new: True if `source` itself is the buffer."""
     kept = [entry for entry in state if entry[0] != slot]
     copied = [(slot, buffer, line) for name, buffer, line in state if name == source]
     return frozenset([*kept, *copied, *([(slot, source, None)] if is_new else [])])
 
 
 def _copied(stmt: Stmt) -> tuple[Var, Expr | None] | None:
-    """Return the variable that a statement sets, and its new value; None for any other statement."""
+    """Return the variable that a statement sets, with its value if it has one; None for any other statement."""
     match stmt:
         case Declare(var, value) | Assign(var, value) | Let(var, value):
             return var, value

@@ -1,7 +1,7 @@
 """Properties of buffers: emptiness, the layouts of open tiles, and the types of indices.
 
 Tiles without elements are never allocated or used by IR operations. An open tile (one whose layout is `Open`) gets the
-default layout for its shape, type and scope when the kernel reads its layout. Checked builds test that an index that is
+default layout for its shape, type and scope if the frontend needs its layout. Checked builds test that an index that is
 64-bit data (see `is_data`) fits in a 32-bit index type; all builds may clamp uint64 starts to the range of int64.
 """
 
@@ -63,12 +63,12 @@ def remaining(op: TileOp) -> TileOp:
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of `memory`'s buffer, chosen now if it is open; raise LayoutError if the buffer has none."""
+    """Return the layout of `memory`'s buffer, chosen now if it is open; raise LayoutError if it has no elements."""
     root = memory.buffer.root
     if 0 in root.shape:
         raise LayoutError(
             f"{root.name} of shape {root.shape} has no elements and no layout", span=span,
-            hint="take the layout of a tile that has elements",
+            hint="use a tile that has elements, or leave this out if there are none",
         )
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
@@ -100,7 +100,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return `view` with its layout. dims: for each dimension of `view`, the dimension of `base`; None if it's new."""
+    """Return `view` in its layout. dims: for each of its dimensions, the dimension of `base`, or None for a new one."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)

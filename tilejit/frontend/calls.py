@@ -32,7 +32,7 @@ def call(ctx: Context, node: ast.Call) -> Value:
         return inline(ctx, node, closure)
     if isinstance(callee, Constant):
         return _call_constant(ctx, node, callee.value)
-    raise ctx.type_error(node, f"{describe(callee)} can't be called", "index memory with [ ]; call a @tj.function")
+    raise ctx.type_error(node, f"{describe(callee)} can't be called", "write [ ] to index memory, or call a function")
 
 
 def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:

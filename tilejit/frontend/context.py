@@ -68,7 +68,7 @@ class Journal:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The activation record of one call of a function."""
+    """The activation record of the kernel, or of a function while a call of it is inlined."""
 
     source: KernelSource
     node: ast.FunctionDef
@@ -96,7 +96,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that passes a raised error and `node` to `Context.locate`."""
+    """Context manager that passes a raised TilejitError and `node` to `Context.locate`."""
 
     ctx: Context
     node: ast.AST
@@ -111,7 +111,7 @@ class Located:
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager that emits into `block`. It is a class because a generator would be slower.
+    """Context manager in which statements are emitted into `block`; a class, because a generator would be slower.
 
     deeper: the increment of `Context.depth`. enclosure: the construct to enter with the block, if any.
     """
@@ -149,7 +149,6 @@ class Hinted:
         self.ctx.hint = self.name
 
 
-#: the largest integer that a Python float can represent
 _LARGEST_FLOAT = int(sys.float_info.max)
 
 
@@ -161,7 +160,7 @@ class Context:
     fields from `allocations` to `fixed` change only through the journal, so that a trial can be rolled back.
     """
 
-    #: node type -> translator; this table and the next one cover every node type
+    #: node type -> translator; this table and the next one cover all expressions and statements of Python
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
     statements: Mapping[type[ast.stmt], Callable[[Context, Any], bool]]
     target: Target
@@ -192,14 +191,14 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `check_copies`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: buffer name -> a buffer to which phis may refer; a phi holds its position in this dict (see `buffer_choices`)
+    #: buffer name -> a buffer to which phis may refer; a phi holds a position in this dict (see `buffer_choices`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
-    #: the layouts chosen for open tiles whose layout the kernel reads, by buffer name (see `buffers`)
+    #: the layouts chosen for open tiles whose layout the frontend needed, by buffer name (see `buffers`)
     fixed: dict[str, Projection] = field(default_factory=dict)
 
-    #: the kinds of loop-carried names, by the path to the loop (see `joins`)
+    #: the kinds of loop-carried names in a loop's last translation, by the path to the loop (see `joins`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     #: the number of conversions that `takes_type` counted
     converted_literals: int = 0
@@ -243,7 +242,7 @@ class Context:
     def refuse(self, node: ast.AST) -> NoReturn:
         """Raise KernelSyntaxError for syntax that kernels don't support."""
         name = type(node).__name__
-        other = f"this syntax ({name})", "use the Python that kernels support: see the README"
+        other = f"this syntax ({name})", "write it another way, or compute the value outside the kernel"
         what, instead = _INSTEAD.get(name, other)
         raise self.syntax_error(node, f"{what} can't be used in a kernel", instead)
 
@@ -258,7 +257,7 @@ class Context:
             self.block.append(statement)
 
     def nest(self, make: Callable[..., Stmt], *bodies: Draft) -> None:
-        """Emit the statement that `make` returns for the finished `bodies`."""
+        """Emit a statement that `make` will build from `bodies` once these are finished."""
         self.block.append(Nest(bodies, make))
 
     def into(self, block: Draft) -> EmitInto:
@@ -270,7 +269,7 @@ class Context:
         return EmitInto(self, [], deeper=1)
 
     def inside(self, enclosure: Enclosure) -> EmitInto:
-        """Return a context manager that emits into a new block of an enclosure; a loop's block is conditional."""
+        """Return a context manager that emits into a new block of an enclosure, one level deeper for a loop."""
         return EmitInto(self, [], int(enclosure.is_loop), enclosure)
 
     def leave(self, enclosure: Enclosure, span: Span, jump: type[Break | Continue] | None = Break) -> None:
@@ -284,7 +283,7 @@ class Context:
         self.journal.append(enclosure.exits, Exit(jump, dict(self.frame.env), late, self.depth, between, span))
 
     def allocate(self, statement: Alloc | BufferView) -> None:
-        """Emit a buffer or a view at the kernel's entry, unless it has no elements."""
+        """Emit an allocation or a view at the kernel's entry, unless the buffer has no elements."""
         if not is_idle(statement):
             self.journal.append(self.allocations, statement)
 
@@ -323,7 +322,7 @@ class Context:
     def let(self, name: str, value: Expr, span: Span) -> Expr:
         """Return a new variable bound to `value`; return a leaf expression unchanged.
 
-        An integer variable gets the known divisor and the known bounds of `value`.
+        An integer variable gets the divisor of `value` and, if both are known, its bounds.
         """
         if isinstance(value, walk.LEAVES):
             return value
@@ -419,10 +418,11 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
         return build.const(number, dtype)
     low, high = facts.full_range(dtype)
     if isinstance(number, float) and not number.is_integer():
-        raise KernelTypeError(f"{number!r} is not an integer; {dtype} is needed here", hint="convert it: int(x)")
+        raise KernelTypeError(f"{number!r} is not an integer; {dtype} is needed here", hint="write an integer")
     if not low <= number <= high:
         wide = "int64" if dtype is not int64 and -(2**63) <= number < 2**63 else "float64"
-        raise KernelTypeError(f"{number} doesn't fit in {dtype}", hint=f"use another type, as in tj.{wide}({number})")
+        hint = f"use another type, as in tj.{wide}({number})" if abs(number) <= _LARGEST_FLOAT else "use a smaller one"
+        raise KernelTypeError(f"{number} doesn't fit in {dtype}", hint=hint)
     return build.const(number, dtype)
 
 

@@ -23,7 +23,7 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
     if isinstance(node.value, (complex, bytes)):
         raise ctx.syntax_error(node, f"{node.value!r} can't be used in a kernel", "use integers and floats")
     if node.value is Ellipsis:
-        raise ctx.syntax_error(node, "... can't be used in a kernel", "write every dimension, with : for a whole one")
+        raise ctx.syntax_error(node, "... can't be used in a kernel", "write : for each dimension, or pass as a body")
     return captured(ctx, node, node.value)
 
 

@@ -28,7 +28,7 @@ class Nest:
     make: Callable[..., Stmt]
 
 
-#: a block that can still grow, and that contains placeholders to fill in later
+#: a block that can still grow, and that may contain placeholders to fill in later
 Draft = list[Stmt | Late | Nest]
 
 
@@ -43,7 +43,7 @@ def drafted(block: Draft) -> Iterator[Stmt]:
 
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:
-    """Return the finished statements, with every placeholder filled in."""
+    """Return the statements of a block, with its placeholders replaced by their blocks and its nests built."""
     statements: list[Stmt] = []
     for item in block:
         if not isinstance(item, (Late, Nest)):
@@ -66,7 +66,7 @@ class Construct(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A point where an enclosure is left."""
+    """A point where control leaves an enclosure, or one iteration of a loop."""
 
     #: `Break` to the code after the construct, `Continue` to the next iteration; None at the end of a loop's body
     jump: type[Break | Continue] | None
@@ -82,7 +82,7 @@ class Exit:
 
 @dataclass(slots=True, eq=False)
 class Enclosure:
-    """Statements that can be left early."""
+    """A construct under translation that can be left early."""
 
     construct: Construct
     #: distinguishes the enclosure from its siblings within one translation of the surrounding code
@@ -114,7 +114,7 @@ def innermost(enclosures: Sequence[Enclosure], *constructs: Construct) -> Enclos
 class Carried:
     """The state of a loop-carried name that starts as a literal, while the loop's body is translated."""
 
-    #: the type in the loop; None while only literals have been assigned
+    #: the type in the loop; None if this translation assumes that only literals are assigned
     dtype: DType | None
     #: the types of the typed scalars that the loop assigns to the name
     assigned: set[DType] = field(default_factory=set)

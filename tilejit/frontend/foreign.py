@@ -23,7 +23,7 @@ from .words import ScopeNamespace, intrinsics
 if TYPE_CHECKING:
     from .context import Context
 
-#: the origins of the names; the names from NumPy are functions that Python can also call outside kernels
+#: the origins of the names; the names from NumPy are functions that can also be called outside kernels
 HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 
 
@@ -34,7 +34,7 @@ class ForeignWord:
     #: without the name of the library, but qualified if it would be ambiguous, as in `shared.array`
     name: str
     of: str
-    #: an expression or a statement in which x and y are values, a and b matrices, and A an array
+    #: an expression or a statement on values x, y, integers i, j, matrices a, b, an array A, and others such as shape
     instead: str
     note: str = ""
 
@@ -79,7 +79,7 @@ def foreign_word(name: str) -> ForeignWord | None:
         return ForeignWord(name, HOST, f"tj.{name}")
     if name in TILE_OPERATIONS and TILE_OPERATIONS[name].reduction:
         return ForeignWord(name, HOST, f"tj.{name}(x)", "of a tile, or along an axis")
-    # CUDA spellings have leading underscores, as in __syncthreads, or the suffix f, as in expf
+    # CUDA names may have leading underscores, as in __syncthreads, or the suffix f, as in expf
     spelled = name.strip("_")
     if spelled != name:
         return foreign_word(spelled)
@@ -103,7 +103,7 @@ def foreign_word_in(written: str) -> ForeignWord | None:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """A name that is not implemented yet, and a substitute for it."""
+    """The meaning of a name that is not implemented yet, and a hint."""
 
     meaning: str
     instead: str = "dir(tilejit) lists the available names"
@@ -179,7 +179,7 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
         )
     return ctx.type_error(
         node, f"{shown(value)} has no attribute {node.attr} that a kernel can use",
-        "compute it outside and capture the number, or pass it as a tj.constexpr",
+        "compute it outside and capture the value, or pass it as a tj.constexpr",
     )
 
 
@@ -241,7 +241,7 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
     if isinstance(callee, FunctionType) and _package(callee) not in _LIBRARIES:
         return ctx.syntax_error(
             node, f"{callee.__name__} is a plain Python function: a kernel can't call it",
-            f"decorate {callee.__name__} with @tj.function",
+            f"decorate {callee.__name__} with @tj.function, or call it outside and capture the result",
         )
     if callable(callee):
         name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else shown(callee)
@@ -264,5 +264,5 @@ def launched(ctx: Context, node: ast.AST, callee: Any) -> Exception:
     """Return the KernelSyntaxError for a kernel that another kernel calls or launches."""
     return ctx.syntax_error(
         node, f"{callee.__name__} is a kernel: a kernel can't launch another",
-        "launch the kernels one after the other, or make it a @tj.function that both call",
+        "launch the kernels one after the other, or make it a @tj.function, which kernels can call",
     )

@@ -55,7 +55,7 @@ class Parameter:
 def parameters(source: KernelSource) -> tuple[Parameter, ...]:
     """Return a kernel's parameters, in order.
 
-    raises: KernelSyntaxError for a method, *args or **kwargs; KernelTypeError for an unsupported annotation.
+    raises: KernelSyntaxError for a method, *args or **kwargs; KernelTypeError for an invalid annotation.
     """
     a = source.node.args
     first = next(iter((*a.posonlyargs, *a.args)), None)
@@ -83,7 +83,8 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
 def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any) -> Parameter:
     if isinstance(default, Spec):
         if annotation not in (None, Tensor):
-            raise _error(source, arg, f"{arg.arg} has a tj.spec as its default but is annotated {annotation!r}")
+            message = f"{arg.arg} has a tj.spec as its default but is annotated {annotation!r}"
+            raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = tj.spec(...)")
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
@@ -116,7 +117,7 @@ def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS)
 
 
 def _annotation(source: KernelSource, arg: ast.arg, evaluated: dict[str, Any]) -> Any:
-    """Return the annotation of a parameter; strings are evaluated once, in the function's globals and closure."""
+    """Return the annotation of a parameter; a string is evaluated in the function's globals and closure, and cached."""
     fn = source.function
     text = fn.__annotations__.get(arg.arg)
     if not isinstance(text, str):
@@ -153,7 +154,7 @@ def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Has
     """Return a key that covers the captured values and the source of every `@tj.function` reachable from them.
 
     Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes other
-    than enums by name; other values by type and, if they are hashable, by equality. inside: see `token`.
+    than enums by name; tuples by their items; other values by type and, if hashable, by equality. inside: see `token`.
     """
     return tuple([(chain, token(value, inside)) for chain, value in _referenced(source).items()])
 

@@ -52,7 +52,7 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if not ctx.is_cooperative:
         raise ctx.type_error(
             node, "tj.grid_sync() could wait for CTAs that can't start until others have ended",
-            "write @tj.kernel(cooperative=True): then all CTAs run at the same time",
+            "pass cooperative=True to @tj.kernel: then all CTAs run at the same time",
         )
     ctx.emit(Sync(GRID.name, ctx.span(node)))
     return Constant(None)
@@ -69,7 +69,7 @@ def _asynchronous(row: Row, ctx: Context, node: ast.Call, arguments: Arguments) 
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
-        raise ctx.type_error(argument, f"n must be at least 0; got {groups}", "write wait(0) to wait for all groups")
+        raise ctx.type_error(argument, f"n must be at least 0; got {groups}", f"tj.{row.spelling}(0) waits for all")
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(
@@ -91,7 +91,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
     if any(not isinstance(stmt, (Let, Declare)) for stmt in ctx.block):
         raise ctx.type_error(
-            node, "set_registers must be the first statement of its branch", "move it to the start of the branch"
+            node, "set_registers must be the first statement of its branch or of the kernel", "move it to the start"
         )
     row = SET_REGISTERS[count > entry_registers(ctx.threads, ctx.max_registers)]
     row.need(ctx.target, ctx.span(node))
@@ -182,7 +182,7 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if isinstance(value, Memory):
         raise ctx.type_error(
-            node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take an element of x.registers"
+            node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take x.registers[k] or A[i, j]"
         )
     return ctx.scalar(value, node)
 
@@ -191,7 +191,6 @@ def _elementwise(name: str, ctx: Context, node: ast.Call, arguments: Arguments) 
     return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[operand]) for operand in ELEMENTWISE[name].operands])
 
 
-#: name of a shuffle -> its mode in the instruction table
 _SHUFFLES = {"shuffle": "idx", "shuffle_xor": "bfly", "shuffle_up": "up", "shuffle_down": "down"}
 
 #: name -> handler, for all intrinsics except `static_range`

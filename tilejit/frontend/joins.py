@@ -1,8 +1,8 @@
 """Constructs whose paths join: branches, loops, and blocks that can be left early, such as inlined functions.
 
 Each path ends with moves into slots (see `slots`). An exit by `break`, `continue` or `return` is a placeholder until
-the whole enclosure has been translated and all its exits are known. Then its statements are filled in: the moves, an
-assignment to a flag that the loops in between test, and the `Break` or `Continue` itself.
+the whole enclosure has been translated and all its exits are known. Then the placeholder is filled with the moves, an
+assignment to a flag that the loops in between test, if there are any, and the `Break` or `Continue` itself.
 
 The code of a run-time loop's body depends on the kinds of its names at the head, which are known only after the body
 has been translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is
@@ -28,7 +28,7 @@ from .kinds import Heads, Kind, ScalarKind, agreed, exit_kinds, merge, merge_car
 from .slots import NameSlot, coerced, join
 from .values import Binding, Scalar, Unset, Value
 
-#: a body is translated at most `_TRIALS` times, and `_TRIALS_PER_NAME` times more for each loop-carried name
+#: a body is translated at most `_TRIALS` times, plus `_TRIALS_PER_NAME` times per loop-carried name
 _TRIALS = 12
 _TRIALS_PER_NAME = 2
 
@@ -50,7 +50,7 @@ def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[
     if reaches_yes == reaches_no:
         _emit_if(ctx, cond, yes, no, span)
     else:
-        # the code after the branch follows the side that reaches it
+        # the side that reaches its end isn't nested, so that the code after the branch follows it directly
         ctx.nest(lambda ends: If(cond, ends, (), span), yes)
         ctx.block.extend(no)
     return reaches_yes or reaches_no
@@ -211,7 +211,7 @@ def _translate(
     ends = [each.env for each in loop.exits if each.jump is Break]
     continues = [each.env for each in loop.exits if each.jump is not Break]
     ends += [] if only_breaks else [before]
-    # an Unset value at the head counts as a change: the name remains unset
+    # count an Unset value at the head as a change, so that the name remains unset
     heads = {name: None if isinstance(slot.value, Unset) else slot.value for name, slot in slots.items()}
     changes = {name: [env[name] for env in (*continues, *ends) if env[name].value != heads[name]] for name in entry}
     return LoopTrial(loop, block, entry, slots, before, ends, changes, carried)
@@ -243,7 +243,7 @@ class LoopTrial:
     before: Mapping[str, Binding]
     #: the bindings on each path to the code after the loop
     ends: Sequence[Mapping[str, Binding]]
-    #: loop-carried name -> its bindings, at ends of iterations and exits, whose values differ from that at the head
+    #: loop-carried name -> its bindings at ends of iterations and at exits that differ in value from that at the head
     changes: Mapping[str, Sequence[Binding]]
     carried: Mapping[str, Carried]
 
@@ -301,7 +301,7 @@ class LoopTrial:
                     for binding, source in zip(self.changes[name], sources[name], strict=True)
                 ]
                 kind = self.kind(ctx, name, changes)
-                # a conflict is final, so the loop terminates
+                # a conflict is final: `_as_shown` ignores conflicts, so kinds could otherwise alternate forever
                 if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
                     kinds[name] = kind
                     pending.append(name)
@@ -309,7 +309,7 @@ class LoopTrial:
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return the binding, with the type of `kind` if its value is a variable and `kind` is a `ScalarKind`."""
+    """Return the binding, with the type and flags of `kind` if it is a `ScalarKind` and the value is a variable."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding

@@ -148,7 +148,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
     count = math.prod(cluster)
     if count > MAX_CLUSTER:
         raise ResourceError(
-            f"a cluster of {cluster} has {count} CTAs; a GPU runs at most {MAX_CLUSTER} together",
+            f"a cluster of {cluster} has {count} CTAs; a cluster can have at most {MAX_CLUSTER}",
             span=span, hint=f"use clusters of up to {PORTABLE_CLUSTER} CTAs, which run on every GPU that has clusters",
         )
     if count > PORTABLE_CLUSTER and not nonportable:
@@ -159,7 +159,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return `body` with atomic updates that no longer return old values that the kernel never reads."""
+    """Return `body` with atomic updates that don't return the old value if the kernel never reads it."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -199,10 +199,10 @@ def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
 
 
 def _coalesced(body: Block, kept: Collection[str]) -> Block:
-    """Return the statements with tiles merged into one buffer where possible, without the moves between merged tiles.
+    """Return the statements with tiles merged where possible, without moves between merged tiles or unread moves.
 
-    Tiles can be merged if a move connects them and their lifetimes don't overlap. Every expression creates a tile, so
-    this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: the names of buffers not to merge.
+    Tiles of equal layout can be merged if a move connects them and their lifetimes don't overlap. Every expression has
+    its own tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: names of tiles not to merge.
     """
     moves = _moves(body, kept)
     if not moves:
@@ -273,7 +273,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Return the statements with one buffer per set, without moves within sets and moves whose `id` is in `unread`."""
+    """Return the statements with one buffer per set, without moves within sets or whose `id` is in `unread`."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

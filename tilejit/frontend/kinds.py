@@ -1,8 +1,8 @@
 """Kinds: descriptions of the values that a name may hold on the paths that join, such as scalars of one type.
 
 A loop-carried name that starts as a literal has one type in the whole loop: the promoted type of the typed values
-assigned to it, with float16 and bfloat16 widened to float32, and narrow integers to int32. If a float literal is also
-assigned, an integer type becomes float32.
+assigned to it, with float16 and bfloat16 widened to float32, and narrow integers to int32. If the name also holds a
+float literal, an integer type becomes float32.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .values import (
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """One value, the same on every path."""
+    """One value, the same on every path; an `Unset` if the name has no usable value."""
 
     value: Value
 
@@ -329,6 +329,7 @@ def _conflict(
     """Return a `Same(Conflict)`. first, second: the conflicting bindings, with descriptions of their values."""
     (a, what_a), (b, what_b) = (first[0].span, first[1]), (second[0].span, second[1])
     differs = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
+    differs = f"is {what_a} on one path, and {what_b} on another" if a == b else differs
     problem = f"{differs}: paths that join must agree in dtype, shape and layout"
     hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {shown_file(a.file)})"
     return Same(Conflict(name, problem, hint, differs, remedy))
@@ -384,7 +385,6 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
 class Heads:
     """The kinds of loop-carried names at the head of a loop."""
 
-    #: the kinds on entry to the loop
     entry: Mapping[str, Kind]
     #: the assumed kinds at the head of the loop
     kinds: Mapping[str, Kind]
