@@ -31,6 +31,7 @@ TEXTS = [
     "y = len(STATIC(1, 9, 2))\nfor n, w in zip(STATIC(5), (i, j)):\n    y += n * w",
     "y = len(tuple(zip())) + len(tuple(enumerate(()))) + i",
     "y = min((i, j, k)) + max((i, j))",
+    "y = 0\nfor n, w in zip((i, j), 'ab'):\n    y = y * 2 + (n if w == 'b' else k)",
 ]
 
 

@@ -125,3 +125,25 @@ def test_a_scalar_is_seen_as_another_type(dtypes: tuple[str, str]) -> None:
     o = np.zeros(40, after)
     launched(f"t = tj.thread_id()\n    if t < 40:\n        O[t] = X[t].view(tj.{dtypes[1]})", x, o)
     np.testing.assert_array_equal(o, x.view(after))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (2, 3, 4), (7,)])
+@pytest.mark.parametrize("threads", [32, 128])
+def test_a_tile_keeps_its_padding_if_the_program_reads_its_registers(shape: tuple[int, ...], threads: int) -> None:
+    """The registers fix the layout of `x`, from which the layouts of `y` and of its transpose follow."""
+
+    pinned, transposed = tj.spec(shape, tj.float32), tj.spec(shape[::-1], tj.float32)
+
+    @tj.kernel(threads=threads)
+    def k(C: tj.Tensor, A: tj.Tensor = pinned, B: tj.Tensor = transposed):
+        x = tj.cta.load(A)
+        y = (x + 1).T
+        tj.cta.store(B, y)
+        if tj.thread_id() == 0:
+            C[0] = x.registers[0]
+
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    b, c = np.zeros(shape[::-1], np.float32), np.zeros(1, np.float32)
+    k[1](c, a, b)
+    np.testing.assert_array_equal(b, (a + 1).T)
+    np.testing.assert_array_equal(c, [0])

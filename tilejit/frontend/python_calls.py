@@ -192,7 +192,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Cal
 def _arranged(part: Any) -> Value:
     if type(part) is tuple:
         return Items(tuple(map(_arranged, part)))
-    value: Value = Constant(part) if type(part) is int else part
+    value: Value = Constant(part) if type(part) in (int, str) else part
     return value
 
 

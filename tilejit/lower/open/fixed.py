@@ -211,7 +211,7 @@ def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Project
     """Return the user's layout of a tile, or the one in which a product needs it; None if there is neither."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
-        return Projection(layout)
+        return Projection(layout, use.tile.buffer.slots)
     if products is None or step.op.record.relation is not axes.PRODUCT:
         return None
     return products.of_tile(step, use)
