@@ -1,4 +1,4 @@
-"""Invariants of placements: every shared or tmem buffer has one, and they are aligned, disjoint and within limits."""
+"""Invariants of placements: each shared or tmem buffer but views has one; they are aligned, disjoint and in range."""
 
 from __future__ import annotations
 
