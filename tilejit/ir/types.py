@@ -45,8 +45,8 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become the equivalent Python objects, and NumPy dtypes and scalar types those of tilejit. This also
-    applies within tuples. Every NaN becomes the same object, so that equal constants that contain NaN compare equal.
+    NumPy scalars become equivalent Python values, and NumPy dtypes and scalar types become tilejit's types, also within
+    tuples. Every NaN becomes the same object, so that constants that contain NaN can compare equal.
     """
     if isinstance(value, np.generic):
         number = value.item()

@@ -161,7 +161,7 @@ class Strided:
     """The layout of a global tensor whose strides may be known only at launch.
 
     strides: in elements: an int if known (1 for the stride-1 dimension), else an int64 parameter.
-    align: a power of two that divides the base address and all strides that are parameters, in bytes.
+    align: in bytes, a power of two that divides the base address and all strides that are parameters.
     extent_align: a power of two that divides the extent of the stride-1 dimension in bytes.
     """
 
@@ -178,7 +178,7 @@ class Strided:
 
 @lean(frozen=True, slots=True)
 class Open:
-    """A placeholder for the layout of a local tile that the compiler has yet to choose (open level).
+    """A placeholder for a local tile's layout, which the compiler has yet to choose (open level).
 
     scope: name of the scope whose threads hold the tile.
     dims: for each dimension of a view, the corresponding dimension of its base, or None for an added dimension of
@@ -283,14 +283,14 @@ class Region:
 
     buffer: Buffer
     starts: tuple[Expr, ...]
-    #: number of elements per dimension; None for one dropped by a scalar index (one element) or gathered
+    #: number of elements per dimension; None for one that a scalar index dropped (one element), and for the gathered one
     extents: tuple[int | None, ...]
     #: the region, or the part that a mask selects, is inside its global tensor, by proof or by the user's promise
     in_bounds: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     #: the dimension along which an index positions the boxes; its start and extent are 0 and None
     gathered: Gathered | None = None
-    #: the extents of the index, if gathered, followed by those of the dimensions that aren't dropped
+    #: the extents of the index if the region is gathered, followed by those of `extents` that aren't None
     shape: tuple[int, ...] = field(init=False, compare=False, repr=False)
     #: number of elements of a box in each of the buffer's dimensions
     counts: tuple[int, ...] = field(init=False, compare=False, repr=False)

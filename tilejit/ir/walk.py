@@ -1,7 +1,7 @@
 """Traversal of statements and expressions (their blocks, operands, reads and writes), and rewriting of blocks.
 
-Functions that distinguish the classes of nodes end with `assert_never`, so type checking fails for a new class of
-statement or expression until each of them lists it.
+Functions that list all classes of statements or expressions end with `assert_never`, so type checking fails for a new
+class until each of them lists it.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """Return the places in `reads` and `writes` that aren't in local buffers, each with True if written."""
+    """Return the places in `reads` and `writes` that aren't in local buffers, each with True if it's written."""
     touched: list[tuple[Place, bool]] = []
     for place in reads(stmt):
         if place.buffer.space != "local":

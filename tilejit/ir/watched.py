@@ -1,4 +1,4 @@
-"""Regions whose accesses the simulator counts in a checked build. Executables need them, but not the IR's nodes."""
+"""Regions whose accesses the simulator counts in a checked build. Executables import this module, but not `nodes`."""
 
 from __future__ import annotations
 

@@ -65,5 +65,5 @@ ASYNC_CALLS: dict[str, Row] = {
 
 
 def nearest(name: str) -> list[str]:
-    """Return up to three names similar to `name`, most similar first, of rows that aren't in open families."""
+    """Return up to three row names similar to `name`, most similar first; rows of open families are omitted."""
     return get_close_matches(name, ROWS, 3)

@@ -112,7 +112,7 @@ RED = Family.of(
 
 @dataclass(frozen=True, slots=True)
 class VectorForm:
-    """An addition of `count` registers, of one or two elements each, to consecutive elements, each atomically."""
+    """An addition of `count` registers of one or two elements each to consecutive elements, atomic for each element."""
 
     type: str
     count: int
@@ -146,7 +146,7 @@ def _vector_row(form: VectorForm) -> Row:
     )
 
 
-#: additions to several elements, without their old values as results; for each type and space, widest first
+#: additions to several elements that don't return the old values; for each type and space, the widest first
 RED_VECTOR = Family.of(
     "red of vectors",
     (

@@ -13,7 +13,7 @@ from .warp import VOTE
 
 OF_A_CTA = 16
 
-#: the numbers of the named barriers for users, and that of the first warpgroup's
+#: the numbers of the named barriers for users, and of the first warpgroup's barrier
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
 

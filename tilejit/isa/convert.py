@@ -19,7 +19,7 @@ BF16 = _cvt(
     operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
-#: needed because tf32's layout is implementation-defined (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed because tf32's bit layout is implementation-defined (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
     name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
     meaning="float32 to the 10 fraction bits of tf32, to nearest, ties away from zero",

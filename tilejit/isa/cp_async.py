@@ -22,7 +22,7 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 class Copy:
     """A copy of `size` bytes.
 
-    edge: "zfill" copies a run-time number of bytes, then zeros; "ignore" writes zeros if a predicate is true.
+    edge: "zfill" copies a run-time number of bytes and zeroes the rest; "ignore" writes zeros if a predicate is true.
     """
 
     size: int

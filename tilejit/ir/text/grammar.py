@@ -1,4 +1,4 @@
-"""Grammar shared by the printer and the parser: operators, names, and types of untyped literals and results."""
+"""Grammar shared by the printer and the parser: operators, names, and the types of untyped literals and of results."""
 
 from __future__ import annotations
 

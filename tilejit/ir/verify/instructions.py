@@ -98,7 +98,7 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 
 def _registers(operand: Operand, item: Item) -> int:
-    """Return the number of registers that an item fills, the first of which belongs to `operand`."""
+    """Return the number of registers that an item takes up, the first of which belongs to `operand`."""
     if isinstance(item, ir.Descriptor):
         return 1
     if operand.is_bits and not isinstance(item, ir.Vector):
@@ -109,7 +109,7 @@ def _registers(operand: Operand, item: Item) -> int:
 
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
-    """Yield the faults of one item as an operand, except a result that isn't in registers, which `kernel` reports."""
+    """Yield the faults of an item as `operand`, except a result that isn't in registers, which `kernel` reports."""
     if operand.kind is Kind.DESCRIPTOR or isinstance(item, ir.Descriptor):
         is_fit = operand.kind is Kind.DESCRIPTOR and _is_descriptor(operand, item)
     elif operand.kind is Kind.ADDRESS:
@@ -160,7 +160,7 @@ def _is_scalar(operand: Operand, value: ir.Expr) -> bool:
     register = operand.register
     if value.dtype.bits != register.bits or not _is_element(operand, value.dtype):
         return False
-    # only vectors may hold float32 in integer registers (tf32, rounded beforehand); a scalar must match its register
+    # only vectors may hold float32 in integer registers (rounded to tf32 beforehand); a scalar's type must match
     return value.dtype.is_float if register.is_float else value.dtype.is_integer
 
 

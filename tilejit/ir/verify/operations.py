@@ -60,7 +60,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: keys of operations without faults; a key contains no buffer names, so operations on equal tiles share one
+#: keys of operations without faults; without buffer names, so tiles of equal shapes, types and spaces share one
 _sound: set[Hashable] = set()
 
 

@@ -1,4 +1,4 @@
-"""Invariants of placements: each shared or tmem buffer but views has one; they are aligned, disjoint and in range."""
+"""Invariants of placements: each root buffer in shared or tensor memory has one; none overlap or exceed limits."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ OUTERMOST = 0
 class Scopes:
     """The scopes around the current point, outermost first: the parameters, then each enclosing block.
 
-    A verified expression stays valid until the innermost scope of its variables ends, and until then isn't verified
-    again.
+    An expression without violations stays valid until the innermost scope of its variables ends, and isn't verified
+    again until then.
     """
 
     def __init__(self) -> None:
