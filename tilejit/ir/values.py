@@ -283,7 +283,7 @@ class Region:
 
     buffer: Buffer
     starts: tuple[Expr, ...]
-    #: number of elements per dimension; None for one that a scalar index dropped (one element), and for the gathered one
+    #: elements per dimension; None for one that a scalar index dropped (one element), and for the gathered dimension
     extents: tuple[int | None, ...]
     #: the region, or the part that a mask selects, is inside its global tensor, by proof or by the user's promise
     in_bounds: bool = False
