@@ -1,6 +1,6 @@
 """Global loads and stores with cache hints or predicates, and the widths of accesses.
 
-For a predicated load, LLVM would generate a branch around it and a select after it, which takes longer to compile.
+Without predicated rows, each such access would be a branch around a load or store, which takes longer to compile.
 """
 
 from __future__ import annotations

@@ -65,12 +65,12 @@ def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
 
 
 def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:
-    """Return the type of an operation's result if the text states none."""
+    """Return the type of an operation's result if the text specifies none."""
     if not args or name not in ELEMENTWISE:
         return int32
     return ELEMENTWISE[name].value_type(args[-1].dtype)
 
 
 def says_its_type(op: Op) -> bool:
-    """True if the text must state the type of this operation's result."""
+    """True if the text must specify the type of this operation's result."""
     return op.dtype != derived_dtype(op.name, op.args)

@@ -91,7 +91,7 @@ class _Reader:
     def _placement(self, line: Line) -> MemoryPlacement:
         name, where = line.name(), line.name()
         if where not in PLACES:
-            line.fail(f"{where!r} isn't a place; expected one of {', '.join(PLACES)}")
+            line.fail(f"{where!r} isn't a kind of placement; expected one of {', '.join(PLACES)}")
         first = line.integer()
         line.expect("+:")
         placement = MemoryPlacement(name, where, first, line.integer(), line.integer() if line.accept("align") else 1)
