@@ -1,4 +1,4 @@
-"""Types of a kernel's arguments: all that the compiler knows about the arguments."""
+"""Types of a kernel's arguments, which contain everything that the compiler knows about the arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArrayType:
     #: in bytes, the largest power of two up to 16 (32 from sm_100) that divides the base address and, if `strides` is
     #: None, the strides of all dimensions except `unit_dim`
     align: int
-    #: in bytes, the largest such power of two that divides the extent of `unit_dim`
+    #: in bytes, the largest such power of two that divides the extent of `unit_dim`; 1 without a `unit_dim`
     extent_align: int
     #: aliasing must be assumed: the array overlaps another one, and one of the two may be written
     overlaps: bool = False
@@ -45,12 +45,12 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become equal Python numbers, and NumPy dtypes and scalar types become tilejit's types, also within
-    tuples. Every NaN becomes the same object, so that constants that contain NaN compare equal.
+    NumPy scalars become equivalent Python values, and NumPy dtypes and scalar types become tilejit's types, also within
+    tuples. Every NaN becomes the same object, so that constants that contain NaN can compare equal.
     """
     if isinstance(value, np.generic):
         number = value.item()
-        # `item` of an ml_dtypes scalar doesn't return a Python number
+        # `item` of an np.longdouble returns the scalar itself
         value = float(value) if isinstance(number, np.generic) else number
     if isinstance(value, float) and math.isnan(value):
         return math.nan
@@ -62,9 +62,9 @@ def compile_time(value: Any) -> Any:
 
 
 def comparison_key(value: Any) -> Hashable:
-    """Return the key by which compile-time values compare: the value itself unless it is or contains an enum member.
+    """Return the key by which compile-time values compare: the value itself, but with enum members replaced.
 
-    An enum member's key is its class and name, or its class and value if it is unnamed.
+    An enum member is replaced by its class and name, or by its class and value if it is unnamed.
     """
     if isinstance(value, Enum):
         return type(value), value._value_ if value._name_ is None else value._name_
@@ -73,7 +73,7 @@ def comparison_key(value: Any) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """The type of a compile-time argument: its class's name and its value. `1` and `1.0` differ, except in tuples."""
+    """The type of a compile-time argument: its class's name and value. `1` and `1.0` differ, except in tuples."""
 
     type_name: str
     value: Any = field(compare=False)

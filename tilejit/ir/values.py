@@ -16,7 +16,7 @@ SPACES = ("global", "shared", "local", "tmem")
 
 
 class SpecialRegister(NamedTuple):
-    """A special register's type and inclusive range.
+    """A special register's type and the inclusive range of its values.
 
     register: the PTX name of a register of the grid or of a cluster, else "".
     """
@@ -36,7 +36,7 @@ SPECIALS: dict[str, SpecialRegister] = {
     **{f"cluster_id.{k}": SpecialRegister(int64, 0, n - 1, f"clusterid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
 }
 
-#: scopes of the memory model: the threads with respect to which an access or a fence is ordered
+#: scopes of the memory model: the sets of threads for which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
 #: memory orders of atomic operations
 MEMORY_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
@@ -45,7 +45,7 @@ MEMORY_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 ORDERS: dict[str, tuple[str, ...]] = {
     "load": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES)),
     "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
-    # a `Move` may access a vector; in LLVM, only accesses of scalars can be relaxed
+    # a `Move` may access a vector; LLVM's NVPTX backend supports relaxed accesses to scalars only
     "move": ("", "volatile"),
     "atomic": tuple(f"{order}.{scope}" for order in MEMORY_ORDERS for scope in MEMORY_SCOPES),
 }
@@ -60,7 +60,7 @@ class Const:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # all NaNs are one object, so that equal constants compare equal
+        # all NaNs become one object, because `__eq__` and `hash` distinguish NaNs by identity
         if self.value != self.value:
             object.__setattr__(self, "value", math.nan)
 
@@ -80,14 +80,14 @@ class Var:
 
     name: str
     dtype: DType
-    #: divisor of every value of the variable (1: none known, 0: the value is always zero)
+    #: a divisor of all of the variable's values (1: no other is known, 0: the value is always zero)
     multiple_of: int = 1
     #: inclusive bounds of its value, or None if unknown
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     #: name of the scope over which the user declared the value uniform, or ""
     uniform: str = ""
-    #: the variable may hold any value of an integer type, so int64 arithmetic on it may overflow. False for ids,
+    #: the variable may hold any value of its integer type, so int64 arithmetic on it may overflow. False for ids,
     #: extents, strides, and loop variables that range over them. See `facts.is_data`
     data: bool = False
 
@@ -124,7 +124,7 @@ class Op:
 
 @lean(frozen=True, slots=True)
 class Cast:
-    """`x` converted to `dtype`, rounded or wrapped as by `ops.cast.convert`.
+    """`x` converted to `dtype`, as by `ops.cast.convert`.
 
     saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
@@ -158,10 +158,10 @@ Expr = Const | Var | Special | Op | Cast | Load
 
 @lean(frozen=True, slots=True)
 class Strided:
-    """The layout of a global tensor whose strides are known only at launch.
+    """The layout of a global tensor whose strides may be known only at launch.
 
     strides: in elements: an int if known (1 for the stride-1 dimension), else an int64 parameter.
-    align: a power of two that divides the base address and all strides except 1, each in bytes.
+    align: in bytes, a power of two that divides the base address and all strides that are parameters.
     extent_align: a power of two that divides the extent of the stride-1 dimension in bytes.
     """
 
@@ -178,7 +178,7 @@ class Strided:
 
 @lean(frozen=True, slots=True)
 class Open:
-    """The layout of a local tile whose layout the compiler has yet to choose (open level).
+    """A placeholder for a local tile's layout, which the compiler has yet to choose (open level).
 
     scope: name of the scope whose threads hold the tile.
     dims: for each dimension of a view, the corresponding dimension of its base, or None for an added dimension of
@@ -197,18 +197,18 @@ class Buffer:
     #: one of `SPACES`
     space: str
     dtype: DType
-    #: an int per dimension, or for global tensors an int64 extent parameter
+    #: for each dimension, an int or (only in global memory) an int64 extent parameter
     shape: tuple[int | Var, ...]
-    #: maps each element to an offset from the base in elements (global, shared), a thread and a register (local), or a
-    #: lane and a column (tmem)
+    #: maps each element to an offset from the buffer's start in elements (global, shared), to threads and an index
+    #: among each thread's elements (local), or to a lane and an index among the lane's elements (tmem)
     layout: TileLayout | Strided | Open
     #: divisor of the base address in bytes; for a global tensor, as in the argument's type
     align: int
-    #: for a view the buffer whose storage it reinterprets, else None
+    #: for a view, the buffer whose storage it reinterprets, else None
     base: Buffer | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-    #: for a local tile, the shape of its layout if that is larger: an extent per dimension, or one extent for all
-    #: elements in row-major order. Slots outside `shape` are padding with undefined contents
+    #: for a local tile, the shape of its layout if that is larger than `shape`: an extent per dimension, or one
+    #: extent for all elements in row-major order. Slots without an element are padding with undefined contents
     slots: tuple[int, ...] = ()
     #: for a view at lane level, its offset from `base` in elements; the view then has the type and layout of `base`.
     #: None for a view that starts where `base` does
@@ -217,7 +217,7 @@ class Buffer:
     root: Buffer = field(init=False, compare=False, repr=False)
     #: the nearest of the buffer and its bases that has an offset, else the root
     start: Buffer = field(init=False, compare=False, repr=False)
-    #: type of indices and offsets: int64 for global memory; int32 suffices for memory within an SM
+    #: type of indices and offsets: int64 for global memory, int32 for other memory
     index_dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -231,7 +231,7 @@ class Buffer:
         return hash(self.name)
 
     def is_laid_out_as(self, other: Buffer) -> bool:
-        """True if both layouts map every element to the same place, even if they are written differently."""
+        """True if both layouts provably map each element to the same place, even if they are written differently."""
         if self.layout == other.layout:
             return True
         layouts = self.layout, other.layout
@@ -245,12 +245,12 @@ class Buffer:
 
     @property
     def size_bytes(self) -> int:
-        """The size in bytes: per thread if local; a multiple of the swizzle's period in shared memory."""
+        """The size in bytes (per thread if local), rounded up to a multiple of the swizzle's period, if any."""
         return self.tile_layout.footprint() * self.dtype.bytes
 
     @property
     def columns(self) -> int:
-        """The number of 32-bit columns that the buffer occupies in tensor memory."""
+        """The number of 32-bit columns that the buffer needs in tensor memory."""
         return -(-self.tile_layout.span("TCol") * self.dtype.bits // 32)
 
     @property
@@ -283,14 +283,14 @@ class Region:
 
     buffer: Buffer
     starts: tuple[Expr, ...]
-    #: number of elements per dimension; None for a dimension that a scalar index dropped (one element)
+    #: elements per dimension; None for one that a scalar index dropped (one element), and for the gathered dimension
     extents: tuple[int | None, ...]
-    #: the region is inside its global tensor, by proof or by the user's promise
+    #: the region, or the part that a mask selects, is inside its global tensor, by proof or by the user's promise
     in_bounds: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     #: the dimension along which an index positions the boxes; its start and extent are 0 and None
     gathered: Gathered | None = None
-    #: the extents of the index, if any, followed by those of the dimensions that aren't dropped
+    #: the extents of the index if the region is gathered, followed by those of `extents` that aren't None
     shape: tuple[int, ...] = field(init=False, compare=False, repr=False)
     #: number of elements of a box in each of the buffer's dimensions
     counts: tuple[int, ...] = field(init=False, compare=False, repr=False)
@@ -319,7 +319,7 @@ class Region:
 
 @lean(frozen=True, slots=True)
 class Element:
-    """One element of a buffer by its logical indices (open and tile level)."""
+    """One element of a buffer, by its logical indices (open and tile level)."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -335,7 +335,8 @@ class Element:
 class Vector:
     """`width` contiguous elements of a buffer's flat storage from element `offset` (lane level).
 
-    The layout, with its swizzle, is already applied to the offset. In a local buffer, the offset is a register index.
+    The layout, with its swizzle, is already applied to the offset. In a local buffer, the offset is an index among the
+    thread's elements; in tensor memory, it is 65536 * lane + 32-bit column.
     """
 
     buffer: Buffer

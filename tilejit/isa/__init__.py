@@ -25,7 +25,7 @@ _MODULES = tuple(import_module(f"{__name__}.{module.name}") for module in iter_m
 
 TOPICS: tuple[ModuleType, ...] = tuple(module for module in _MODULES if hasattr(module, "ROWS"))
 
-#: all families whose rows are created at first use
+#: all families of rows that are created at first use
 OPEN_FAMILIES: tuple[OpenFamily[Any], ...] = tuple(
     each for topic in TOPICS for each in vars(topic).values() if isinstance(each, OpenFamily)
 )
@@ -65,5 +65,5 @@ ASYNC_CALLS: dict[str, Row] = {
 
 
 def nearest(name: str) -> list[str]:
-    """Return up to three names in the table that are similar to `name`, the most similar first."""
+    """Return up to three row names similar to `name`, most similar first; rows of open families are omitted."""
     return get_close_matches(name, ROWS, 3)

@@ -1,6 +1,6 @@
 """Global loads and stores with cache hints or predicates, and the widths of accesses.
 
-For a predicated load, LLVM would generate a branch around it and a select after it, which takes longer to compile.
+Without predicated rows, each such access would be a branch around a load or store, which takes longer to compile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REGISTERS: dict[tuple[int, bool], Register] = {
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """An access to a vector of `number` words of `bits` bits in global memory. guarded: True if it is predicated."""
+    """A load or store of `number` contiguous words of `bits` bits in global memory. guarded: it is predicated."""
 
     bits: int
     number: int = 1
@@ -65,7 +65,7 @@ def _numbers(bits: int, widest: int) -> tuple[int, ...]:
     return tuple(number for number in (1, 2, 4, 8) if number == 1 or (bits >= 32 and bits * number <= widest))
 
 
-#: the forms with a hint or a predicate; LLVM generates all other accesses
+#: the forms with a hint or a predicate; LLVM generates all other loads and stores
 FORMS = tuple(
     GlobalAccess(bits, number, is_float, hint, guarded)
     for hint, guarded in product(("", *_HINTS), (False, True))

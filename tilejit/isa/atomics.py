@@ -112,7 +112,7 @@ RED = Family.of(
 
 @dataclass(frozen=True, slots=True)
 class VectorForm:
-    """An atomic addition of `count` registers, each with one or two elements, to consecutive elements in memory."""
+    """An addition of `count` registers of one or two elements each to consecutive elements, atomic for each element."""
 
     type: str
     count: int
@@ -146,7 +146,7 @@ def _vector_row(form: VectorForm) -> Row:
     )
 
 
-#: additions to several elements, whose old values aren't returned; for each type, the widest comes first
+#: additions to several elements that don't return the old values; for each type and space, the widest first
 RED_VECTOR = Family.of(
     "red of vectors",
     (
@@ -192,7 +192,7 @@ def qualified(row: Row, order: str) -> Row:
 
 def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
     """Return the row of `form` and `order`: a `red` if no result is needed and `red` supports them, else an `atom`."""
-    # acquire needs a read, so `red` doesn't support it
+    # `red` returns no value that an acquire could observe, so PTX has no such form
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)
 

@@ -13,7 +13,7 @@ from .warp import VOTE
 
 OF_A_CTA = 16
 
-#: the named barriers for users, and that of the first warpgroup
+#: the numbers of the named barriers for users, and of the first warpgroup's barrier
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
 
@@ -79,8 +79,8 @@ def _vote(vote: str, scope: Scope) -> Row:
     how, of_warp = {"any": "or", "all": "and"}[vote], VOTE[vote]
     barrier = BARRIERS[scope]
     at, name = ("$barrier, 128", f"bar.{vote}.named") if barrier.arguments else ("0", f"bar.{vote}")
-    # ptxas infers that a vote's result is uniform, but not that a barrier's is. So each warp also votes on the result,
-    # which lets ptxas keep values after a branch on it in uniform registers.
+    # ptxas infers that a vote's result is uniform, but not that a barrier reduction's is. So each warp also votes on
+    # the result, which lets ptxas use uniform registers after a branch on it.
     text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(
         name=name, text=text, scope=scope, since=75, ptx=(6, 0), memory=True, convergent=True, agrees=True,

@@ -19,7 +19,7 @@ BF16 = _cvt(
     operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
-#: needed because PTX doesn't define unconverted float32 bits as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed because tf32's bit layout is implementation-defined (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
     name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
     meaning="float32 to the 10 fraction bits of tf32, to nearest, ties away from zero",
@@ -68,7 +68,7 @@ NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A packed operation on two adjacent elements, with the results of two scalar operations."""
+    """A packed operation on two adjacent elements, equivalent to two scalar operations."""
 
     operation: str
     dtype: DType

@@ -1,4 +1,4 @@
-"""ldmatrix and stmatrix: 8x8 tiles of 16-bit elements between shared memory and a warp's registers."""
+"""ldmatrix and stmatrix: moves of 8x8 tiles of 16-bit elements between shared memory and a warp's registers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROW_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """A form for `num` tiles. trans: True if columns of a tile, rather than rows, are contiguous in memory."""
+    """A form for `num` tiles. trans: True if a tile's columns, rather than its rows, are contiguous in memory."""
 
     num: int
     trans: bool = False

@@ -1,4 +1,4 @@
-"""Grammar shared by the printer and the parser: operators, reserved words, and types of untyped literals."""
+"""Grammar shared by the printer and the parser: operators, names, and the types of untyped literals and of results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...dtypes import DType, bool_, float32, int32
 from ...ops.elementwise import ELEMENTWISE
 from ..nodes import Cast, Expr, Load, Op, Special, Var
 
-#: operation -> (operator, precedence); operators are left-associative; comparisons of comparisons are parenthesized
+#: operation -> (operator, precedence); left-associative, but the printer parenthesizes comparisons of comparisons
 INFIX: dict[str, tuple[str, int]] = {
     "logical_or": ("or", 1),
     "logical_and": ("and", 2),
@@ -37,13 +37,13 @@ NOT = 3
 INVERT = 11
 ATOM = 12
 
-#: words that can be names only in backquotes
+#: words that the printer encloses in backquotes if they are names
 RESERVED = frozenset((
     *keyword.kwlist, "inf", "nan", "in", "of", "when", "otherwise", "cache", "step", "align", "inside",
     "descriptor",
 ))
 
-#: expressions with a definite type; untyped literals among the other operands take that type
+#: the classes of expressions that aren't literals; they determine the types of untyped literals (`literal_dtypes`)
 TYPED = (Var, Special, Op, Cast, Load)
 
 NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
@@ -55,9 +55,9 @@ def default_dtype(is_float: bool) -> DType:
 
 
 def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
-    """Return the type of an untyped literal in each position.
+    """Return, for each argument, the type that it has if it is an untyped literal.
 
-    It is bool_ for a condition, else the type of the first other argument that isn't a literal, or None if all are.
+    It is bool_ for a condition; for others, the type of the first of them that isn't a literal, or None if all are.
     """
     conditions = ELEMENTWISE[name].conditions if name in ELEMENTWISE else 0
     dtype = next((a.dtype for a in args[conditions:] if isinstance(a, TYPED)), None)
@@ -65,12 +65,12 @@ def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
 
 
 def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:
-    """Return the type of an operation's result if the text states none."""
+    """Return the type of an operation's result if the text specifies none."""
     if not args or name not in ELEMENTWISE:
         return int32
     return ELEMENTWISE[name].value_type(args[-1].dtype)
 
 
 def says_its_type(op: Op) -> bool:
-    """True if the text must state the type of this operation's result."""
+    """True if the text must specify the type of this operation's result."""
     return op.dtype != derived_dtype(op.name, op.args)

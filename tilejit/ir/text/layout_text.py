@@ -11,7 +11,7 @@ _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout 
 
 
 def layout_from_text(text: str) -> TileLayout:
-    """Parse the `repr` of a layout. raises: KernelSyntaxError, or LayoutError for an invalid layout."""
+    """Parse the `repr` of a layout. raises: KernelSyntaxError for other text, LayoutError for an invalid layout."""
     value = _parsed(text)
     if not isinstance(value, TileLayout):
         raise _Unreadable(text)
@@ -19,7 +19,7 @@ def layout_from_text(text: str) -> TileLayout:
 
 
 def swizzle_from_text(text: str) -> Swizzle:
-    """Parse the `repr` of a swizzle. raises: KernelSyntaxError, or LayoutError for an invalid swizzle."""
+    """Parse the `repr` of a swizzle. raises: KernelSyntaxError for other text, LayoutError for an invalid swizzle."""
     value = _parsed(text)
     if not isinstance(value, Swizzle):
         raise _Unreadable(text)

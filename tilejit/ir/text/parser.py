@@ -1,4 +1,4 @@
-"""Parser for the IR's text. The grammar is in `printer`."""
+"""Parser for the IR's text. The grammar is in the docstring of `printer`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def from_text(text: str) -> ir.Kernel:
     memory = reader.memory()
     body = reader.block(0)
     if reader.remaining:
-        reader.remaining[0].fail("a statement of the kernel must be indented")
+        reader.remaining[0].fail("expected an indented line or the end of the text")
     return ir.Kernel(name, params, body=body, memory=memory, **options)  # type: ignore[arg-type]
 
 
@@ -70,7 +70,7 @@ class _Reader:
         self.names = Names()
 
     def params(self) -> tuple[ir_params.Param, ...]:
-        """Parse the parameters, scalars first, because a tensor precedes the extents and strides that it refers to."""
+        """Parse the parameters, buffers last, because the text lists a tensor before its extents and strides."""
         lines: list[Line] = []
         while self.remaining and self.remaining[0].accept("param"):
             lines.append(self.remaining.pop(0))
@@ -91,7 +91,7 @@ class _Reader:
     def _placement(self, line: Line) -> MemoryPlacement:
         name, where = line.name(), line.name()
         if where not in PLACES:
-            line.fail(f"{where!r} isn't a place; expected one of {', '.join(PLACES)}")
+            line.fail(f"{where!r} isn't a kind of placement; expected one of {', '.join(PLACES)}")
         first = line.integer()
         line.expect("+:")
         placement = MemoryPlacement(name, where, first, line.integer(), line.integer() if line.accept("align") else 1)
@@ -142,7 +142,7 @@ class _Reader:
         return ir_params.PointerParam(of, buffer, written, line.accept("noalias"))
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
-        """Parse the next lines, as long as they are indented by more than `outside` columns."""
+        """Parse lines up to the first one that isn't indented by more than `outside` columns."""
         body: list[ir.Stmt] = []
         indent = self.remaining[0].indent if self.remaining else 0
         while self.remaining and self.remaining[0].indent > outside:
@@ -347,7 +347,7 @@ class _Reader:
         return at
 
     def _list(self, line: Line, read: Callable[[], T]) -> list[T]:
-        """Parse a comma-separated list, empty at the end of the line and at `;`."""
+        """Parse a comma-separated list, which is empty if the line ends here or continues with `;`."""
         if line.is_done or line.sees(";"):
             return []
         items = [read()]
@@ -370,7 +370,7 @@ class _Reader:
         return name, line.integer()
 
     def _combine(self, line: Line) -> Combine:
-        """Parse a combine function after `def`; the kernel's variables aren't visible in it."""
+        """Parse the part of a combine function after `def`; the kernel's variables aren't visible in it."""
         outer, self.names.vars = self.names.vars, {}
         lower = self._parameters(line)
         line.expect(",")
@@ -397,7 +397,7 @@ class _Reader:
         return tuple(line.separated(lambda: self._definition(line), ")"))
 
     def _definition(self, line: Line) -> ir.Var:
-        """Parse NAME: DTYPE with its facts, and define the variable."""
+        """Parse a variable's NAME: DTYPE and facts, and define the variable."""
         name = line.name()
         line.expect(":")
         dtype = dtype_name(line)
@@ -457,7 +457,7 @@ class _Reader:
 
 
 def _is_scalar(line: Line) -> bool:
-    """False if a parameter's line defines a buffer, NAME: SPACE DTYPE."""
+    """True unless a parameter's line defines a buffer (NAME: SPACE DTYPE)."""
     return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in SPACES
 
 

@@ -1,4 +1,4 @@
-"""The textual form of the IR, which `parser.from_text` reads.
+"""Printer of the textual form of the IR, which `parser.from_text` parses.
 
 Blocks are indented as in Python. Brackets [] enclose optional parts, except those of shapes, layouts and places:
 
@@ -13,15 +13,15 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
       place NAME MEMORY FIRST +: COUNT [align N]                 MEMORY is static or dynamic (bytes of shared memory),
                                                                  tmem (columns) or barrier (ids; NAME is a scope)
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
-      alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  N arrivals complete a phase of each barrier
+      alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  N arrivals (per CTA along A) complete a phase
       view BUFFER of NAME         store PLACE [@ ORDER] <- EXPR
       view NAME = NAME + EXPR align N                            EXPR is an offset in elements
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update; VAR is the old value
       break    continue    return    pass                        SCOPE.sync
       SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; SCOPE.expect PLACE bytes EXPR
-      wait PLACE phase EXPR [as VAR]                             with `as`, doesn't wait: VAR is True if complete
-      assert EXPR, "message" [RULE][, EXPR, …]                   {0}, {1}, … in the message
+      wait PLACE phase EXPR [as VAR]                             `as`: no wait; VAR is True if the phase is complete
+      assert EXPR, "message" [RULE][, EXPR, …]                   EXPRs after the message are {0}, {1}, … in it
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an omitted operand is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
@@ -34,17 +34,17 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
              strides(STRIDE, …; align N; extent_align N);
              of a tile at open level: open SCOPE; of a view of one: open SCOPE (DIMENSION or None, …)
     REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: in bounds;
-             a START of the form at (EXTENT, …) is the shape of the operation's `index`
+             START is at (EXTENT, …) for a gathered dimension, with the shape of the operation's `index`
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]      PLACE    ELEMENT or VECTOR
     INPUT    EXPR, VECTOR or descriptor VECTOR + BITS                            OPERAND  EXPR or REGION
     FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       without free variables
     EXPR     Python's operators, OPERATION(EXPR, …)[:DTYPE], DTYPE(EXPR[, saturate=False]) for a cast, %NAME for a
              special register, and PLACE [@ ORDER] for a load, parenthesized if a place would also be valid
 
-A literal may state its type, as in 4:int64. The type of any other literal follows from its context: the variable or
-buffer that receives it, or the other operands; in an index, int64 for global memory and int32 for other memory. Without
-context it is int32 or float32; True and False are bool_. A name is an identifier, perhaps with suffixes such as
-`.1`; a reserved word or any other name is written in backquotes.
+A literal may specify its type, as in 4:int64. The type of any other literal follows from its context: the statement,
+the variable or buffer that receives it, or the other operands; in an index, int64 for global memory and int32 for other
+memory. Without context it is int32 or float32; True and False are bool_. A name is an identifier, perhaps with suffixes
+such as `.1`; a reserved word or any other name is written in backquotes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def to_text(kernel: ir.Kernel) -> str:
 
 
 def stmt_text(stmt: ir.Stmt) -> str:
-    """Return the text of one statement, including nested ones."""
+    """Return the text of a statement, including nested statements."""
     return "\n".join(_stmt(stmt, 0))
 
 
@@ -282,7 +282,7 @@ def _definition(var: ir.Var) -> str:
 
 
 def buffer_text(buffer: ir.Buffer) -> str:
-    """Return the text of a buffer's definition."""
+    """Return the text of a buffer's definition, without the base of a view."""
     shape = ", ".join(_size(n) for n in buffer.shape)
     head = f"{_name(buffer.name)}: {buffer.space} {buffer.dtype}[{shape}]"
     slots = f" in [{', '.join(map(str, buffer.slots))}]" if buffer.slots else ""
@@ -329,7 +329,7 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
 
 
 def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
-    """Return the text of an expression. wanted: the type that an untyped literal would have in this context."""
+    """Return the text of an expression. wanted: the type of an untyped literal in this context, or None."""
     return _expr(expr, wanted)[0]
 
 
@@ -382,7 +382,7 @@ def _literal(const: ir.Const, wanted: DType | None) -> str:
 
 
 def _number(const: ir.Const) -> tuple[str, bool]:
-    """Return the literal, and True if it has the form of a float."""
+    """Return the text of a literal, and True if it has the form of a float."""
     value = const.value
     if const.dtype == bool_ and value in (0, 1):
         return str(bool(value)), False

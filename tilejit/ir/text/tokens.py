@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token. kind: "string", "name", "quoted" (backquotes removed), "float", "int", "special", "sign" or "end"."""
+    """A token. kind: "string", "name", "quoted" (without backquotes), "float", "int", "special", "sign" or "end"."""
 
     kind: str
     text: str
@@ -71,7 +71,7 @@ class Line:
             self.fail(f"malformed name {text}", column)
 
     def fail(self, message: str, column: int | None = None) -> NoReturn:
-        """Raise KernelSyntaxError at a column, by default the cursor's."""
+        """Raise KernelSyntaxError at a column, by default that of the next token."""
         at = self.peek.column if column is None else column
         span = Span("<tile IR>", self.number, at, self.number, at + 1, self.text)
         raise KernelSyntaxError(message, span=span, hint="see the grammar in tilejit/ir/text/printer.py")
@@ -104,12 +104,12 @@ class Line:
 
     def expect(self, text: str) -> None:
         if not self.accept(text):
-            self.fail(f"expected {text!r}; got {self.peek.text or 'the end of the line'!r}")
+            self.fail(f"expected {text!r}; got {'the end of the line' if self.is_done else repr(self.peek.text)}")
 
     def kind(self, kind: str, what: str) -> str:
         """Take a token of this kind and return its text; fail on any other. what: the kind's name in the message."""
         if self.peek.kind != kind:
-            self.fail(f"expected {what}; got {self.peek.text or 'the end of the line'!r}")
+            self.fail(f"expected {what}; got {'the end of the line' if self.is_done else repr(self.peek.text)}")
         return self.take().text
 
     def name(self) -> str:

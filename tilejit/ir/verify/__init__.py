@@ -1,4 +1,4 @@
-"""The IR verifier: `kernel` walks over a kernel, `placements` checks its memory, other modules check single nodes."""
+"""The IR verifier: `kernel` walks over a kernel, `placements` checks its placements, other modules its nodes."""
 
 from .kernel import Examined, examine, verify
 from .placements import placement_faults

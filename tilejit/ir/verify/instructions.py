@@ -1,4 +1,4 @@
-"""Invariants of instructions: number, kinds, sizes, types and memory of operands, as in the instruction table."""
+"""Invariants of instructions: number, kinds, sizes, types and spaces of operands, as in the instruction table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import nodes as ir
 
 Item = ir.Input
 
-#: keys of instructions without faults; a key contains everything that faults other than those of `_unequal` depend on
+#: keys of instructions without faults; a key contains all that the faults depend on, except those of `_unequal`
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
@@ -38,7 +38,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Return the indices of the address inputs at which other operands may exclude bytes from the access."""
+    """Return the indices of the inputs that are addresses at which other operands may exclude bytes from the access."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(
@@ -47,7 +47,7 @@ def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
 
 
 def _positions(registers: Sequence[Operand], items: Sequence[Item]) -> Iterator[int]:
-    """Yield the index of each item's first register. registers: for each register, the operand that it is part of."""
+    """Yield the index in `registers` of each item's first register. registers: as in `_side_faults`."""
     position = 0
     for item in items:
         yield position
@@ -98,7 +98,7 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 
 def _registers(operand: Operand, item: Item) -> int:
-    """Return the number of registers of an item, the first of which belongs to `operand`."""
+    """Return the number of registers that an item takes up, the first of which belongs to `operand`."""
     if isinstance(item, ir.Descriptor):
         return 1
     if operand.is_bits and not isinstance(item, ir.Vector):
@@ -109,7 +109,7 @@ def _registers(operand: Operand, item: Item) -> int:
 
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
-    """Yield the faults of one item, except a result that isn't in registers, which `kernel` reports."""
+    """Yield the faults of an item as `operand`, except a result that isn't in registers, which `kernel` reports."""
     if operand.kind is Kind.DESCRIPTOR or isinstance(item, ir.Descriptor):
         is_fit = operand.kind is Kind.DESCRIPTOR and _is_descriptor(operand, item)
     elif operand.kind is Kind.ADDRESS:
@@ -147,7 +147,7 @@ def _is_registers(operand: Operand, vector: ir.Vector) -> bool:
     if vector.buffer.space != "local":
         return operand.is_result
     if operand.kind is Kind.PREDICATE:
-        # predicates are unpacked, to one byte each, only if they are results
+        # a vector may receive predicate results, each unpacked to a byte, but can't be a predicate argument
         return operand.is_result and dtype == bool_
     return _is_element(operand, dtype) and vector.width * dtype.bits % operand.register.bits == 0
 
@@ -160,7 +160,7 @@ def _is_scalar(operand: Operand, value: ir.Expr) -> bool:
     register = operand.register
     if value.dtype.bits != register.bits or not _is_element(operand, value.dtype):
         return False
-    # float32 in an integer register is rounded, as to tf32; this applies to tiles only, not to scalars
+    # only vectors may hold float32 in integer registers (rounded to tf32 beforehand); a scalar's type must match
     return value.dtype.is_float if register.is_float else value.dtype.is_integer
 
 

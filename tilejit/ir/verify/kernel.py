@@ -1,6 +1,6 @@
 """Invariants of a kernel at each level. All violations are collected and returned.
 
-`tilejit/ir/README.md` lists the invariants. `placements` checks a kernel's memory; other modules check single nodes.
+`tilejit/ir/README.md` lists the invariants. `placements` checks a kernel's placements; other modules check its nodes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LEVELS = ("open", "tile", "lane")
 class Examined:
     """The violations that a walk over a kernel finds, and the names in it.
 
-    vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed or
-    viewed. At lane level, a buffer's definition doesn't count as a use of its extents and strides.
+    vars, buffers: names of the variables that are read or assigned, and of the buffers (roots, not views) whose storage
+    is accessed or viewed. At lane level, a buffer's definition doesn't count as a use of its extents and strides.
     """
 
     violations: list[Violation]
@@ -60,7 +60,7 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
 
 
 class _Statements:
-    """The walk over statements. loop: the kind of the innermost enclosing loop, or None."""
+    """The walk over statements. loop: the innermost enclosing loop's kind, "loop", "for" or "unrolled", or None."""
 
     def __init__(self, values: Values) -> None:
         self.values, self.scopes, self.fault = values, values.scopes, values.fault
@@ -323,7 +323,7 @@ class _Statements:
         is_masked = stmt.predicate is not None
         for vector in (stmt.dst, stmt.src):
             self.values.vector(vector, stmt.span, is_masked=is_masked)
-            # registers have no access size, and hold no barriers
+            # a vector in a local buffer may have any size, and contains no barriers
             if vector.buffer.space != "local" and (message := memory.access_fault(vector)) is not None:
                 self.fault(message, vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
@@ -366,7 +366,7 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """Report an operand of an instruction that uses registers asynchronously if its buffer is in local memory."""
+        """Report the first operand in local memory, if any, of an instruction that starts asynchronous work."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)

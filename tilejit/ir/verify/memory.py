@@ -1,4 +1,4 @@
-"""Invariants of buffers and places: spaces, ranks, extents, layouts and alignments."""
+"""Invariants of buffers and places: spaces, ranks, extents, layouts, alignments, bounds and access sizes."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def is_whole(region: ir.Region) -> bool:
 
 
 def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
-    """Yield the faults of a region: in its rank, starts or extents, or a box that provably exceeds the buffer.
+    """Yield the faults of a region: in its rank, starts, extents or gathering, or a provably out-of-bounds box.
 
-    A box may exceed a global tensor, unless the region is `in_bounds` and not masked.
+    A box may exceed a global tensor unless the region is `in_bounds` and isn't masked.
     is_masked: a mask selects the elements that are accessed.
     """
     buffer = region.buffer
@@ -203,7 +203,7 @@ def vector_faults(
     """Return the faults of a vector: in its width or offset, or a provably out-of-bounds access unless `is_dead`.
 
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
-    is_masked: a condition may exclude elements outside a global tensor from the access.
+    is_masked: a condition may exclude elements outside a global tensor from the access. is_dead: it never executes.
     """
     buffer, offset, width = vector.buffer, vector.offset, vector.width
     if not offset.dtype.is_integer:
@@ -227,7 +227,7 @@ def vector_faults(
 
 
 def arrivals_fault(buffer: ir.Buffer, arrivals: int) -> str | None:
-    """Return the fault of the arrival count of a buffer of barriers, or None."""
+    """Return the fault of a buffer's arrival count or, if it contains barriers, of its space and alignment; or None."""
     if buffer.dtype != barrier:
         awaited = counted(arrivals, "arrival")
         return f"{buffer.name} of {buffer.dtype} isn't a barrier, but awaits {awaited}" if arrivals else None

@@ -1,4 +1,4 @@
-"""Invariants of operations and combine functions: their operands and types, as in the tables of `tilejit.ops`."""
+"""Invariants of constants, operations (as in the tables of `tilejit.ops`) and combine functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def _is_of_float(value: float, dtype: DType) -> bool:
         return float(np.asarray(value).astype(dtype.numpy)) == value
 
 
-#: returns the type of an expression
 dtype_of = attrgetter("dtype")
 
 
@@ -61,7 +60,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: keys of operations without faults. A key names no buffers, so it covers all tiles of equal shapes, types and spaces
+#: keys of operations without faults; without buffer names, so tiles of equal shapes, types and spaces share one
 _sound: set[Hashable] = set()
 
 
@@ -81,7 +80,7 @@ def is_known_sound(op: ir.TileOp) -> bool:
 
 
 def tile_op_faults(op: ir.TileOp) -> list[str]:
-    """Return the faults of a tile operation's operands, shapes, types, attributes and scope."""
+    """Return the faults of a tile operation's name, scope, operands, shapes, types and attributes."""
     key = _fault_key(op)
     if key in _sound:
         return []
@@ -144,7 +143,7 @@ def _index_faults(op: ir.TileOp) -> Iterator[str]:
 def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
     """Return the faults of an operation's shapes and of its types.
 
-    The number and kinds of operands must match the operation's record.
+    The operation's record must exist and match the number and kinds of the operands.
     """
     attrs = dict(op.attrs)
     faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)

@@ -1,4 +1,4 @@
-"""Invariants of placements: every shared or tmem buffer has one, and they are aligned, disjoint and within limits."""
+"""Invariants of placements: each root buffer in shared or tensor memory has one; none overlap or exceed limits."""
 
 from __future__ import annotations
 

@@ -34,15 +34,15 @@ class Violations(list[Violation]):
             self.append(Violation(message, span))
 
 
-#: the scope of the parameters, and of expressions without variables
+#: the index of the parameters' scope, also that of expressions without variables
 OUTERMOST = 0
 
 
 class Scopes:
     """The scopes around the current point, outermost first: the parameters, then each enclosing block.
 
-    A verified expression stays valid until the innermost scope of its variables ends, and until then isn't verified
-    again.
+    An expression without violations stays valid until the innermost scope of its variables ends, and isn't verified
+    again until then.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Scopes:
         self.vars: dict[str, ir.Var] = {}
         #: the index of each visible variable's scope
         self.of: dict[str, int] = {}
-        #: the variables that may be assigned
+        #: names of the variables that may be assigned
         self.mutable: set[str] = set()
         #: ids of expressions without violations -> index of the scope at whose end they become invalid
         self.sound: dict[int, int] = {}
@@ -95,7 +95,7 @@ class Values:
         self.violations, self.fault = violations, violations.fault
         self.scopes = Scopes()
         self._sound, self._ending = self.scopes.sound, self.scopes.ending
-        #: names of all variables, visible or not
+        #: names of all variables defined so far, visible or not
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
         #: names of the buffers in local memory (`Alloc.addressed`)
@@ -108,7 +108,7 @@ class Values:
         self.is_dead = False
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
-        # ids of buffers that equal their definitions
+        # ids of buffers that equal their definitions and needn't be checked again
         self._sound_buffers: set[int] = set()
 
     def define(self, var: ir.Var, span: Span | None) -> None:
@@ -148,7 +148,7 @@ class Values:
         elif buffer.start.name in self.scopes.gone:
             self.fault(f"buffer {buffer.start.name} is used outside the block that defines it", span)
         elif buffer.start.offset is None:
-            # not for a view with an offset: it isn't visible after its block, so each use is checked
+            # not for a view at an offset, or a view of one: it isn't visible after its block, so each use is checked
             self._sound_buffers.add(id(buffer))
 
     def var(self, var: ir.Var, span: Span | None) -> int:
@@ -208,7 +208,7 @@ class Values:
         return scope
 
     def value(self, expr: ir.Expr, dtype: DType, span: Span | None, what: str, whole: bool = False) -> None:
-        """Verify an expression that must be of `dtype`. whole: it is the value of a `Let`, and may load."""
+        """Verify an expression that must be of `dtype`. whole: it is the value of a `Let`, and so may be a load."""
         if expr.dtype != dtype:
             self.fault(f"{what} must be {dtype}; got {expr.dtype}", expr.span or span)
         if whole and isinstance(expr, ir.Load):
@@ -217,7 +217,7 @@ class Values:
             self.expr(expr, span)
 
     def exprs(self, exprs: Iterable[ir.Expr], span: Span | None) -> int:
-        """Verify several expressions and return the innermost scope of their variables."""
+        """Verify expressions, and return the index of the innermost scope of their variables."""
         innermost = OUTERMOST
         for expr in exprs:
             scope = self._sound.get(id(expr))
@@ -225,7 +225,7 @@ class Values:
         return innermost
 
     def expr(self, expr: ir.Expr, span: Span | None) -> int:
-        """Verify an expression that isn't known to be sound, and return the innermost scope of its variables."""
+        """Verify an expression not known to be sound, and return the index of the innermost scope of its variables."""
         scope, before = OUTERMOST, len(self.violations)
         match expr:
             case ir.Op():
@@ -271,7 +271,7 @@ class Values:
         return scope
 
     def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
-        """Verify the memory order of an access. what: the kind of access."""
+        """Verify the memory order of an access. what: the kind of access, a key of `ORDERS`."""
         access = "an atomic update" if what == "atomic" else f"a {what}"
         if order not in ir.ORDERS[what]:
             self.fault(f"{access} has no order {order!r}", span)
