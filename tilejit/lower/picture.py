@@ -19,7 +19,7 @@ from .proof.places import Contents, each_element
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: a table wider than this many pixels, of which two don't fit on a screen, is limited to this many columns
+#: a table wider than `_WIDE` pixels, so that two don't fit on a screen, is limited to `_FEWER_COLUMNS` columns
 _WIDE, _FEWER_COLUMNS = 620, 16
 #: number of rows or columns without moved elements that a table also shows, and its minimum number of rows or columns
 _CONTEXT, _LEAST = 2, 8
@@ -132,7 +132,7 @@ class Panel:
         held = side.held(side.keys(threads, places))
         for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
             visits.setdefault(element, []).append((visit[0], visit[1]))
-        # `visits[-1]` are the visits to padding; no element has this index
+        # `visits[-1]` holds the visits to padding; no element has this index
         named = enumerate(side.canonical().tolist())
         return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
 
@@ -172,7 +172,7 @@ class Panel:
 
 
 def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return the indices of at most `most` rows or columns to show: those in `moved`, and some around them."""
+    """Return the indices of at most `most` rows or columns to show: those in `moved`, and the smallest others."""
     wanted = sorted(set(moved))
     return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _CONTEXT)))
 

@@ -79,7 +79,7 @@ _State = frozenset[_Memory]
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
 #: names of the barrier and fence instructions, which publish accesses
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
-#: names of the instructions that access tensor memory, and of those that are barriers
+#: names of the instructions that load from or store to tensor memory, and of the barrier instructions
 _TENSOR_ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
 _BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 

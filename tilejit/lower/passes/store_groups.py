@@ -1,7 +1,7 @@
 """Check of waits that leave the latest stores from shared memory unfinished.
 
 A leader issues the stores of its instance, and a wait counts only stores that its own thread issued. The leaders of two
-scopes may be one thread or two, so which stores a wait leaves unfinished is known only if all have one scope.
+scopes may be different threads, so it is known which stores a wait leaves unfinished only if all have one scope.
 """
 
 from __future__ import annotations
