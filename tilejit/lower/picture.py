@@ -14,6 +14,7 @@ from ..layout.draw import BANK_BITS, BANKS, around
 from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
+from ..wording import counted
 from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
 from .schedule.iterations import launch_values
@@ -39,7 +40,9 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
         count = _issues(plan, moved)
-        raise DispatchError(f"{variant} has issues 0 to {count - 1}, not {issue}", hint="choose one of these")
+        raise DispatchError(
+            f"{variant} has {counted(count, 'issue')}, numbered from 0; got issue {issue}", hint="choose one of these",
+        )
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))

@@ -117,7 +117,7 @@ class Facts:
     width: str
     #: number of iterations over vectors, of instructions or of results, by variant
     rounds: int
-    #: bits of one memory access; None if widths don't matter
+    #: bits moved at a time, compared with `require_bits`; None if widths don't matter
     vector_bits: int | None = None
     #: why vectors aren't wider, or ""
     limit: str = ""

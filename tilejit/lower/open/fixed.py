@@ -71,7 +71,7 @@ class ProductLayouts:
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Return a sort key: least time, then fewest warps with distinct work, least A and B traffic, most rows of warps."""
+        """Return a sort key: least time, fewest warps with distinct work, least A and B traffic, most warps along M."""
         time = traffic = 0
         wm, wn, copies = split
         for step in steps:
@@ -82,7 +82,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield costs per warp: of operands with other layouts, and of accumulators reused as A whose rows warps split."""
+        """Yield costs per warp: for operands with other layouts, and accumulators reused as A whose rows warps split."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split[1] > 1 and use.tile.axes in self._lefts

@@ -359,7 +359,7 @@ class _Reloader:
         return replace(use.region, buffer=self._made[key])
 
     def _second(self, tile: TileUse, along: tuple[int | None, ...], dtype: DType) -> Buffer:
-        """Create a second load and its tile. Return the tile, or a view with its dimensions `along` and type `dtype`."""
+        """Create a second load and its tile. Return the tile, or a view of dimensions `along` and type `dtype`."""
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))

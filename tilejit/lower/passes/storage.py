@@ -1,7 +1,7 @@
 """Allocation of shared memory, of columns of tensor memory, and of the CTA's numbered barriers.
 
-Limit checks, code generation and messages look up the result in `Kernel.memory` by name, so moving a buffer or changing
-its alignment changes no statement. Static buffers become PTX variables, to which ptxas gives the same order and offsets.
+Limit checks, code generation and messages look buffers up in `Kernel.memory` by name, so moving one or changing its
+alignment changes no statement. Static buffers become PTX variables, to which ptxas gives the same order and offsets.
 """
 
 from __future__ import annotations
