@@ -82,7 +82,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield costs per warp: for operands with other layouts, and accumulators reused as A whose rows warps split."""
+        """Yield costs per warp: of operands with other layouts, and of accumulators reused as A if warps split rows."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split[1] > 1 and use.tile.axes in self._lefts

@@ -72,7 +72,7 @@ def expand(kernel: Kernel) -> Kernel:
 
 
 def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, synchronizes: bool) -> None:
-    """Emit an arrival at a barrier, and at the same barrier of each CTA whose rank is in `peers`."""
+    """Emit an arrival at a barrier and at that of each CTA with a rank in `peers`, after a `Sync` if `synchronizes`."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
     if synchronizes:
@@ -120,7 +120,7 @@ _MOST_PRODUCTS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A wait at which threads of an instance of `scope` may still be when its leader reaches the current statement.
+    """A wait that threads of an instance of `scope` may not have passed when its leader reaches the current statement.
 
     barrier: name of the barrier's buffer. stage: the barrier's index in it, or None once that is unknown.
     products: the least number of products that the warpgroup has issued since the wait, up to `_MOST_PRODUCTS`.

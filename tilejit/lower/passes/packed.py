@@ -1,6 +1,6 @@
 """Keeps tiles of 16-bit floats packed across barriers.
 
-A tile may be converted to float32 before and after a barrier, e.g. to find a row's maximum, then to subtract it. LLVM
+A softmax converts a tile to float32 before and after a barrier: to find the maximum of a row, then to subtract it. LLVM
 and ptxas merge the equal conversions and keep the float32 values across the barrier, in twice the registers: a softmax
 of 65,536 float16 in 1,024 threads then spills 224 bytes per thread. To prevent that, each packed word is XORed with an
 opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. If

@@ -59,7 +59,7 @@ from ...ir.walk import Block, Place
 from ...isa import ROWS, WAITS, AsyncWork
 from ...source import Span
 
-#: least limit at which counts of groups saturate; a wait that leaves as many groups or more unfinished raises it
+#: default limit of group counts; a wait that may leave `_GROUPS` or more groups unfinished raises the limit
 _GROUPS = 8
 
 #: name of the placeholder for waits at joins of control flow
@@ -270,7 +270,7 @@ def unfinished(stmt: Instruction) -> int:
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """Insert joints at branches and loops with work that settles at joins, and before jumps in such loops.
 
-    in_touched_loop: True if the innermost loop starts or awaits such work. closed: True to end the block with a joint.
+    in_touched_loop: True if the loop around `body` starts or awaits such work. closed: True to end the block with a joint.
     """
     joined: list[Stmt] = []
     for stmt in body:
