@@ -41,7 +41,7 @@ def all_moves(verdict: Verdict[Any]) -> list[list[dict[tuple[int, ...], str]]]:
     """What each issue of the first warp moves, in each table."""
     (line,) = (line for line in " ".join(lines(verdict.draw().svg)).split(", ") if line.startswith("issue 0 of "))
     issues = int(line.split()[-1])
-    with pytest.raises(DispatchError, match=f"{verdict.variant} has {issues} issues?, numbered from 0; got issue {issues}"):
+    with pytest.raises(DispatchError, match=f"{verdict.variant} has {issues} issues?, .*; got issue {issues}"):
         verdict.draw(issues)
     return [[moved(panel) for panel in panels(verdict.draw(issue).svg)] for issue in range(issues)]
 

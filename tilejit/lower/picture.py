@@ -39,10 +39,8 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     step, inner, number = _step(op, plan, issue)
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
-        count = _issues(plan, moved)
-        raise DispatchError(
-            f"{variant} has {counted(count, 'issue')}, numbered from 0; got issue {issue}", hint="choose one of these",
-        )
+        issues = counted(_issues(plan, moved), "issue")
+        raise DispatchError(f"{variant} has {issues}, numbered from 0; got issue {issue}", hint="choose one of these")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))

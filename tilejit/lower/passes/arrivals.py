@@ -2,7 +2,7 @@
 
 A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
 arrives. That is unnecessary if, since their last synchronization, the threads have accessed no memory except by waits
-for phases, arrivals, warpgroup products (which belong to no single thread), and asynchronous copies issued by the
+for phases, arrivals, warpgroup products (which belong to no single thread), and asynchronous copies and expects by the
 leader's warp; and if the leader can't get ahead of a thread that still waits. Such a thread could miss the end of its
 phase, find a later phase of the same parity, and wait forever. The leader can't get ahead if
 

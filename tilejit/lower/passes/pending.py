@@ -270,7 +270,7 @@ def unfinished(stmt: Instruction) -> int:
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """Insert joints at branches and loops with work that settles at joins, and before jumps in such loops.
 
-    in_touched_loop: True if the loop around `body` starts or awaits such work. closed: True to end the block with a joint.
+    in_touched_loop: True if the loop around `body` starts or awaits such work. closed: True to end `body` with a joint.
     """
     joined: list[Stmt] = []
     for stmt in body:
