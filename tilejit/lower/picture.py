@@ -32,7 +32,7 @@ Visit = tuple[int, int]
 
 
 def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> Picture:
-    """Draw the elements that a warp moves in one issue, in each tile of the operation, colored by thread.
+    """Draw the elements that a warp moves in one issue, in each tile of the operation or its step, colored by thread.
 
     raises: DispatchError if the plan has no such issue, or doesn't move elements one by one.
     """
@@ -80,7 +80,7 @@ def _issues(plan: Plan, moved: MovedElements) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MovedElements:
-    """The moved elements, one per row, with the thread and the place on each side. The destination comes first."""
+    """The moved elements, one per row: the issue, and the thread and the place on each side, destination first."""
 
     sides: tuple[Region, ...]
     issue: Array

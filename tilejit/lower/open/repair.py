@@ -1,6 +1,6 @@
 """Applies the chosen layouts to a kernel, and converts tiles whose layouts don't fit an operation.
 
-    cta.add y[...], x[...], t[...]      the rows of t, a view of x, are on other threads than y's
+    cta.add y[...], x[...], t[...]      the rows of t, a view of x, are held by other threads than y's
     ---
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]

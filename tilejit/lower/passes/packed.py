@@ -101,7 +101,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 
 
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
-    """Return the last 32-bit definition that depends on shared memory, or the barrier if there is none.
+    """Return the last definition of a 32-bit variable that depends on shared memory, or the barrier without one.
 
     statements: the barrier and those up to the tile's next read. block: the block of the barrier and of the result.
     """
