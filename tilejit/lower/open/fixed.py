@@ -41,7 +41,7 @@ from .choose import AccessCost, Demand, access, choose, touched
 _MMA = 8
 
 
-#: (warps along M, warps along N, groups of that many warps); every group computes the whole result
+#: (wm, wn, copies): warps along M and along N, and the number of groups of wm * wn warps with the same results
 _Split = tuple[int, int, int]
 
 

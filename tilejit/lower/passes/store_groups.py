@@ -24,7 +24,7 @@ from .pending import unfinished
 def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
     """Check the waits of a kernel at tile level.
 
-    raises: KernelTypeError if a wait may leave stores unfinished, and the stores that it counts may have several scopes.
+    raises: KernelTypeError if a wait may leave stores unfinished, and those that it counts may have several scopes.
     """
     stores = frozenset(v.op for v in verdicts if BULK_STORES in v.chosen.starts and "barrier" not in v.op.options)
     if len({op.scope for op in stores}) < 2:
