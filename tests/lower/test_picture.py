@@ -41,7 +41,7 @@ def all_moves(verdict: Verdict[Any]) -> list[list[dict[tuple[int, ...], str]]]:
     """What each issue of the first warp moves, in each table."""
     (line,) = (line for line in " ".join(lines(verdict.draw().svg)).split(", ") if line.startswith("issue 0 of "))
     issues = int(line.split()[-1])
-    with pytest.raises(DispatchError, match=f"{verdict.variant} has issues 0 to {issues - 1}, not {issues}"):
+    with pytest.raises(DispatchError, match=f"{verdict.variant} has {issues} issues?, .*; got issue {issues}"):
         verdict.draw(issues)
     return [[moved(panel) for panel in panels(verdict.draw(issue).svg)] for issue in range(issues)]
 
@@ -155,7 +155,7 @@ def test_a_large_copy_shows_what_is_moved_and_counts_what_is_left_out() -> None:
 def test_an_issue_that_the_plan_lacks_is_refused_with_those_it_has(issue: int) -> None:
     dst = tj.operand("local", (32, 8), tj.float32, S[(32, 8) : (1 @ laneid, 1)])
     verdict = tj.dispatch("copy", "warp", dst, tj.operand("shared", (32, 8), tj.float32), threads=32)
-    with pytest.raises(DispatchError, match=f"reg has issues 0 to 1, not {issue}"):
+    with pytest.raises(DispatchError, match=f"reg has 2 issues, numbered from 0; got issue {issue}"):
         verdict.draw(issue)
 
 

@@ -14,12 +14,13 @@ from ..layout.draw import BANK_BITS, BANKS, around
 from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
+from ..wording import counted
 from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: a table wider than this many pixels, of which two don't fit on a screen, is limited to this many columns
+#: a table wider than `_WIDE` pixels, so that two don't fit on a screen, is limited to `_FEWER_COLUMNS` columns
 _WIDE, _FEWER_COLUMNS = 620, 16
 #: number of rows or columns without moved elements that a table also shows, and its minimum number of rows or columns
 _CONTEXT, _LEAST = 2, 8
@@ -31,15 +32,15 @@ Visit = tuple[int, int]
 
 
 def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> Picture:
-    """Draw the elements that a warp moves in one issue, in each tile of the operation, colored by thread.
+    """Draw the elements that a warp moves in one issue, in each tile of the operation or its step, colored by thread.
 
     raises: DispatchError if the plan has no such issue, or doesn't move elements one by one.
     """
     step, inner, number = _step(op, plan, issue)
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
-        count = _issues(plan, moved)
-        raise DispatchError(f"{variant} has issues 0 to {count - 1}, not {issue}", hint="choose one of these")
+        issues = counted(_issues(plan, moved), "issue")
+        raise DispatchError(f"{variant} has {issues}, numbered from 0; got issue {issue}", hint="choose one of these")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))
@@ -79,7 +80,7 @@ def _issues(plan: Plan, moved: MovedElements) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MovedElements:
-    """The moved elements, one per row, with the thread and the place on each side. The destination comes first."""
+    """The moved elements, one per row: the issue, and the thread and the place on each side, destination first."""
 
     sides: tuple[Region, ...]
     issue: Array
@@ -132,7 +133,7 @@ class Panel:
         held = side.held(side.keys(threads, places))
         for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
             visits.setdefault(element, []).append((visit[0], visit[1]))
-        # `visits[-1]` are the visits to padding; no element has this index
+        # `visits[-1]` holds the visits to padding; no element has this index
         named = enumerate(side.canonical().tolist())
         return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
 
@@ -172,7 +173,7 @@ class Panel:
 
 
 def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return the indices of at most `most` rows or columns to show: those in `moved`, and some around them."""
+    """Return the indices of at most `most` rows or columns to show: those in `moved`, and the smallest others."""
     wanted = sorted(set(moved))
     return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _CONTEXT)))
 

@@ -32,7 +32,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(PTX mnemonic, count per thread) of each instruction."""
+        """(name, count per thread) of each instruction. A name is a PTX mnemonic, or an operation and its type."""
 
     def facts(self) -> Facts:
         """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
@@ -113,11 +113,11 @@ class VectorPlan(Plan):
 class Facts:
     """The figures that listings show about a plan."""
 
-    #: the size of one transfer, such as "4 elements"; "-" if not applicable
+    #: the size or shape of one transfer, such as "4 elements"; "-" if not applicable
     width: str
-    #: iterations of the loop over vectors, or instructions of a warp
+    #: number of iterations over vectors, of instructions or of results, by variant
     rounds: int
-    #: bits of one memory access; None if widths don't matter
+    #: bits moved at a time, compared with `require_bits`; None if widths don't matter
     vector_bits: int | None = None
     #: why vectors aren't wider, or ""
     limit: str = ""
@@ -226,8 +226,8 @@ class Reductions:
     """The elements that a reduction combines.
 
     dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
-    values). taken: True if a thread uses the register, of shape (threads, values). partners: the threads whose values
-    are combined into each thread's results, itself included, of shape (threads, partners).
+    values). taken: True if a thread uses the k-th value of each result, of shape (threads, values). partners: the
+    threads whose values are combined into each thread's results, itself included, of shape (threads, partners).
     """
 
     dst: Array

@@ -8,9 +8,9 @@ extents of the accumulator (M x N):
 
 A copy of a tile with a fixed layout may access memory in a better layout (`staged`):
 
-    cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per access of a warp
+    cta.copy b[...], B[...]        b is a fragment: a warp accesses four rows at a time, 2 bytes per lane
     ---
-    cta.copy b.1[...], B[...]      16 bytes per access
+    cta.copy b.1[...], B[...]      16 bytes per lane
     cta.copy b[...], b.1[...]      through shared memory
 """
 
@@ -37,16 +37,16 @@ from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
 from .axes import AxisJoin, Survey, TileUse, Use
 from .choose import AccessCost, Demand, access, choose, touched
 
-#: cost of a warp's mma.sync in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
+#: cost of a warp's mma.sync in quarter cycles of a multiprocessor: 2,048 16-bit multiply-adds, at 1,024 per cycle
 _MMA = 8
 
 
-#: a distribution of warps: their numbers along M and N, and the number of groups of warps with equal results
+#: (wm, wn, copies): warps along M and along N, and the number of groups of wm * wn warps with the same results
 _Split = tuple[int, int, int]
 
 
 class ProductLayouts:
-    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope."""
+    """Distributes a kernel's products over the warps of each scope, and derives the layouts of their operands."""
 
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
         steps = [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
@@ -62,12 +62,12 @@ class ProductLayouts:
                 self._splits[scope] = min(_splits(warps), key=lambda split: self._order(same, split))
 
     def layout(self, step: AxisJoin, name: str) -> Projection | None:
-        """Return the layout that products require for an operand, over its own dimensions; None if there is none."""
+        """Return the layout that a product requires for an operand, over its region's dimensions, or None."""
         split = self._splits.get(step.op.scope)
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """Return the layout that a product requires for a tile; None if there is none, or only a part is used."""
+        """Return the layout that a product requires for a tile; None if there is none, or for a part of a tile."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands with other layouts, and accumulators that are reused as A."""
+        """Yield costs per warp: of operands with other layouts, and of accumulators reused as A if warps split rows."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split[1] > 1 and use.tile.axes in self._lefts
@@ -92,7 +92,7 @@ class ProductLayouts:
             if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
                 yield (2 if name == "acc" else 1) * _conversion(wanted, use)
             elif is_cut:
-                # an accumulator can be reused as A, or its rows be reduced within a warp, only if warps hold whole rows
+                # unless warps hold whole rows, reuse as A takes a conversion, and each reduction of rows two barriers
                 axes = zip(use.tile.axes, use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
@@ -134,14 +134,14 @@ def _splits(warps: int) -> list[_Split]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledLayout:
-    """The layout of an operand's labelled dimensions, always with slots. labels: those of the dimensions, in order."""
+    """The layout of an operand's labelled dimensions, with explicit slots. labels: the label of each, in order."""
 
     layout: Projection
     labels: tuple[int, ...]
 
     @staticmethod
     def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> LabelledLayout | None:
-        """Project the layout of a tile to its labelled dimensions; None if they can't be separated."""
+        """Project a tile's layout to the labelled dimensions; return None if it doesn't split into the dimensions."""
         kept = [dim for dim, label in enumerate(labels) if label is not None]
         try:
             return LabelledLayout(whole.along(shape, kept), _given(labels))
@@ -149,7 +149,7 @@ class LabelledLayout:
             return None
 
     def over(self, labels: Labels) -> Projection:
-        """Return the layout of a tile with these labels. The label of a dimension of extent 1 is None."""
+        """Return the layout of a tile with these labels, all among the layout's, or None for dimensions of extent 1."""
         dims = [None if label is None else self.labels.index(label) for label in labels]
         return self.layout.along(self.layout.slots, dims)
 
@@ -183,7 +183,7 @@ def _conversion(wanted: Projection, use: Use) -> int:
 
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
-    """Return the fixed layouts and those propagated from them; without `products`, only the user's layouts count."""
+    """Map tiles to fixed layouts and those that propagate from them; without `products`, only the user's are fixed."""
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
     anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
     if not anchors:
@@ -202,13 +202,13 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
 
 
 def _covers_scope(layout: TileLayout, threads: int) -> bool:
-    """True if every thread of a scope has elements, or each thread has all. Only then can the layout propagate."""
+    """True if every thread of a scope has elements or padding, or each has all. Only then can the layout propagate."""
     owners = [it.extent for it in (*layout.shard, *layout.replica) if it.axis.is_thread]
     return not owners or prod(owners) == threads
 
 
 def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Projection | None:
-    """Return the user's layout of a tile, or the one in which a product needs it; None if there is neither."""
+    """Return the user's layout of a tile, or the one that a product requires; None if there is neither."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
         return Projection(layout, use.tile.buffer.slots)
@@ -233,7 +233,7 @@ def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[
 
 
 def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
-    """Return the layout that propagates from `source`, which has `layout`, to the tile of `use`; None if none does."""
+    """Return the layout that propagates from `source`, whose tile has `layout`, to the tile of `use`, or None."""
     part = None if use.cuts else part_of(layout, source)
     if part is None:
         return None
@@ -259,7 +259,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
 def part_of(layout: Projection, use: Use) -> Projection | None:
     """Return the layout of the part of a tile that an operand uses.
 
-    None if a cut starts at a run-time value, the part has no layout, or some threads own none of its elements.
+    None if a cut starts at a run-time value, the part has no layout, or some owners of the tile own none of the part.
     """
     if not use.cuts:
         return layout
@@ -287,7 +287,7 @@ def _spread_over(layout: TileLayout) -> int:
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most 3/4 as much."""
+    """Map the id of a copy to another layout to access memory in, if that and a conversion cost at most 3/4 as much."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
@@ -317,7 +317,7 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
-    """Return the memory access for operand `name`, or None. Axis k is the k-th labelled dimension of its region."""
+    """Return the access to operand `name` in memory, or None. Axis k is the k-th labelled dimension of its region."""
     numbers = {label: axis for axis, label in enumerate(_given(step.labels[name]))}
     axes = [None if label is None else numbers[label] for label in step.labels[name]]
     return access(step.op.region(name), axes, step.op.scope, is_store=name == "dst")

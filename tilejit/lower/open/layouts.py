@@ -15,7 +15,7 @@ Dimensions that are contiguous in memory, and that no operation distinguishes, a
 Vectors of a flat tile may cross the ends of rows, and its elements are distributed over threads as if it had no rows.
 Tiles connected by operations are flattened together or not at all: all must be open, have the same extents, and be used
 as a whole, element by element or in reductions over all axes. Flattening gains nothing if each row is a whole number of
-warp-wide accesses.
+warp-wide accesses, so it isn't done then.
 
 A tile that an operation needs in two layouts may be loaded from global memory a second time:
 
@@ -88,12 +88,12 @@ def _on(buffer: Buffer, scope: str) -> Buffer:
     return replace(buffer, layout=Open(scope, buffer.layout.dims), base=base)
 
 
-#: extents other than 1
+#: the extents of a shape other than 1, in order
 _Extents = tuple[int, ...]
 
 
 def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
-    """Flatten the tiles that can be flattened; return the kernel, and the former shapes of these tiles by name."""
+    """Flatten tiles where possible and useful; return the kernel, and the former shapes of flattened tiles by name."""
     tensors = [param.buffer for param in kernel.params if isinstance(param, PointerParam)]
     if not any(map(_may_be_flat, tensors)):
         return kernel, {}
@@ -103,12 +103,12 @@ def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
 
 
 def _may_be_flat(buffer: Buffer) -> bool:
-    """True if a tensor has several dimensions, and its extents and strides are known."""
+    """True if a tensor has several dimensions, and its extents and strides are compile-time constants."""
     return isinstance(buffer.layout, TileLayout) and len(buffer.shape) > 1
 
 
 class _FlatTiles:
-    """Union-find of the multi-dimensional open tiles that share operations."""
+    """Finds the open tiles to flatten, by a union-find of those that share operations, and flattens them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -258,7 +258,7 @@ def _has_ragged_rows(region: Region) -> bool:
 
 
 def _run_start(region: Region) -> int | None:
-    """Return the first dimension of several elements, if all later ones are covered whole and contiguous, else None."""
+    """Return the first dimension of several elements, if the region covers all later ones, contiguously; else None."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None
@@ -293,7 +293,7 @@ _MOST_BYTES = 64 * 1024
 
 
 def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
-    """Insert a second load for each operand that `survey` refused, if `_loads` has its tile's load."""
+    """Give operands that `survey` refused new tiles, loaded a second time, if `_loads` has the first load."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)
@@ -359,7 +359,7 @@ class _Reloader:
         return replace(use.region, buffer=self._made[key])
 
     def _second(self, tile: TileUse, along: tuple[int | None, ...], dtype: DType) -> Buffer:
-        """Create a tile for a second load. Return it, or a view of it with dimensions `along` and type `dtype`."""
+        """Create a second load and its tile. Return the tile, or a view of dimensions `along` and type `dtype`."""
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))

@@ -1,6 +1,6 @@
 """Applies the chosen layouts to a kernel, and converts tiles whose layouts don't fit an operation.
 
-    cta.add y[...], x[...], t[...]      the rows of t, a view of x, are on other threads than y's
+    cta.add y[...], x[...], t[...]      the rows of t, a view of x, are held by other threads than y's
     ---
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
@@ -65,7 +65,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, step: AxisJoin) -> None:
-        """Record the destination if at most `_MOST_STEPS` operations recompute it from indices, fills and scalars."""
+        """Record the destination if at most `_MOST_STEPS` operations on indices, fills and scalars recompute it."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -178,7 +178,7 @@ def _indices(op: TileOp, window: _Window, fresh: Region) -> Iterator[TileOp]:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:
-    """A tile's layout, its component's grid (None if the layout is fixed), and each dimension's axis in the grid."""
+    """A tile's layout, the grid that it is projected from (None if it is fixed), and each dimension's grid axis."""
 
     layout: Projection
     grid: Grid | None = None
@@ -186,7 +186,7 @@ class LayoutSource:
 
 
 class Rewriter:
-    """Applies the layouts in `sources`. stages: id of a copy -> the layout in which it accesses memory instead."""
+    """Applies the layouts in `sources`. stages: id of a copy -> another layout to access memory in (see `staged`)."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class Rewriter:
         if kind is axes.PRODUCT:
             yield from self._misfits(step)
             return
-        # a copy between tiles is the conversion itself
+        # a copy or a reshape between tiles is the conversion itself
         if not kind.share_layouts or (len(step.uses) == len(step.op.tiles) and kind in (axes.COPY, axes.RESHAPE)):
             return
         if self._agree(step):
@@ -324,7 +324,7 @@ class Rewriter:
                 yield name, view.over(labels)
 
     def _agree(self, step: AxisJoin) -> bool:
-        """True if all tiles have the same grid and axes, and parts consist of whole periods."""
+        """True if all tiles with axes share one grid and agree on the axes, and parts consist of whole periods."""
         first = next(iter(step.uses.values()))
         source = self.sources[first.tile]
         for use in step.uses.values():
@@ -379,7 +379,7 @@ class Rewriter:
         return LabelledLayout.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> LabelledLayout | None:
-        """Return the layout of a use over its labels, or None. Equal uses of whole tiles share one object."""
+        """Return a use's layout over its labelled dimensions, or None. Equal uses of whole tiles share one object."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
@@ -391,7 +391,7 @@ class Rewriter:
         return view
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield (name, fragment layout) of each operand of a product that has another layout."""
+        """Yield (name, fragment layout) for each operand of a product whose current layout differs from it."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:

@@ -2,7 +2,7 @@
 
 A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
 arrives. That is unnecessary if, since their last synchronization, the threads have accessed no memory except by waits
-for phases, arrivals, warpgroup products (which belong to no single thread), and asynchronous copies issued by the
+for phases, arrivals, warpgroup products (which belong to no single thread), and asynchronous copies and expects by the
 leader's warp; and if the leader can't get ahead of a thread that still waits. Such a thread could miss the end of its
 phase, find a later phase of the same parity, and wait forever. The leader can't get ahead if
 
@@ -72,7 +72,7 @@ def expand(kernel: Kernel) -> Kernel:
 
 
 def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, synchronizes: bool) -> None:
-    """Emit an arrival at a barrier, and at the same barrier of each CTA whose rank is in `peers`."""
+    """Emit an arrival at a barrier and at that of each CTA with a rank in `peers`, after a `Sync` if `synchronizes`."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
     if synchronizes:
@@ -108,7 +108,7 @@ def _synchronizing(kernel: Kernel) -> frozenset[int]:
 
 _ALL = frozenset(BARRIERS)
 
-#: scope -> the scopes within it, including itself
+#: scope -> the scopes up to its level that have barriers
 _WITHIN = {scope: frozenset(s for s in _ALL if s.level <= scope.level) for scope in SCOPES.values()}
 
 #: name of a barrier instruction -> its scope
@@ -120,10 +120,10 @@ _MOST_PRODUCTS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A wait at which threads of an instance of `scope` may still be when its leader reaches the current statement.
+    """A wait that threads of an instance of `scope` may not have passed when its leader reaches the current statement.
 
     barrier: name of the barrier's buffer. stage: the barrier's index in it, or None once that is unknown.
-    products: number of products that the warpgroup has issued since the wait.
+    products: the least number of products that the warpgroup has issued since the wait, up to `_MOST_PRODUCTS`.
     """
 
     scope: Scope
@@ -175,7 +175,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return any(wait.scope is scope and self.may_miss(wait, stmt, since.current) for wait in since.waits)
 
     def may_miss(self, wait: _Wait, stmt: Arrive, current: frozenset[str]) -> bool:
-        """True if a thread that is still at `wait` may miss the end of its phase once `stmt` has arrived."""
+        """True if a thread that is still at `wait` may miss the end of the awaited phase once `stmt` has arrived."""
         guard = self.guards.get(wait.barrier)
         if guard is None:
             return True
@@ -235,7 +235,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return () if row.elides_sync or not row.memory else self.scopes
 
     def may_run_outside_leader_warp(self, stmt: Stmt, scope: Scope) -> bool:
-        """True if threads outside the warps of the scope's elected leaders may execute `stmt`, or none is elected."""
+        """True if threads outside the warps of the scope's leaders may execute `stmt`, or leaders aren't elected."""
         return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
@@ -306,6 +306,6 @@ def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
 
 
 def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
-    """Return the state once all threads of `scope` have passed its waits followed by more than `products` products."""
+    """Return the state once all threads have passed the waits of `scope` with more than `products` later products."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
     return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

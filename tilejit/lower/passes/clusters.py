@@ -85,9 +85,9 @@ def synchronize_clusters(kernel: Kernel) -> Kernel:
 def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
     """Insert `leave` before each exit of the threads that reach `body`.
 
-    If the kernel ends in a branch on thread ids, and the threads of only one side arrive at other CTAs, the other side
-    doesn't wait. If it did, ptxas would treat the code of the copying warp as divergent (per-thread registers, every
-    copy twice, 10 % more instructions).
+    If `body` ends in a branch on thread ids, and the threads of only one side arrive at other CTAs, the other side
+    doesn't wait. If it did, ptxas would treat the code of the copying warp as divergent, keep values in
+    per-thread registers and emit every copy twice (10 % more instructions).
     coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at barriers of other CTAs.
     """
     last = body[-1] if body else None

@@ -100,7 +100,7 @@ class _Folding:
                 taken = [each for each in open if each.barrier == barrier and each.stmt.scope == stmt.scope]
                 for expected in taken:
                     kept[expected.at] = None
-                # an arrival of another scope may complete the phase
+                # the arrival may complete the phase of expects that it can't take over
                 open = _still_open(open, [stmt])
                 kept.append(_with_bytes(stmt, taken))
             else:
@@ -116,7 +116,7 @@ class _Folding:
             self._forget(stmt.var.name)
         if not isinstance(stmt, walk.COMPOUND):
             return stmt
-        # assigned variables differ in the next iteration and after the statement, so they get fresh numbers
+        # assigned variables may differ in the next iteration and after the statement, so they get fresh numbers
         for block in walk.blocks(stmt):
             for name in walk.assigned(block):
                 self._forget(name)

@@ -79,7 +79,7 @@ _State = frozenset[_Memory]
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
 #: names of the barrier and fence instructions, which publish accesses
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
-#: names of the instructions that access tensor memory, and of those that are barriers
+#: names of the instructions that load from or store to tensor memory, and of the barrier instructions
 _TENSOR_ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
 _BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 
@@ -125,7 +125,7 @@ def check_multicast(tile: Kernel, lane: Kernel) -> None:
                 f"other CTAs copy to {name} with multicast=: only products of warpgroups and copies by TMA may read "
                 "the filled memory, and no thread may write it",
                 span=stmt.span,
-                hint="read it by gemm_async, or copy it without multicast=; rows that no such copy fills are exempt",
+                hint="read it by gemm_async, or copy it without multicast=; parts that no such copy fills are exempt",
             )
 
 

@@ -117,7 +117,7 @@ class Stages:
         return False
 
     def _defined(self, stage: Expr, current: frozenset[str]) -> Expr:
-        """Return a stage with current variables replaced by their values. Casts are dropped: stages fit in any type."""
+        """Return a stage, or its value if it is a current variable, without outer casts: stages fit in any type."""
         while True:
             match stage:
                 case Var(name) if name in current:
@@ -135,7 +135,7 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Map each guarded barrier buffer of a kernel at lane level to its guard, both by name.
+    """Map each guarded barrier buffer of a kernel at lane level to one of its guards, both by name.
 
     coming: id of a statement -> the threads that may execute it, with thread i as bit i.
     """

@@ -241,7 +241,7 @@ class _Hoisting(Rewriting):
         return with_args(op, tuple(args))
 
     def _hoisted(self, expr: Expr, depth: int) -> Expr:
-        """Return a variable that holds the expression, defined before the loops in which it is invariant."""
+        """Return a variable with the value of the expression, defined before the loops in which it is invariant."""
         preheader = self._preheaders[depth]
         entry = preheader.values.get(id(expr))
         if entry is None:
@@ -269,7 +269,7 @@ class _Hoisting(Rewriting):
         return expr
 
     def _compared(self, expr: Expr, level: int) -> Expr:
-        """Rewrite an operand of a comparison, but keep its constant term, which is folded into the comparison."""
+        """Rewrite an operand of a comparison, but keep its constant term, which can be folded into the comparison."""
         if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
             return self.expr(expr, level)
         return with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))

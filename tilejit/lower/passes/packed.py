@@ -1,6 +1,6 @@
 """Keeps tiles of 16-bit floats packed across barriers.
 
-A tile may be converted to float32 before and after a barrier: to find the maximum of a row, then to subtract it. LLVM
+A softmax converts a tile to float32 before and after a barrier: to find the maximum of a row, then to subtract it. LLVM
 and ptxas merge the equal conversions and keep the float32 values across the barrier, in twice the registers: a softmax
 of 65,536 float16 in 1,024 threads then spills 224 bytes per thread. To prevent that, each packed word is XORed with an
 opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. If
@@ -101,7 +101,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 
 
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
-    """Return the last 32-bit definition that depends on shared memory, or the barrier if there is none.
+    """Return the last definition of a 32-bit variable that depends on shared memory, or the barrier without one.
 
     statements: the barrier and those up to the tile's next read. block: the block of the barrier and of the result.
     """

@@ -59,7 +59,7 @@ from ...ir.walk import Block, Place
 from ...isa import ROWS, WAITS, AsyncWork
 from ...source import Span
 
-#: least number at which counts of groups saturate; a wait that leaves more groups unfinished raises it
+#: default limit of group counts; a wait that may leave `_GROUPS` or more groups unfinished raises the limit
 _GROUPS = 8
 
 #: name of the placeholder for waits at joins of control flow
@@ -132,7 +132,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds registers that may be pending. most_groups: limit of group counts. stops: variables that bound loops."""
+    """Finds registers that may be pending. most_groups: limit of group counts. stops: variables at which loops stop."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -261,7 +261,7 @@ def _completes(stmt: Instruction, pending: _Pending) -> bool:
 
 
 def unfinished(stmt: Instruction) -> int:
-    """Return how many of the latest groups a wait leaves unfinished; 0 for instructions that count no groups."""
+    """Return the number of latest groups that a wait may leave unfinished; 0 if the instruction counts no groups."""
     leaves = ROWS[stmt.name].leaves
     count = None if leaves is None else stmt.inputs[leaves]
     return int(count.value) if isinstance(count, Const) else 0
@@ -270,13 +270,13 @@ def unfinished(stmt: Instruction) -> int:
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """Insert joints at branches and loops with work that settles at joins, and before jumps in such loops.
 
-    in_touched_loop: True if the enclosing loop starts or awaits such work. closed: True to end the block with a joint.
+    in_touched_loop: True if the loop around `body` starts or awaits such work. closed: True to end `body` with a joint.
     """
     joined: list[Stmt] = []
     for stmt in body:
         touched = isinstance(stmt, walk.COMPOUND) and _touches(stmt)
         is_loop = isinstance(stmt, (For, Loop))
-        # some lanes may leave by a jump or skip the next iteration, and the wait needs all lanes
+        # some lanes may run no iteration, or leave one by a jump, and the wait needs all lanes
         if (is_loop and touched) or (in_touched_loop and _jumps(stmt)):
             joined.append(Instruction(_JOINT, span=stmt.span))
         in_loop = touched if is_loop else in_touched_loop

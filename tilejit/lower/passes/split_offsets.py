@@ -62,7 +62,7 @@ _Key = tuple[str, int]
 class _Splitting(Rewriting):
     """Splits offsets in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    `_inexact` has the names of variables that `_depths` expands to sums that may wrap around. The keys of `_views` and
+    `_inexact` names the variables that `_depths` expands to sums that may wrap around. The keys of `_views` and
     `_places` are (name of the buffer, id of the offset); the entries of a block are dropped at its end.
     """
 

@@ -1,6 +1,6 @@
 """Allocation of shared memory, of columns of tensor memory, and of the CTA's numbered barriers.
 
-Limits, code generation and messages read the result in `Kernel.memory`, by name, so moving a buffer or changing its
+Limit checks, code generation and messages look buffers up in `Kernel.memory` by name, so moving one or changing its
 alignment changes no statement. Static buffers become PTX variables, to which ptxas gives the same order and offsets.
 """
 

@@ -1,7 +1,7 @@
 """Check of waits that leave the latest stores from shared memory unfinished.
 
 A leader issues the stores of its instance, and a wait counts only stores that its own thread issued. The leaders of two
-scopes may be one thread or two, so which stores a wait leaves unfinished is known only if all have one scope.
+scopes may be different threads, so it is known which stores a wait leaves unfinished only if all have one scope.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .pending import unfinished
 def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
     """Check the waits of a kernel at tile level.
 
-    raises: KernelTypeError if a wait leaves stores unfinished, and the stores that it counts may have several scopes.
+    raises: KernelTypeError if a wait may leave stores unfinished, and those that it counts may have several scopes.
     """
     stores = frozenset(v.op for v in verdicts if BULK_STORES in v.chosen.starts and "barrier" not in v.op.options)
     if len({op.scope for op in stores}) < 2:

@@ -53,7 +53,7 @@ Write = Callable[[], Sequence[Stmt]]
 
 
 class _Unrolling(Rewriting):
-    """Compiles each statement once to a function that emits it for the current values of the loop variables."""
+    """Compiles each statement of unrolled loops once, to a function that emits it for the loop variables' values."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__({})
