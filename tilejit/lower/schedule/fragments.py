@@ -259,7 +259,8 @@ def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tu
         if at is None or unpacked[at].extent % taken or form.pack % (packed * taken):
             names = " and ".join(product[name].buffer.name for name in ("a", "b"))
             raise LayoutError(
-                f"a 32-bit register holds {form.pack} consecutive elements along k; {names} have {packed}"
+                f"a 32-bit register holds {form.pack} consecutive elements along k; "
+                f"the runs common to {names} have {packed}"
             )
         outer, inner = unpacked.pop(at).split(taken)
         unpacked[at:at] = [outer] if outer.extent > 1 else []

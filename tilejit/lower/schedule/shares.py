@@ -54,7 +54,7 @@ class ReducedTiles:
         return self.tiles.where(lambda d: not self.weight_of(d) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """Yield each result's register in `operand`, relative to the tile's start; in a source, its first register."""
+        """Yield each result's register in `operand`, relative to the region's start; in a source, its first one."""
         return _registers(self.results, operand)
 
     @cached_property
