@@ -140,7 +140,7 @@ def _need_contents(side: Contents, elements: Array, thread: Array, place: Array)
 
 
 def _aligned(moves: Moves, number: int, region: Region) -> None:
-    """Raise AssertionError unless accesses are aligned to their size, as the buffer's alignment guarantees."""
+    """Raise AssertionError unless accessed addresses and the buffer's base have the alignment that accesses need."""
     for access in _accesses(moves, number):
         wrong = access.starts[access.starts % access.align != 0]
         assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}, unaligned"

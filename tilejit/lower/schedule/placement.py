@@ -439,10 +439,10 @@ def _scope_step(it: Iter, scope: str) -> DigitStep:
         return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps
     if it.axis.name not in steps:
-        wanted = f"an axis within a {scope}" if steps else "no thread axes"
+        use = f"use {f'an axis within a {scope}' if steps else 'no thread axes'}"
         raise LayoutError(
             f"{it.axis} counts {it.axis.unit}s within a {it.axis.within}; the operation is called on one {scope}",
-            hint=f"call it on the {it.axis.within}, or use {wanted}",
+            hint=f"call it on the {it.axis.within}, or {use}" if it.axis.within in SCOPES else use,
         )
     return DigitStep(it.extent, Thread(it.stride * steps[it.axis.name]))
 
