@@ -217,7 +217,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "A's pairs apart": (
         lambda: with_layout(1, (2, 1, "m"), (8, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 2, "m")),
-        "a 32-bit register holds 2 consecutive elements along k; a and b have 1",
+        "a 32-bit register holds 2 consecutive elements along k; the runs common to a and b have 1",
     ),
     "an accumulator whose columns 4 lanes share otherwise": (
         lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "m"), (4, 1, "laneid")),

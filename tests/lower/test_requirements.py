@@ -339,7 +339,8 @@ ROWS_OF_96 = TileLayout.from_iters([(32, 1, "laneid"), (96, 1, "m")])
 
 
 @pytest.mark.parametrize(
-    ("start", "shown"), [(32, "32"), (0, "0"), (sym("i", multiple_of=32), "a start known only at run time")]
+    ("start", "shown"),
+    [(32, "32 on aren't"), (0, "0 on aren't"), (sym("i", multiple_of=32), "a run-time start on may not be")],
 )
 def test_a_region_that_cuts_through_swizzle_atoms_is_named_with_its_numbers(start: int | Var, shown: str) -> None:
     atoms = swizzled_atom_layout((32, 256), 16, "128B")
@@ -349,7 +350,7 @@ def test_a_region_that_cuts_through_swizzle_atoms_is_named_with_its_numbers(star
         operand("shared", (32, 256), float16, atoms, region),
     )
     found = copy("warp", tile, place, 32)
-    reason = f"dimension 1 of src is split as 4·64; 96 elements from {shown} on aren't whole parts"
+    reason = f"dimension 1 of src is split as 4·64; 96 elements from {shown} whole parts"
     assert (found.variant, found.declines["reg"]) == ("fallback", (reason,))
     assert found.declines["ldstmatrix"][0].startswith(reason + " (take whole parts")
     if isinstance(start, int):

@@ -131,3 +131,8 @@ def test_refusals_of_local_tiles_give_the_reason() -> None:
         place(Region(rows, (row, zero), (1, 16)), "warp")
     with pytest.raises(LayoutError, match="1 thread owns the region of x; the warp has 32"):
         need_all_threads(place(Region(rows, (zero, zero), (1, 4)), "warp"), "warp", 32)
+    whole = Region(rows, (zero, zero), (8, 16))
+    with pytest.raises(LayoutError, match="32 threads own the region of x; the cta has 16\nhelp: use a layout over"):
+        need_all_threads(place(whole, "cta"), "cta", 16)
+    with pytest.raises(LayoutError, match="on one thread\nhelp: call it on the warp, or use no thread axes"):
+        place(whole, "thread")

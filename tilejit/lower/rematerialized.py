@@ -1,11 +1,11 @@
-"""Rematerialization of masks: each use of a mask's element computes the element from its index and scalars.
+"""Rematerialization of masks: where possible, a copy computes its mask's elements from their indices and scalars.
 
     cta.indices at[…]; axis=0
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So a mask can be tested for a whole vector at the vector's first and last elements, and a mask that is
-used only in this way needs no registers.
+So a mask such as this one is tested for a whole vector at the vector's first and last elements, and a mask that is used
+only in this way needs no registers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ir.walk import Block
 from ..ops.copies import CAST, FILL, INDICES
 from ..ops.elementwise import ELEMENTWISE, result_type
 
-#: operations of a few machine instructions, on integers and bool_
+#: operations that take a few machine instructions per element on integers and bool_
 _CHEAP = frozenset((
     "add", "sub", "neg", "mul", "minimum", "maximum", "less", "less_equal", "greater", "greater_equal", "equal",
     "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", CAST.name, FILL.name, INDICES.name,
@@ -40,9 +40,9 @@ _SINGLE = (1, None)
 class Recomputed:
     """The tiles whose elements can be recomputed at the statement that is being lowered.
 
-    Such a tile holds integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
-    scalars that read no memory and are never reassigned. The operation precedes the statement, in its block or an
-    enclosing one.
+    Such a tile holds integers or bool_ and is written by a single statement, as a whole: a cheap operation on other
+    such tiles and on scalars that read no memory and are never reassigned. The operation precedes the statement that is
+    being lowered, in its block or an enclosing one.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -81,7 +81,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return a local tile's element at `index`, which omits unit dimensions; None if it can't be recomputed."""
+        """Return the value of a region's element at `index`, which omits unit dimensions; None if not recomputable."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:
@@ -123,7 +123,7 @@ class Recomputed:
         return value_of(op, values, dst.dtype)
 
     def remove_unread(self, body: Block) -> Block:
-        """Return `body` without the allocations, views, stores and store loops of the tiles that `_unread` finds."""
+        """Return `body` without the allocations, views, stores and loops of stores of tiles that `_unread` finds."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 

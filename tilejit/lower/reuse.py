@@ -3,7 +3,7 @@
     cta.add y[…], x[…], x[…]       unrolled for round.3: store y[round.3] <- x[round.3] + x[round.3]
     cta.add z[…], y[…], y[…]       unrolled for round.4: store z[round.4] <- y[round.4] + y[round.4]
 
-The second operation takes the lane IR of the first, renamed. In long unrolled kernels that is four times as fast as
+The second operation reuses the lane IR of the first, renamed. In long unrolled kernels this is four times as fast as
 planning and emitting the operation.
 """
 
@@ -24,8 +24,8 @@ from .engine import Verdict
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal only for operations with the same lane IR up to renaming, or None if there is none.
 
-    Operations have a key if all operands are local tiles at constant offsets, scalars that are variables or constants,
-    or, if no optional operand is given, regions of shared memory that start at such scalars.
+    An operation has a key if each operand is a region of a local tile that starts at constants, a scalar variable or
+    constant, or, if no optional operand is given, a region of shared memory that starts at such scalars.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []
@@ -47,7 +47,7 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
 
 
 def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
-    """Return a key of a buffer's properties except its name. Layouts count as equal only if they are one object."""
+    """Return a key of a local tile: its root's number in `roots`, and properties. Layouts are compared by identity."""
     base = buffer.base
     storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)

@@ -26,7 +26,7 @@ _NONE, _ZERO = -1, -2
 
 
 def prove_products(products: Products, op: TileOp) -> None:
-    """Raise AssertionError unless each warp adds each product to the right accumulator element exactly once.
+    """Raise AssertionError unless each warp adds all products of each accumulator element that it holds, each once.
 
     Padding along k counts as 0 in both A and B. Other padding contributes to no accumulator element.
     """
@@ -171,7 +171,7 @@ def _factor(
 
 
 def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: int) -> Array:
-    """Return the address at which an instruction reads each element. shape: (M or N, k). size: bytes of an element."""
+    """Return the byte address of each element that is read. shape: (M or N, k). size: bytes of an element."""
     start, lbo, sbo = (16 * (descriptor >> bit & _FIELD) for bit in (0, 16, 32))
     mode = descriptor >> 62
     width = (16 << (4 - mode if mode else 0)) // size

@@ -28,8 +28,8 @@ def prove(plan: Plan, op: TileOp) -> None:
 
     Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
     of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
-    are aligned. A matrix product adds each product of elements of A and B to its accumulator element once. A reduction
-    combines each element of a result once, in order if that matters.
+    are aligned. A matrix product adds each A[m, k] * B[k, n] to acc[m, n] once. A reduction combines each element of a
+    result once, in order if that matters.
     """
     match plan.moves():
         case Products() as products:
@@ -73,7 +73,7 @@ def _is_same(one: Region, other: Region) -> bool:
 
 
 def prove_moves(moves: Moves, op: TileOp) -> None:
-    """Like `prove`, for a plan that moves or computes elements one by one."""
+    """Like `prove`, for a plan that moves elements or computes them elementwise."""
     tiles = op.tiles
     assert len(tiles) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(tiles)} tiles"
     values = launch_values(tuple(tiles.values()))
@@ -140,7 +140,7 @@ def _need_contents(side: Contents, elements: Array, thread: Array, place: Array)
 
 
 def _aligned(moves: Moves, number: int, region: Region) -> None:
-    """Raise AssertionError unless accesses are aligned to their size, as the buffer's alignment guarantees."""
+    """Raise AssertionError unless accessed addresses and the buffer's base have the alignment that accesses need."""
     for access in _accesses(moves, number):
         wrong = access.starts[access.starts % access.align != 0]
         assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}, unaligned"
@@ -151,7 +151,7 @@ def _aligned(moves: Moves, number: int, region: Region) -> None:
 
 
 def _inside(moves: Moves, number: int, side: Contents) -> None:
-    """Raise AssertionError if joint accesses of lanes cover anything but elements of the region."""
+    """Raise AssertionError if joint accesses cover anything but elements of the region."""
     for access in moves.accesses:
         if access.side == number:
             covered = fast_unique(access.starts[:, None] + np.arange(access.width))

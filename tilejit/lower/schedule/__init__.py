@@ -1,1 +1,1 @@
-"""Element addresses of an operation's operands, as functions of the mixed-radix digits of one shared index."""
+"""Addresses, registers and threads of operands' elements, as functions of the digits of a common mixed-radix index."""

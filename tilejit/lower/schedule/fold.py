@@ -5,12 +5,12 @@ of two values directly precede those of the higher. A row of 1024 over 128 threa
 
     digit     half 2         warp 4       lane 32         element 4
     weight    512            128          4               1
-    place     register 4     thread 32    thread 1        register 1
+    stride    register 4     thread 32    thread 1        register 1
     step      4th            3rd          2nd             1st
 
     registers   a balanced tree in each thread
-    lanes       bit by bit, from the smallest distance up: two lanes exchange their values and both combine them
-    members     through shared memory: every thread reads all values of its results and combines them in a tree
+    lanes       bit by bit, by ascending weight: two lanes exchange their values and both combine them
+    members     through shared memory: every thread reads all values of its results and combines each digit in a tree
 
 Padding is skipped. The valid elements of a dimension come first, so a partial result is valid if its first element is,
 and only the higher of two partial results must be tested.
@@ -40,7 +40,7 @@ Key = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FoldStep:
-    """A digit that is combined in one step."""
+    """A digit, or a part of a digit over threads, that is combined in one step."""
 
     extent: int
     #: the dimension of the space, and the digit's weight in that dimension's index
@@ -172,7 +172,7 @@ class FoldOrder(ReducedTiles):
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the index of the first element of value `key` after `done` steps without the thread's contribution."""
+        """Return the index of value `key`'s first element after `done` steps, without the thread's contribution."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None

@@ -1,8 +1,8 @@
 """Register fragments of products: the digits that acc, a and b share along m, n and k, and the registers of wgmma.
 
-In a product of a warp, lane 4g + t holds the t-th register along k of row g of A and of column g of B, and columns 2t
-and 2t + 1 of row g of the accumulator. Rows, columns and steps of k may be in any order, provided that the operands
-that share a dimension agree on it. A dimension of extent 1 has no digits: all lanes along it hold the same element.
+In a warp's product, lane 4g + t holds the t-th of every four 32-bit words along k in rows g and g + 8 of A and in
+column g of B, and columns 2t and 2t + 1 of rows g and g + 8 of the accumulator. A dimension may be in any order on
+which the operands that share it agree. One of extent 1 has no digits: all lanes along it hold the same element.
 
 In wgmma, thread 32w + 4g + t of the warpgroup holds these elements, where pack is the number of elements of A in 32
 bits:
@@ -168,7 +168,8 @@ def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> 
     assert isinstance(first, Const)
     if int(first.value) % pack:
         raise LayoutError(
-            f"the region of {region.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
+            f"the region of {region.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register; "
+            f"needs a multiple of {pack}"
         )
     return placement
 
@@ -259,7 +260,8 @@ def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tu
         if at is None or unpacked[at].extent % taken or form.pack % (packed * taken):
             names = " and ".join(product[name].buffer.name for name in ("a", "b"))
             raise LayoutError(
-                f"a 32-bit register holds {form.pack} consecutive elements along k; {names} have {packed}"
+                f"a 32-bit register holds {form.pack} consecutive elements along k; "
+                f"the runs common to {names} have {packed}"
             )
         outer, inner = unpacked.pop(at).split(taken)
         unpacked[at:at] = [outer] if outer.extent > 1 else []
@@ -292,8 +294,10 @@ def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
 
 
 def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, threads: int) -> str:
-    """Return a hint with fitting layouts for the operands `names`, or the reason why no layout fits."""
+    """Return a hint with layouts of `tj.mma` that fit the operands `names`, or the reason why none fit."""
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
+    if 1 in (rows, columns, depth):
+        return "replicate the elements over the lanes along a dimension of extent 1; tj.mma has no layouts for it"
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
         return f"{counted(threads // WARP, 'warp')} can't divide {rows} rows and {columns} columns into 16 x 8 tiles"

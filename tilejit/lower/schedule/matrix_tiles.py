@@ -18,7 +18,7 @@ from .placement import Placement
 from .views import Digit, DigitSchedule, View
 from .width import misaligned
 
-#: elements of one row of a tile: 16 contiguous bytes in shared memory
+#: number of elements in a row or a column of a tile; they take 16 bytes
 ROW = 8
 
 #: maximum number of tiles per instruction
@@ -63,7 +63,7 @@ class Tiles:
 
 
 def split_tiles(copy: DigitSchedule) -> Tiles:
-    """Split the digits of a copy by whole warps into rows, columns, tiles and warps, or raise LayoutError."""
+    """Split the digits of a copy that whole warps carry out into `Tiles`, or raise LayoutError."""
     registers, memory = copy["registers"].placement, copy["memory"].placement
     for step in registers.replicas:
         if step.threads % WARP:
@@ -88,7 +88,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     trans, pitch = _orientation((rows, quads, _step(pair)), memory)
     reason = misaligned(memory, [pitch, *(d.strides["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
-        raise LayoutError(reason, hint=f"start each row at a multiple of {ROW} elements, within a chunk of the swizzle")
+        raise LayoutError(reason, hint=f"align runs of {ROW} elements to 16 bytes, and use no swizzle that splits one")
     # if transposed, prefer tiles that are consecutive in registers: they form one operand of a product without moves
     inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
@@ -161,7 +161,7 @@ def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
             raise LayoutError(
                 f"the elements of {which} have strides of {_step(near)} and {_step(far)} in {memory.buffer.name}; "
                 "needs a single stride",
-                hint=f"lay {memory.buffer.name} out as S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
+                hint=f"lay {memory.buffer.name} out as S[(8, 4, n, 2) : (8*n, 2, 8, 1)], or with contiguous columns",
             )
     return _step(digits[0])
 
@@ -183,7 +183,7 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
     raise LayoutError(
         f"the elements of a row of 8 are {pair} apart in {name}, pairs of them {quads}, and rows {rows}; "
         "needs 1 and 2 (contiguous rows), or rows 1 apart (contiguous columns, .trans)",
-        hint=f"lay {name} out as S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
+        hint=f"lay {name} out as S[(8, 4, n, 2) : (8*n, 2, 8, 1)], or with contiguous columns",
     )
 
 

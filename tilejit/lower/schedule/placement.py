@@ -63,7 +63,7 @@ class Placement:
     """The placement of one operand of a tile operation. Offsets are in elements, before swizzling."""
 
     region: Region
-    #: the region's extents other than 1
+    #: the region's extents other than 1; of a gathered region, those of one box
     shape: tuple[int, ...]
     #: the buffer's dimension for each extent in `shape`
     places: tuple[int, ...]
@@ -208,7 +208,7 @@ def extent_of(buffer: Buffer, d: int) -> Expr:
 
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
-    """Raise LayoutError unless exactly the scope's threads own a tile, replicas included, in one register per value."""
+    """Raise LayoutError unless all threads of the scope, and no others, own elements, in one register per value."""
     if _owners(placement.dims, placement.replicas) == threads:
         return
     need_own_registers(placement)
@@ -224,10 +224,11 @@ def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
                 hint=f"use a layout whose thread axes cover threads 0 to {threads - 1} without gaps or overlaps",
             )
         reached *= step.extent
+    parts = "take a region of which every thread owns a part, or call the operation on the scope that owns it"
     raise LayoutError(
         f"{'1 thread owns' if reached == 1 else f'{reached} threads own'} the region of {name}; "
         f"the {scope} has {threads}",
-        hint="take a region of which every thread owns a part, or call the operation on the scope that owns it",
+        hint=f"use a layout over {threads} threads" if reached > threads else parts,
     )
 
 
@@ -253,16 +254,16 @@ def need_slice(placement: Placement) -> None:
         for step in steps:
             if isinstance(step.stride, Folded):
                 parts, start = "·".join(str(extent) for _, extent, _ in step.stride.parts), step.stride.start
-                begin = str(start.value) if isinstance(start, Const) else "a start known only at run time"
+                begin = f"{start.value} on aren't" if isinstance(start, Const) else "a run-time start on may not be"
                 raise LayoutError(
                     f"dimension {dim} of {placement.buffer.name} is split as {parts}; "
-                    f"{step.extent} elements from {begin} on aren't whole parts",
+                    f"{step.extent} elements from {begin} whole parts",
                     hint="take whole parts; write a run-time start as i * extent, or use tj.sym(..., multiple_of=)",
                 )
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return a tensor's strides in elements; None if it isn't global or its layout isn't one stride per dimension."""
+    """Return a tensor's strides in elements; None if it isn't global or strides alone don't define its layout."""
     if buffer.space != "global":
         return None
     if isinstance(buffer.layout, Strided):
@@ -345,7 +346,7 @@ def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
     if size == 1 < buffer.slots[d]:
-        raise LayoutError(f"dimension {d} of {buffer.name} has 1 element and {buffer.slots[d]} slots")
+        raise LayoutError(f"dimension {d} of {buffer.name} has 1 element and {buffer.slots[d]} slots; needs 1 slot")
     return buffer.slots[d] - int(start.value)
 
 
@@ -389,7 +390,7 @@ def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str
         if axis.is_thread and value:
             raise LayoutError(
                 f"{what} is at {axis} {value}, not at the first thread",
-                hint="take all rows that the threads own, starting with the first",
+                hint="take all elements that the threads own along this dimension, starting with the first",
             )
     return run, [Offset(_int(value), 1, what) for axis, value in moved.items() if not axis.is_thread]
 
@@ -438,9 +439,10 @@ def _scope_step(it: Iter, scope: str) -> DigitStep:
         return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps
     if it.axis.name not in steps:
+        use = f"use {f'an axis within a {scope}' if steps else 'no thread axes'}"
         raise LayoutError(
             f"{it.axis} counts {it.axis.unit}s within a {it.axis.within}; the operation is called on one {scope}",
-            hint=f"call it on the {it.axis.within}, or use an axis within a {scope}",
+            hint=f"call it on the {it.axis.within}, or {use}" if it.axis.within in SCOPES else use,
         )
     return DigitStep(it.extent, Thread(it.stride * steps[it.axis.name]))
 
@@ -455,7 +457,7 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """Return the dimensions in which a region may exceed its tensor; () if it is assumed in bounds or isn't global."""
+    """Return the dimensions in which a region may exceed its tensor; () if it is marked in bounds or isn't global."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])

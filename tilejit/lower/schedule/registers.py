@@ -16,10 +16,10 @@ from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
 from ..builder import Builder
 
-#: Maximum number of copies of an operation's code, one per start. With 8 starts a read takes 26 instructions (25
-#: through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), 33 of them executed. The copy
-#: compiles in 10 ms (8), and with 16 starts in 25 ms (12). Measured with `compile` of `r[n]`, `r[n] = x` and
-#: `copy(s, r[n : n + 1, :])` for sm_90a, with this constant set to 100 and to 1.
+#: Maximum number of copies of an operation's code, one per combination of starts. With 8 starts a read takes 26
+#: instructions (25 through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), 33 of them
+#: executed. The copy compiles in 10 ms (8), and with 16 starts in 25 ms (12). Measured with `compile` of `r[n]`,
+#: `r[n] = x` and `copy(s, r[n : n + 1, :])` for sm_90a, with this constant set to 100 and to 1.
 MOST_COPIES = 8
 
 
@@ -42,7 +42,7 @@ class RegisterRun:
 
 @lean(frozen=True, slots=True)
 class Choice:
-    """The starts for which code is emitted: constants, one of which `first` equals at run time, or `first` itself."""
+    """The starts for which code is emitted: `first` itself, or constants, one of which it equals if it is in bounds."""
 
     first: Expr
     starts: Sequence[Expr]

@@ -54,7 +54,7 @@ class ReducedTiles:
         return self.tiles.where(lambda d: not self.weight_of(d) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """Yield each result's register in `operand`, relative to the tile's start; in a source, its first register."""
+        """Yield each result's register in `operand`, relative to the region's start; in a source, its first one."""
         return _registers(self.results, operand)
 
     @cached_property
@@ -89,7 +89,7 @@ class Slot:
 
     #: the register, relative to the result's first register
     register: int
-    #: the element's index in each dimension of the source, without the thread's contribution
+    #: the element's index in each dimension of the space, without the thread's contribution; 0 if the dimension is kept
     at: tuple[int, ...]
     #: the element's row-major index among the combined elements, without the thread's contribution
     index: int
