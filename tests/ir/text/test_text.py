@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.ir.text.kernels import LAYOUTS, kernels
 from tilejit.dtypes import bool_, float16, float32, float64, int32, int64
@@ -190,6 +192,36 @@ def test_unreadable_text_says_where(line: str, message: str) -> None:
         from_text(f"kernel k threads=32 target=sm_90a\n  {line}\n")
     assert message in caught.value.message
     assert "<tile IR>:2:" in str(caught.value) and "grammar" in (caught.value.hint or "")
+
+
+#: put in place of a word, beside the words of the text itself
+WORDS = ("", "007", "0xb", '"\\q"', "`\\q`", "-", "1e999", "view", "(", "]", "None", "9" * 30, "`", "$")
+
+
+@given(st.data())
+def test_changed_text_reads_or_is_refused(data: st.DataObject) -> None:
+    """It never ends in an error of the reader's own."""
+    lines = data.draw(st.sampled_from([SQRT, LANE, OPEN])).splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    words = re.findall(r"\s+|\w+|.", lines[number])
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(words))] * 2)))
+    words[first:last] = [data.draw(st.sampled_from([*WORDS, *words]))]
+    lines[number] = "".join(words)
+    readable_or_refused("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    "line", ["view", "view ", 'assert n, "\\q"', "alloc s: shared float32[007] S[7 : 1] align 4", "set n = 0xb"]
+)
+def test_a_line_reads_or_is_refused(line: str) -> None:
+    readable_or_refused(f"kernel k threads=32 target=sm_90a\n  param n: int32 scalar of n\n  {line}\n")
+
+
+def readable_or_refused(text: str) -> None:
+    try:
+        from_text(text)
+    except KernelSyntaxError as error:
+        assert error.hint
 
 
 def test_a_layout_with_one_iterator_reads_back() -> None:

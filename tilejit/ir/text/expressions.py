@@ -171,7 +171,7 @@ def _literal(line: Line) -> _Raw:
     if token.text in ("inf", "nan"):
         value: int | float = sign * (math.inf if token.text == "inf" else math.nan)
     elif token.kind in ("int", "float"):
-        value = sign * (int(token.text) if token.kind == "int" else float(token.text))
+        value = sign * (int(token.text, 0) if token.kind == "int" else float(token.text))
     else:
         line.fail(f"expected a number; got {token.text or 'the end of the line'!r}", token.column)
     return ir.Const(value, dtype_name(line)) if line.accept(":") else _Bare(value)

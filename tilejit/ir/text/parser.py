@@ -243,7 +243,7 @@ class _Reader:
         return ir.Alloc(buffer, addressed, arrivals, call, line.integer() if line.accept("along") else None)
 
     def _view(self, line: Line) -> ir.Stmt:
-        if line.tokens[line.at + 1].text != "=":
+        if line.is_done or line.tokens[line.at + 1].text != "=":
             return ir.BufferView(self._buffer(line))
         name = line.name()
         line.expect("=")

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
   | (?P<string>"(?:\\.|[^"\\])*")
   | (?P<quoted>`[^`]*`)
   | (?P<float>\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)
-  | (?P<int>0x[0-9a-f]+|\d+)
+  | (?P<int>0x[0-9a-f]+|0|[1-9]\d*)
   | (?P<special>%[A-Za-z]\w*(?:\.\d+)?)
   | (?P<name>{NAME.pattern})
   | (?P<sign>\+:|<-|->|\.\.|//|<<|>>|<=|>=|==|!=|[-+*/%&|^~<>=()\[\],:;.@'])
@@ -68,7 +68,7 @@ class Line:
         try:
             return str(json.loads(f'"{text[1:-1]}"'))
         except json.JSONDecodeError:
-            self.fail(f"malformed name {text}", column)
+            self.fail(f"malformed escape in {text}", column)
 
     def fail(self, message: str, column: int | None = None) -> NoReturn:
         """Raise KernelSyntaxError at a column, by default that of the next token."""
@@ -120,7 +120,8 @@ class Line:
         return sign * int(self.kind("int", "an integer"), 0)
 
     def string(self) -> str:
-        return str(json.loads(self.kind("string", "a string")))
+        column = self.peek.column
+        return self._unquoted(self.kind("string", "a string"), column)
 
     def separated(self, read: Callable[[], T], end: str) -> list[T]:
         """Parse a comma-separated list and the token `end` that follows it."""

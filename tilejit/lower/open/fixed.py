@@ -196,7 +196,8 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
     for step, tile, layout in anchors:
         if tile not in fixed:
             fixed[tile] = layout
-            if _covers_scope(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
+            by_dimension = len(layout.padded(tile.shape)) == len(tile.shape)
+            if by_dimension and _covers_scope(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
                 _spread(tile, fixed, steps_of)
     return fixed
 
