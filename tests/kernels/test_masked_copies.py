@@ -251,3 +251,19 @@ def copied(A, C, D, n: tj.int32):
     mask = np.broadcast_to(eval(part, {"m": m}), a.shape)
     np.testing.assert_array_equal(c, np.where(mask, a, -1))
     np.testing.assert_array_equal(d, np.where(mask, a, 0))
+
+
+def test_vectors_that_the_mask_includes_or_excludes_whole_are_loaded_once() -> None:
+    rows = S[(32, 16) : (1 @ laneid, 1)]
+
+    @tj.kernel(threads=32)
+    def k(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+        r = tj.alloc_local((32, 16), tj.float32, layout=rows)
+        tj.warp.copy(r, X[0:32, 0:16], mask=tj.warp.indices((32, 16), 0, layout=rows) < n, fill=0.0)
+        tj.warp.copy(Y[0:32, 0:16], r)
+
+    spec = tj.spec((32, 16), tj.float32)
+    assert k.compile(spec, spec, tj.int32).ptx.count("ld.global") == 4
+    x, y = np.ones((2, 32, 16), np.float32)
+    k[1](x, y, 5)
+    np.testing.assert_array_equal(y, np.where(np.arange(32)[:, None] < 5, x, 0))

@@ -152,6 +152,12 @@ class MaskedVector:
             with b.when(inside):
                 write(memory, register)
 
+    @property
+    def may_be_cut(self) -> bool:
+        """True if some elements of the vector may be excluded while others aren't."""
+        varies = self.allowed is not None and self.allowed.varies
+        return self.width > 1 and (varies or not self.mask.whole)
+
     def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for all elements at once, and for each one if some may be excluded.
 
@@ -159,8 +165,7 @@ class MaskedVector:
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
-        varies = self.allowed is not None and self.allowed.varies
-        if self.width == 1 or (self.mask.whole and not varies):
+        if not self.may_be_cut:
             inside = self.inside(start if self.start else None)
             yield whole, self.place, inside if self.allowed is None else build.logical_and(self._allows(start), inside)
             return

@@ -216,16 +216,17 @@ class OwnedVectors:
                 with index.checks(b) as examine, b.rounds(self.vectors.count, registers.buffer) as iteration:
                     masked, number = vector(iteration, masks["memory"])
                     examine(number, masked.is_accessed)
-            may_cut = self.width > 1 and (not masks["memory"].whole or self._mask_cuts)
             are_runs = memory.buffer.space == "global" and self.step_of("registers") == 1
-            is_split = loads and self.vectors.count > 1 and are_runs and may_cut
-            selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
+            is_split = loads and self.vectors.count > 1 and are_runs
+            selections: tuple[Selection, ...] = ("whole", "cut")
             for selection in selections:
                 for iteration in b.each_round(self.vectors.count, registers.buffer):
                     masked, _ = vector(iteration, masks["memory"])
-                    if selection != masked.selection:
-                        masked = replace(masked, selection=selection)
-                    yield {name: start.after(iteration) for name, start in starts.items()}, masked
+                    is_split = is_split and masked.may_be_cut
+                    selected = replace(masked, selection=selection) if is_split else masked
+                    yield {name: start.after(iteration) for name, start in starts.items()}, selected
+                if not is_split:
+                    break
 
     @property
     def _mask_cuts(self) -> bool:
