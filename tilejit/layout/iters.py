@@ -239,7 +239,7 @@ def _stride_source(it: Iter) -> str:
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Return the coarsest common refinement of `shapes`, and where in it the dimensions of each shape begin and end.
 
-    The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
+    A boundary of a dimension is the product of the extents to the boundary's right. Those of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
     raises: LayoutError if no shapes are given, their sizes differ, or there is no common refinement.
     """
