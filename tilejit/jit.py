@@ -317,7 +317,7 @@ def simulate(
     profile: run the plain build instead, and count wavefronts and sectors per source line.
     on_finding: "raise" the first error, or "collect" errors in `report.findings` and continue.
     schedule: selects a legal order of the threads, on which no result may depend.
-    delivery: when TMA copies and other asynchronous operations complete: "late" for as late as possible, "early" for
+    delivery: when TMA copies and other bulk copies complete: "late" for as late as possible, "early" for
     immediately, "random:7" for random times with seed 7. No result may depend on it.
     raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 

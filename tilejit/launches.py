@@ -147,7 +147,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launch through the slow path after the driver rejected a generated launch, perhaps in another context."""
+        """Launch through the slow path after the driver rejected a generated launch, for example in another context."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():

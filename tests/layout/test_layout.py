@@ -118,6 +118,7 @@ def test_an_empty_shard_needs_a_replica() -> None:
         (lambda: S[(4, "x")], "extents are integers"),
         (lambda: S[(4, 4) : (1, 2.5)], "a stride is an integer or integer @ axis; got 2.5"),
         (lambda: S[1:2:3], "a layout is S[extents : strides]"),
+        (lambda: R[1:2:3], "a replica is R[extents : strides]"),
         (lambda: S[4] + "laneid", "can't add 'laneid' to a layout"),
         (lambda: S[4] + S[4], "can't add S[4 : 1] to a layout"),
         (lambda: 1.5 @ laneid, "a multiple of axis laneid must be an integer; got 1.5"),

@@ -108,7 +108,7 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Return an operand for any number of 32-bit registers, read and written so that LLVM keeps later uses after it."""
+    """Return a read-write operand of any number of 32-bit registers, whose later uses therefore stay after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
@@ -209,7 +209,7 @@ class Row(Capability):
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
     #: True if one thread may arrive at an mbarrier for all threads that have executed it, without a barrier before the
-    #: arrival, as for waits, arrivals and fences; `lower/passes/arrivals.py` makes exceptions for copies and expects
+    #: arrival, as for waits, arrivals and fences; `lower/passes/arrivals.py` excepts TMA copies and expect_tx
     elides_sync: bool = False
     #: True if it accesses memory through the async proxy; a fence is needed to order ordinary accesses with it
     asynchronous: bool = False
