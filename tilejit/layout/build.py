@@ -56,7 +56,7 @@ def _iters(spec: object, what: str, name: str) -> tuple[Iter, ...]:
     strides = _strides(spec.stop, extents, single=not isinstance(spec.start, Sequence))
     if len(strides) != len(extents):
         found = f"{what} has {counted(len(extents), 'extent')} {extents} but {counted(len(strides), 'stride')}"
-        raise LayoutError(found, hint="give each extent a stride")
+        raise LayoutError(found, hint="give each extent exactly one stride")
     return tuple(Iter(n, t.value, t.axis) for n, t in zip(extents, strides, strict=True))
 
 

@@ -189,8 +189,8 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
     """Return `shape` if given, else two dimensions.
 
-    Several extents are split into rows and columns as nearly square as possible; a single one is one row or, if it is a
-    multiple of a swizzle's row, several such rows.
+    Several extents of the layout are split into rows and columns as nearly square as possible; a single one is one row
+    or, if it is a multiple of a swizzle's row, one or more such rows.
     """
     if shape is not None:
         return extents(shape) or (1,)

@@ -77,7 +77,7 @@ def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
 
 
 def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ...], ...]:
-    """Split `iters` into consecutive groups whose extents multiply to the extents of `shape`.
+    """Split `iters` into consecutive groups whose extents multiply to those of `shape`, which has the same size.
 
     returns: one nonempty group of iterators per dimension.
     raises: LayoutError if neither an iterator's extent nor what remains of a dimension's extent divides the other.
