@@ -36,7 +36,7 @@ _SHOWN_VARIANTS = 8
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Within the context, a launch that would compile a kernel raises a LaunchError.
+    """Within the context, a call that would compile a kernel, such as a launch, raises a LaunchError.
 
     The message lists the differences from a compiled variant, if there is one. If one build of a variant, plain or
     checked, exists, the other may still be compiled, for example for a launch on the simulator after `k.compile`.
@@ -244,7 +244,7 @@ def kernel(
     cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Turn a function into a GPU kernel, which is compiled at its first launch.
+    """Turn a function into a GPU kernel, which is compiled at its first launch with each signature.
 
     The annotation of a parameter is `tj.Tensor` for an array, `tj.constexpr` for a compile-time value, or an element
     type, such as `tj.int32`, for a scalar, which is converted to that type. `int` means int32 (int64 for a value that
@@ -279,7 +279,7 @@ def kernel(
     )
     if fn is None:
         return entry_point(lambda decorated: Kernel(_decorated(decorated), options))
-    if isinstance(fn, int):
+    if isinstance(fn, int) and not isinstance(fn, bool):
         raise KernelSyntaxError(
             f"@tj.kernel({fn}): {fn} is not a Python function",
             hint=f"pass options by name, above a def: @tj.kernel(threads={fn})",
@@ -312,12 +312,12 @@ def simulate(
     target: the architecture; by default the kernel's own, else sm_90a.
     threads: threads per CTA, by default the kernel's own.
     checks: True to run the checked build and detect errors; "strict" to assume also, as the PTX ISA does, that
-    shuffles, votes and matches don't order memory accesses; False to run the plain build without detecting races, uses
-    of unwritten values, or hazards of asynchronous copies.
+    shuffles, votes, matches and redux don't order memory accesses; False to run the plain build without detecting
+    races, uses of unwritten values, or hazards of asynchronous copies.
     profile: run the plain build instead, and count wavefronts and sectors per source line.
     on_finding: "raise" the first error, or "collect" errors in `report.findings` and continue.
     schedule: selects a legal order of the threads, on which no result may depend.
-    delivery: when TMA copies and other asynchronous operations complete: "late" for as late as possible, "early" for
+    delivery: when TMA copies and other bulk copies complete: "late" for as late as possible, "early" for
     immediately, "random:7" for random times with seed 7. No result may depend on it.
     raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 

@@ -55,7 +55,7 @@ class Options:
 class LaunchBase(ABC):
     """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions; None before its first check, or if a function computes it or it is empty.
+    fixed: the grid in three dimensions, once a launch has checked it; None if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "grid", "threads", "stream", "fixed", "memory", "states")
@@ -147,7 +147,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launch through the slow path after the driver rejected a generated launch; another context may be current."""
+        """Launch through the slow path after the driver rejected a generated launch, for example in another context."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
@@ -185,7 +185,7 @@ class Launcher(LaunchBase):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the kernel, grid and threads; raise LaunchError if it has a stream or an unpicklable grid function."""
+        """Pickle the kernel, grid and threads; raise LaunchError for a stream or an unpicklable grid function."""
         if self.stream is not None:
             raise LaunchError(
                 f"{self!r} can't be pickled: its stream is in this process", hint="leave the stream out of k[...]"
@@ -196,7 +196,7 @@ class Launcher(LaunchBase):
             try:
                 pickle.dumps(grid)
             except Exception as error:
-                # a callable of the user may raise anything
+                # pickling a user's callable may raise anything
                 raise LaunchError(
                     f"{self!r} can't be pickled: {error}", hint="define the grid function at the top level of a module"
                 ) from None
@@ -301,8 +301,8 @@ class PreparedLaunch(LaunchBase):
             resolved = self.kernel.resolve(self.threads, values)
         if resolved.function.compiled is not self.compiled:
             raise LaunchError(
-                f"these arguments of {self.kernel.name} have the signature "
-                f"{describe(resolved.function.compiled.signature)}, which differs from that of the bound ones",
+                f"these arguments of {self.kernel.name} need a different build from the bound ones; their signature is "
+                f"{describe(resolved.function.compiled.signature)}",
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
         launch = self.launch(values, grid)
@@ -372,7 +372,7 @@ class Launchable(ABC):
             request = Request(target, threads, values, call, self.options.debug or device.checks)
             compiled, number = self.compiled_for(request, compiler)
             if number != captured.number:
-                # a captured value has changed in the meantime, in another thread
+                # another thread has changed a captured value in the meantime
                 return self.resolve(threads, values, compiler)
             function = self._loaded.get((device, compiled), lambda: device.load(compiled))
             self._functions[quick] = function
@@ -398,7 +398,7 @@ class Launchable(ABC):
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        # only plain integers, because `True` and `1.0` equal `1`
+        # launchers are cached only for plain integers, because `True` and `1.0` equal `1`
         is_kept = type(configuration) is int or (
             type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
         )
@@ -419,8 +419,8 @@ class Launchable(ABC):
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise LaunchError(
             f"{self.name} is a kernel and needs a grid",
-            hint=f"write {self.name}[grid](...): an int, a tuple of one to three ints, or a function that returns "
-            "a grid",
+            hint=f"write {self.name}[grid](...), where grid is an int, a tuple of one to three ints, or a function "
+            "that returns one of these",
         )
 
     def __copy__(self) -> Launchable:

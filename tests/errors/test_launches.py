@@ -227,6 +227,7 @@ OPTIONS = [
     (lambda: tj.kernel(cluster=2.5), LAUNCH, "2.5 is not a cluster", "one to three positive"),
     (lambda: tj.kernel(cluster=np.array([2, 1])), LAUNCH, "ndarray of shape (2,) and int64 is not a cluster", "one to"),
     (lambda: tj.kernel(32), tj.KernelSyntaxError, "@tj.kernel(32): 32 is not a Python function", "(threads=32)"),
+    (lambda: tj.kernel(True), tj.KernelSyntaxError, "True is not a Python function", "above a def"),
     (lambda: tj.kernel("x"), tj.KernelSyntaxError, "'x' is not a Python function", "above a def"),
     (lambda: tj.kernel(add), tj.KernelSyntaxError, "add is already a kernel", "one @tj.kernel"),
     (lambda: tj.kernel(threads=32)(add), tj.KernelSyntaxError, "add is already a kernel", "one @tj.kernel"),

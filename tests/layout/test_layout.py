@@ -116,8 +116,9 @@ def test_an_empty_shard_needs_a_replica() -> None:
         (lambda: S[(4, 0) : (1, 1)], "an extent is at least 1; got 0 with stride 1 on m"),
         (lambda: S[(4, 4) : (1,)], "a layout has 2 extents (4, 4) but 1 stride"),
         (lambda: S[(4, "x")], "extents are integers"),
-        (lambda: S[(4, 4) : (1, 2.5)], "a stride is a number or number @ axis; got 2.5"),
+        (lambda: S[(4, 4) : (1, 2.5)], "a stride is an integer or integer @ axis; got 2.5"),
         (lambda: S[1:2:3], "a layout is S[extents : strides]"),
+        (lambda: R[1:2:3], "a replica is R[extents : strides]"),
         (lambda: S[4] + "laneid", "can't add 'laneid' to a layout"),
         (lambda: S[4] + S[4], "can't add S[4 : 1] to a layout"),
         (lambda: 1.5 @ laneid, "a multiple of axis laneid must be an integer; got 1.5"),
@@ -184,7 +185,7 @@ def test_scopes_chain_from_the_finest_unit_to_the_widest_level() -> None:
 def test_thread_axes_that_dont_nest_are_refused() -> None:
     with refuses("axes laneid, wgid leave a gap: from a thread they reach a warp", help="add the missing axis"):
         _ = S[(2, 32) : (1 @ wgid, 1 @ laneid)].scope
-    with refuses("axes tx and laneid both count a thread, one within a cta, the other within a warp"):
+    with refuses("axes tx and laneid both count threads, one within a cta, the other within a warp"):
         S[(2, 32) : (1 @ tx, 1 @ laneid)].canonical()
     with refuses("reaches laneid 39; a warp has 32 threads", help="use a wider scope"):
         S[40 : 1 @ laneid].verify_well_formed()

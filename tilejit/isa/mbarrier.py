@@ -1,7 +1,7 @@
 """mbarrier: barriers in shared memory, with arrivals, expected bytes of copies, and waits for a phase.
 
 A barrier starts in phase 0. A phase is complete once it has had the expected number of arrivals and the expected
-number of bytes has been copied. Waits take only the parity of a phase's number.
+number of bytes has been copied. The rows for waits take a phase's number, of which PTX uses only the parity.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ..dtypes import barrier
 from ..scopes import THREAD
 from .row import B32, Direction, Row, address, predicate, register
 
-#: maximum arrivals, or bytes, per phase
-#: source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", valid ranges of its counts
+#: maximum number of arrivals, and of bytes, per phase
+#: source: PTX ISA, "Contents of the mbarrier object", valid range of each count
 MOST_IN_A_PHASE = (1 << 20) - 1
 
 # defaults for the rows of this module; those of older instructions override `since` and `ptx`
@@ -50,8 +50,8 @@ ARRIVE_EXPECT = _row(
     operands=(BARRIER, BYTES),
 )
 
-#: Without `.release.cluster`, for which ptxas generates a GPU-wide fence. The release isn't needed: products and copies
-#: that have been waited for are complete for every observer.
+#: Omits `.release.cluster`, for which ptxas generates a GPU-wide fence. A release to the cluster isn't needed: products
+#: and copies that have been waited for are complete for every observer.
 ARRIVE_AT_PEER = _row(
     name="mbarrier.arrive.remote",
     text="{ .reg .b32 a; mapa.shared::cluster.u32 a, $barrier, $cta; mbarrier.arrive.shared::cluster.b64 _, [a]; }",

@@ -6,7 +6,7 @@ from ..scopes import WARPGROUP
 from ..target import THREAD_UNIT
 from .row import Row, constant
 
-#: limits of the number of registers per thread, which must be a multiple of `STEP`
+#: minimum and maximum registers per thread that setmaxnreg accepts; the number must be a multiple of `STEP`
 LEAST, MOST, STEP = 24, 256, THREAD_UNIT
 
 _TARGETS = ("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a")
@@ -27,16 +27,15 @@ def _set(action: str, meaning: str) -> Row:
 _INC = _set("inc", "waits until each thread of the warpgroup can get $registers registers, and takes them")
 _DEC = _set("dec", "reduces each thread of the warpgroup to $registers registers, and releases the others to the pool")
 
-#: the instruction for more registers than at the kernel's entry (True), and the one for fewer (False)
+#: True -> the instruction that requests more registers than at the kernel's entry; False -> the one for at most as many
 SET_REGISTERS = {True: _INC, False: _DEC}
 
-#: without effects on the program
 PMEVENT = Row(
     name="pmevent.mask",
     text="pmevent.mask $events;",
     meaning="triggers the performance monitor events whose bits are set in the 16 bits of $events",
     operands=(constant("events"),), since=75, ptx=(6, 0),
-    # a convergent row also has side effects, so LLVM neither removes nor duplicates it
+    # a convergent row is also marked as having side effects, so LLVM doesn't change how often it is executed
     convergent=True,
     source='PTX ISA, "Miscellaneous Instructions: pmevent"',
 )

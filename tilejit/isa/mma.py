@@ -10,8 +10,7 @@ from .row import B32, F32, Direction, Family, Row, register
 #: rows of A and columns of B in every form, and bits of a register
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 
-#: PTX name of the element type of A or B; float32 elements must have been rounded to tf32 (wgmma ignores their other
-#: bits)
+#: element type of A or B -> its PTX name; mma needs float32 rounded to tf32, wgmma ignores its low 13 bits
 PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",

@@ -26,7 +26,7 @@ XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 #: with an opaque zero as the mask, the result is a zero that depends on $value
 AND = _bitwise("and", "the bits of $value that $mask has too")
 
-#: an opaque copy, which keeps LLVM from hoisting computations on the result out of loops
+#: an opaque copy, which keeps LLVM from carrying sums with the result in registers across loop iterations
 COPY = Row(
     name="mov.b64", text="mov.b64 $result, $value;", meaning="$value", since=75, ptx=(6, 0),
     operands=(register("result", B64, Direction.OUT), register("value", B64)),

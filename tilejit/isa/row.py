@@ -70,13 +70,13 @@ class Operand:
     #: type of the elements in the registers; None for any
     element: DType | None = None
     space: str = ""
-    #: bytes at the address that one thread accesses; 0 if that isn't a fixed number
+    #: number of bytes that a thread accesses at the address; 0 if it isn't fixed
     access_bytes: int = 0
     #: True if other operands may exclude some or all of the bytes at the address from the access
     is_cut: bool = False
     #: True if an integer constant may be an immediate in place of a register
     is_immediate: bool = False
-    #: True if the register holds bits of a value of any type, zero-extended; two hold the halves of a 64-bit value
+    #: True if the register holds bits of a value of any type, zero-extended; two such operands hold a 64-bit value
     is_bits: bool = False
     #: True if all threads that execute the instruction together must pass the same value
     is_common: bool = False
@@ -108,7 +108,7 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Return a read-write operand of any number of 32-bit registers; it keeps their later uses after the row."""
+    """Return a read-write operand of any number of 32-bit registers, whose later uses therefore stay after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
@@ -194,26 +194,26 @@ class Row(Capability):
     #: read-write operands first, then results, then arguments, in the order of the IR
     operands: tuple[Operand, ...] = ()
     scope: Scope = THREAD
-    #: the work that it starts; result registers are valid, and argument registers may be reused, only after the wait
+    #: the work that it starts, which may write results (`fills`) or read arguments (`reads`) until the wait
     starts: AsyncWork | None = None
-    #: the work that it commits: all of it that was started since the last commit becomes a group
+    #: the work that it commits: all such work that was started since the last commit becomes a group
     commits: AsyncWork | None = None
-    #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
-    #: most recent groups that may remain unfinished.
+    #: The work that it waits for. Operand `carries`, if any, holds registers of that work; a constant operand is the
+    #: number of most recent groups that may remain unfinished.
     completes: AsyncWork | None = None
     memory: bool = False
     #: True if it must not be moved into or out of divergent code
     convergent: bool = False
-    #: True if it adds to its read-write registers, which its text may reference by their PTX names
+    #: True if its read-write registers are accumulators, which its text may reference by their PTX names
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
     #: True if one thread may arrive at an mbarrier for all threads that have executed it, without a barrier before the
-    #: arrival; examples are waits, arrivals, fences, and starts of asynchronous work
+    #: arrival, as for waits, arrivals and fences; `lower/passes/arrivals.py` excepts TMA copies and expect_tx
     elides_sync: bool = False
     #: True if it accesses memory through the async proxy; a fence is needed to order ordinary accesses with it
     asynchronous: bool = False
-    #: the user-visible name, if it differs from `name`
+    #: the user-visible name, if it is neither `name` nor that of the wait or commit of the work; see `spelling`
     called: str = ""
     source: str = ""
 
@@ -235,7 +235,7 @@ class Row(Capability):
 
     @cached_property
     def leaves(self) -> int | None:
-        """The index of a wait's argument that is the number of groups that may remain unfinished; None without one."""
+        """The index of a wait's argument that is the number of groups that may remain unfinished, or None."""
         constants = [k for k, o in enumerate(self.arguments) if o.kind is Kind.CONSTANT]
         return constants[0] if self.completes is not None and constants else None
 
@@ -313,7 +313,7 @@ Form = TypeVar("Form", bound=Hashable)
 
 
 class OpenFamily(Generic[Form]):
-    """Instructions with too many forms to list. make: creates a form's row. called: maps a name to a form or None."""
+    """Instructions with too many forms to list. make: creates a form's row. called: maps its name to a form or None."""
 
     def __init__(
         self, name: str, target: Capability, make: Callable[[Form], Row], called: Callable[[str], Form | None]

@@ -1,4 +1,4 @@
-"""tcgen05: allocation of tensor memory, and transfers to and from it."""
+"""tcgen05: allocation of tensor memory, transfers between it and registers, and fences."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ _MAP = register("map", B64)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A copy of a box of `rank` dimensions. multicast: True if it is written to several CTAs of a cluster."""
+    """A copy of a box of `rank` dimensions. multicast: True if the box is loaded into several CTAs of a cluster."""
 
     rank: int
     multicast: bool = False
 
 
-#: maps of one-dimensional tensors get a second dimension
+#: no rank 1: maps of one-dimensional tensors get a second dimension
 _FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
 _MULTICAST = tuple(BoxForm(form.rank, multicast=True) for form in _FORMS)
 

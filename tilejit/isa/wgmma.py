@@ -47,7 +47,7 @@ _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Ins
 
 
 class FactorPlace(Enum):
-    """The place of A or B: shared memory in which k (K-major) or the other dimension is contiguous, or registers."""
+    """The place of A or B: shared memory with k (K-major) or the other dimension contiguous, or registers (only A)."""
 
     K_MAJOR = "k"
     MN_MAJOR = "mn"
@@ -97,7 +97,7 @@ def is_column_count(n: int, a: DType) -> bool:
 
 
 def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
-    """Return the possible accumulator types for A and B of types `a` and `b`; () if wgmma doesn't support these."""
+    """Return the possible accumulator types for A and B of types `a` and `b`; () if wgmma can't multiply these."""
     is_fp8 = a.is_fp8 and b.is_fp8
     if is_fp8 or (a, b) == (float16, float16):
         return float32, float16

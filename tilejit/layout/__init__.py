@@ -1,4 +1,4 @@
-"""Layouts: integer functions from the elements of a tile to memory offsets, threads and registers."""
+"""Layouts: integer functions from the indices of a tile's elements to memory offsets, threads and registers."""
 
 from .axes import Axis, TCol, Term, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
 from .build import R, S

@@ -112,7 +112,7 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
     """Return the finest unit that the thread axes among `axes` count, and the level that they span.
 
     returns: None if there is no thread axis.
-    raises: LayoutError if two axes count one unit within different levels, or a level is skipped.
+    raises: LayoutError if two axes count the same unit within different levels, or a level is skipped.
     """
     outer: dict[str, Axis] = {}
     for axis in axes:
@@ -121,7 +121,7 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
         other = outer.setdefault(axis.unit, axis)
         if other.within != axis.within:
             raise LayoutError(
-                f"axes {other} and {axis} both count a {axis.unit}, one within a {other.within}, "
+                f"axes {other} and {axis} both count {axis.unit}s, one within a {other.within}, "
                 f"the other within a {axis.within}",
                 hint="use axes that nest, such as laneid with warpid, or tx alone",
             )

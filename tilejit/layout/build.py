@@ -21,7 +21,7 @@ class _ShardBuilder:
     """
 
     def __getitem__(self, spec: object) -> TileLayout:
-        return TileLayout(_iters(spec))
+        return TileLayout(_iters(spec, "a layout", "S"))
 
     def __repr__(self) -> str:
         return "S"
@@ -36,7 +36,7 @@ class _ReplicaBuilder:
     """
 
     def __getitem__(self, spec: object) -> Replica:
-        return Replica(_iters(spec))
+        return Replica(_iters(spec, "a replica", "R"))
 
     def __repr__(self) -> str:
         return "R"
@@ -46,17 +46,17 @@ S = _ShardBuilder()
 R = _ReplicaBuilder()
 
 
-def _iters(spec: object) -> tuple[Iter, ...]:
+def _iters(spec: object, what: str, name: str) -> tuple[Iter, ...]:
     if not isinstance(spec, slice):
         extents = _extents(spec)
         return tuple(Iter(n, w, m) for n, w in zip(extents, weights(extents), strict=True))
     if spec.step is not None or spec.start is None:
-        raise LayoutError("a layout is S[extents : strides]", hint="write S[(8, 4) : (4 @ laneid, 1)]")
+        raise LayoutError(f"{what} is {name}[extents : strides]", hint=f"write {name}[(8, 4) : (4 @ laneid, 1)]")
     extents = _extents(spec.start)
     strides = _strides(spec.stop, extents, single=not isinstance(spec.start, Sequence))
     if len(strides) != len(extents):
-        found = f"a layout has {counted(len(extents), 'extent')} {extents} but {counted(len(strides), 'stride')}"
-        raise LayoutError(found, hint="give each extent a stride")
+        found = f"{what} has {counted(len(extents), 'extent')} {extents} but {counted(len(strides), 'stride')}"
+        raise LayoutError(found, hint="give each extent exactly one stride")
     return tuple(Iter(n, t.value, t.axis) for n, t in zip(extents, strides, strict=True))
 
 
@@ -77,7 +77,7 @@ def _strides(spec: object, extents: Sequence[int], *, single: bool) -> tuple[Ter
 
 
 def _stride(spec: object) -> Term:
-    """Parse a stride: a number on m, `n @ axis`, an axis or its name (stride 1), or (n, axis name)."""
+    """Parse a stride: an integer on m, `n @ axis`, an axis or its name (stride 1), or (n, axis name)."""
     if isinstance(spec, Term):
         return spec
     if isinstance(spec, Axis):
@@ -90,5 +90,5 @@ def _stride(spec: object) -> Term:
         return Term(operator.index(spec), m)  # type: ignore[arg-type]
     except TypeError:
         raise LayoutError(
-            f"a stride is a number or number @ axis; got {shown(spec)}", hint="write 4 @ laneid, or 4 for memory"
+            f"a stride is an integer or integer @ axis; got {shown(spec)}", hint="write 4 @ laneid, or 4 for memory"
         ) from None

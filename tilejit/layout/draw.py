@@ -1,4 +1,4 @@
-"""Pictures of layouts: the owner or the shared memory bank of each element.
+"""Pictures of layouts: the place or the shared memory bank of each element.
 
 A picture of a large tile shows only some rows and columns. Their indices are decomposed into the layout's digits. The
 first values and the last value of each digit are shown, and all values of the innermost digits if there is room. With
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
-#: maximum number of digits that are abridged; the outermost are merged if there are more
+#: maximum number of digits that are abridged; if there are more, the outermost ones are merged
 _MOST_DIGITS = 3
 #: width of a table, in pixels, above which at most half of `_MOST_COLUMNS` are shown, to fit a screen
 _WIDE = 1000
@@ -104,7 +104,7 @@ class Labels:
         return not self.owners
 
     def places(self, layout: TileLayout, flat: np.ndarray) -> list[list[Coordinates]]:
-        """Return the distinct places of each flat index, along `owners` and `memory`, or along m if both are empty."""
+        """Return each flat index's distinct places: coordinates on `owners` and `memory`, or on m if both are empty."""
         table = map_at(layout, flat)
         shape = (math.prod(it.extent for it in layout.replica), flat.size)
         none = np.zeros(shape, np.int64)
@@ -172,7 +172,8 @@ def _unit(axis: Axis) -> str:
 def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
     """Return the width of an element in bits, and True if `dtype` states it.
 
-    By default, it is the width for which the swizzle's chunk has 16 bytes, or 32 without such a swizzle.
+    By default, it is 32 or, for a swizzle other than the identity with shift 3 and chunks of at most 16 elements, the
+    width for which a chunk has 16 bytes.
     """
     if dtype is not None:
         element = as_dtype(dtype)
@@ -188,8 +189,8 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
     """Return `shape` if given, else two dimensions.
 
-    Several extents are split into rows and columns as nearly square as possible; a single one is one row or, if it is a
-    multiple of a swizzle's row, several such rows.
+    Several extents of the layout are split into rows and columns as nearly square as possible; a single one is one row
+    or, if it is a multiple of a swizzle's row, one or more such rows.
     """
     if shape is not None:
         return extents(shape) or (1,)
@@ -206,7 +207,7 @@ def parts(layout: TileLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
     try:
         groups = refined(layout.shard, shape)
     except LayoutError:
-        # digits cross dimensions and show no pattern
+        # some digits cross the boundaries of dimensions and would show no pattern
         return [(extent,) for extent in shape]
     return [tuple(e for it in merged(group) for e in _cut(it, layout)) or (1,) for group in groups]
 

@@ -31,7 +31,7 @@ _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items()
 
 _ROWS, _COLUMNS = 16, 8
 
-#: name of the type of A and B -> required divisor of k
+#: name of the element type of A or B -> required divisor of K
 _K = {
     **dict.fromkeys(("float32", "float16", "bfloat16"), 8),
     **dict.fromkeys(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"), 32),
@@ -46,7 +46,7 @@ def layout_a(
     dtype: the type of A's elements; float32 is used as tf32.
     warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
     scope: the scope within which warps are numbered, "cta" or "warpgroup".
-    raises: LayoutError unless M is a multiple of 16 * wm and K of 8, or of 32 for 8-bit types, or for other arguments.
+    raises: LayoutError for invalid arguments. M must be a multiple of 16 * wm, and K of 8, or of 32 for 8-bit types.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)
@@ -71,7 +71,8 @@ def layout_b(
 ) -> TileLayout:
     """Return the layout of `gemm`'s operand B, of shape (K, N).
 
-    Like `layout_a`, except that warp wn*y + x holds block x of wn blocks of columns. dtype: the type of B's elements.
+    Like `layout_a`, except that warp wn*y + x holds block x of wn blocks of columns.
+    dtype: the type of B's elements. N must be a multiple of 8 * wn.
 
     Example:
         b = tj.mma.layout_b((16, 8), tj.float16)
@@ -110,7 +111,7 @@ def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
     if as_dtype(dtype) not in (float32, float16, int32):
         raise LayoutError(
             f"tensor cores accumulate in float32, float16 or int32; got {shown(dtype)}",
-            hint="give the accumulator's type",
+            hint="use one of these types",
         )
     tiles = columns // (_COLUMNS * wn)
     height = (Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 4 * tiles, m), Iter(2, 2, m), Iter(8, 4, laneid))
@@ -179,16 +180,16 @@ def need_multiple(name: str, extent: int, tile: int, warps: int = 1, by: str = "
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(
             f"{name} is {shown(extent)}; {by} needs a positive multiple of {tile}{among}",
-            hint=f"make {name} a multiple of {tile * warps}",
+            hint=f"make {name} a positive multiple of {tile * warps}",
         )
 
 
 def registers_of(depth: int, dtype: DType) -> tuple[int, int]:
-    """Return (elements per register, registers per lane along K); raise LayoutError for a wrong type or depth."""
+    """Return (elements per register, registers per lane along K); raise LayoutError for an invalid type or depth."""
     element = as_dtype(dtype)
     if element is None or element.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)
-        raise LayoutError(f"tensor cores multiply {names}; got {shown(dtype)}", hint="give the operand's type")
+        raise LayoutError(f"tensor cores multiply {names}; got {shown(dtype)}", hint="use one of these types")
     need_multiple("K", depth, _K[element.name])
     pack = 32 // element.bits
     return pack, depth // (4 * pack)

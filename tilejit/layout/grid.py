@@ -6,8 +6,8 @@ An axis is split into digits, over registers (blocks r and vectors v) and over t
     thread = sum of l * (running product of lanes) + lanes per warp * sum of w * (running product of warps)
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
-all other thread digits. So elements with equal indices in tiles of one grid have the same owners. Any shape works with
-any number of threads: an axis has enough blocks to cover its extent, and indices past the extent are padding.
+all other thread digits. So in tiles with the same axes, elements with equal indices have the same owners. Any shape
+works with any number of threads: an axis has enough blocks to cover its extent, and indices past it are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -104,7 +104,7 @@ class Grid:
 
     @property
     def by_column(self) -> dict[int, Spread]:
-        """Column -> the spread of its first axis, in order: the fast axis's column, then the others, descending."""
+        """Column -> the spread of its first axis; the fast axis's column comes first, then the others, descending."""
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(set(self.columns), key=lambda column: (column != first, -column))
         return {column: self.spreads[self.columns.index(column)] for column in order}
@@ -174,7 +174,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """True if both layouts provably give each element to the same threads. The shapes are padded, without 1s."""
+    """True if both layouts provably give each element to the same threads. Shapes are padded, without extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
@@ -245,7 +245,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
         ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
-            # a single block of vectors per thread would exceed the tile's size, rounded up to a power of two
+            # one vector per thread, along all columns, would exceed the tile's size, rounded up to a power of two
             if block > 1 and block * threads > most:
                 continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
@@ -271,7 +271,7 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield column -> lanes: the splits of `lanes` over the fast column and up to two others; more get one lane."""
+    """Yield column -> lanes: the splits of `lanes` over the fast column and up to two others; the rest get one lane."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -312,8 +312,8 @@ def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projecti
     """Return the layout of a tile that no operation constrains.
 
     Threads are in row-major order of the elements if there is one dimension, or if this order needs no padding and
-    splits into the dimensions. Otherwise the layout has the fewest registers, then the longest runs per warp (up to a
-    cache line), then the widest vectors, then the fewest iterators.
+    splits into the dimensions. Otherwise the layout is, of those tried, the one with the fewest registers, then the
+    longest runs per warp (up to a cache line), then the widest vectors, then the fewest iterators.
     threads: the number of the scope's threads. bits: the width of an element.
     """
     if SCOPES[scope].axis is None:

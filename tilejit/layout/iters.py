@@ -77,7 +77,7 @@ def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
 
 
 def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ...], ...]:
-    """Split `iters` into consecutive groups whose extents multiply to the extents of `shape`.
+    """Split `iters` into consecutive groups whose extents multiply to those of `shape`, which has the same size.
 
     returns: one nonempty group of iterators per dimension.
     raises: LayoutError if neither an iterator's extent nor what remains of a dimension's extent divides the other.
@@ -239,7 +239,7 @@ def _stride_source(it: Iter) -> str:
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Return the coarsest common refinement of `shapes`, and where in it the dimensions of each shape begin and end.
 
-    The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
+    A boundary of a dimension is the product of the extents to the boundary's right. Those of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
     raises: LayoutError if no shapes are given, their sizes differ, or there is no common refinement.
     """
