@@ -186,7 +186,7 @@ def test_thread_axes_that_dont_nest_are_refused() -> None:
         _ = S[(2, 32) : (1 @ wgid, 1 @ laneid)].scope
     with refuses("axes tx and laneid both count a thread, one within a cta, the other within a warp"):
         S[(2, 32) : (1 @ tx, 1 @ laneid)].canonical()
-    with refuses("reaches laneid 39; a warp has 32 threads", help="use a wider scope"):
+    with refuses("reaches laneid 39; a warp has 32 threads", help="use an axis of a wider scope, such as tx"):
         S[40 : 1 @ laneid].verify_well_formed()
     with refuses("reaches laneid -3"):
         (S[4 : -1 @ laneid]).verify_well_formed()
@@ -346,7 +346,7 @@ def test_a_swizzled_tile_must_divide_into_atoms() -> None:
     assert swizzled_atom_layout((64, 64), 16, "128B").equivalent(S[(64, 64)].swizzled(Swizzle(3, 3, 3)))
     with refuses("shape (64, 96) doesn't divide into atoms of 8 rows by 64 columns (swizzle mode '128B', 16-bit "):
         swizzled_atom_layout((64, 96), 16, "128B")
-    with refuses("shape (60, 64) doesn't divide", help="pad the tile"):
+    with refuses("shape (60, 64) doesn't divide", help="pad rows to a multiple of 8"):
         swizzled_atom_layout((60, 64), 16, "128B")
     with refuses("a swizzled tile has rows and columns; got shape (64,)"):
         swizzled_atom_layout((64,), 16, "128B")

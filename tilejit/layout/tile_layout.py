@@ -199,7 +199,7 @@ class TileLayout:
         else:
             raise LayoutError(
                 f"{self!r} takes a flat index or {counted(len(self.shard), 'coordinate')}; got {shown(coord)}",
-                hint="pass the shape that the coordinates index as well, such as shape=(rows, columns)",
+                hint="pass the logical shape as well, such as shape=(rows, columns)",
             )
         _check_coord(coord, shape)
         return sum(x * w for x, w in zip(coord, weights(shape), strict=True))
@@ -334,11 +334,11 @@ class TileLayout:
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` (a power of two) times narrower: each becomes `count` contiguous ones."""
+        """Return the layout of elements `count` times narrower: each becomes `count` (a power of two) in order."""
         return tiling.unpack(self, count)
 
     def pack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` (a power of two) times wider: `count` contiguous ones become one."""
+        """Return the layout of elements `count` times wider: `count` (a power of two) contiguous ones become one."""
         return tiling.pack(self, count)
 
     def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
@@ -395,7 +395,7 @@ class TileLayout:
         return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
-        """Raise LayoutError if thread axes don't nest, or a coordinate on one is negative or exceeds the axis's limit."""
+        """Raise LayoutError if thread axes don't nest, or one has a coordinate that is negative or not below its limit."""
         self.scope  # noqa: B018
         for axis in self.axes():
             if axis.is_thread and self.lowest(axis) < 0:
