@@ -84,7 +84,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return (source lane, source word) by [receiving lane, k] and destination word by [k], or why there are none."""
+    """Return source lane and word by [receiving lane, k] and destination word by [k], or why no exchange is possible."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]

@@ -19,7 +19,7 @@ from .iters import Iter, digits
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-#: maximum number of elements in a table, and of replicas; a table of one replica then takes half a GiB per axis
+#: maximum number of elements in a table, and of replicas; 2**26 elements without replicas take half a GiB per axis
 _MOST_PLACES = 2**26
 
 Table = dict[str, NDArray[np.int64]]

@@ -15,7 +15,7 @@ _ATOM_ROWS = 8
 
 
 def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayout:
-    """Return a layout for ldmatrix, TMA, wgmma and tcgen05: atoms of 8 rows by 16, 32, 64 or 128 bytes.
+    """Return a shared memory layout for ldmatrix, TMA, wgmma and tcgen05: atoms of 8 rows by 16, 32, 64 or 128 bytes.
 
     The last two dimensions are tiled by the atom. In memory, blocks of rows are fastest, then blocks of columns, then
     the leading dimensions.

@@ -93,8 +93,7 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
     """Return the layout of the registers that a warpgroup's tcgen05.ld or tcgen05.st with `.shape.xN` accesses.
 
     shape: "32x32b", "16x64b", "16x128b" or "16x256b". num: N, a power of two.
-    rows: rows of the tile: 128, for which a `.16x*b` shape takes two instructions; or 64, for data paths B and E
-        ("32x32b") or C and F (other shapes).
+    rows: 128, for which a `.16x*b` shape takes two instructions, or 64, for data paths B and E (32x32b) or C and F.
     dtype: a type of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
     returns: a layout of (rows, columns) elements, with the columns that N repetitions cover.
 

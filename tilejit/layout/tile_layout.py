@@ -112,7 +112,7 @@ class TileLayout:
 
     @classmethod
     def row_major(cls, shape: Sequence[int], swizzle: Swizzle | None = None) -> TileLayout:
-        """Return the layout of contiguous memory in row-major order, the last dimension fastest, then swizzled."""
+        """Return the layout of contiguous memory in row-major order, the last dimension fastest, before any swizzle."""
         checked = arguments.extents(shape)
         return cls(tuple(Iter(n, w, m) for n, w in zip(checked, weights(checked), strict=True)), swizzle=swizzle)
 
@@ -123,7 +123,7 @@ class TileLayout:
 
     @property
     def scope(self) -> tuple[str, str] | None:
-        """(finest unit, level), such as ("thread", "warp") if lanes of a warp own elements; None without thread axes.
+        """(finest unit, level): ("thread", "warp") if the lanes of a warp own the elements; None without thread axes.
 
         Axes of replicas and offsets count, too: a value that every lane holds belongs to the warp.
         """
@@ -232,7 +232,7 @@ class TileLayout:
         return TileLayout(shard, replica, offset, self.swizzle)
 
     def group(self, shape: Sequence[int]) -> tuple[TileLayout, tuple[int, ...]]:
-        """Return the layout with iterators split so that consecutive groups multiply to the extents of `shape`.
+        """Return the layout with iterators split so that extents of consecutive groups multiply to those of `shape`.
 
         returns: the layout, and separators: the iterators of dimension k are shard[separators[k] : separators[k + 1]].
             If `shape` is empty, a layout without replicas keeps an iterator of extent 1.
@@ -395,7 +395,7 @@ class TileLayout:
         return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
-        """Raise LayoutError if thread axes don't nest, or one has a coordinate that is negative or not below its limit."""
+        """Raise LayoutError if thread axes don't nest, or one has a coordinate below 0 or not below its limit."""
         self.scope  # noqa: B018
         for axis in self.axes():
             if axis.is_thread and self.lowest(axis) < 0:
@@ -460,7 +460,7 @@ class TileLayout:
         return f"({text}).swizzled({self.swizzle!r})" if " + " in text else f"{text}.swizzled({self.swizzle!r})"
 
     def draw(self, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-        """Draw the tile: `layout.draw((8, 8), tj.float16)`. dtype: the element type, to show banks."""
+        """Draw the tile: `layout.draw((8, 8), tj.float16)`. dtype: the element type, which determines the banks."""
         return draw(self, shape, dtype)
 
     def _repr_svg_(self) -> str:
@@ -486,7 +486,7 @@ class TileLayout:
         return place
 
 
-# cached, because lowering and its passes query the footprints of a kernel's tiles again and again
+# cached, because a compilation queries the footprints of a kernel's buffers again and again
 @lasting
 def _footprint(layout: TileLayout) -> int:
     span = layout.span()

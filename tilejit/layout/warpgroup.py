@@ -33,9 +33,7 @@ def layout_c(shape: Sequence[int]) -> TileLayout:
 
 
 def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
-    """Return the layout of A in registers for `tj.wg.gemm_async`, of shape (64 * i, K).
-
-    dtype: A's element type. The size of a row must be a multiple of 32 bytes.
+    """Return the layout of A in registers for `tj.wg.gemm_async`, of shape (64 * i, K). dtype: A's element type.
 
     Example:
         a = tj.wgmma.layout_a((64, 16), tj.float16)
