@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneSwap:
-    """The exchange that gives each lane of a warp the words that it holds in the destination."""
+    """The exchange after which each lane of a warp holds its words of the destination."""
 
     #: masks of the exchanged bits of the sending lane's index, which become bits of the destination's register index
     sending: tuple[int, ...]
@@ -84,7 +84,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return source lane and word by [receiving lane, k] and destination word by [k], or why no exchange is possible."""
+    """Return source lane and word by [receiving lane, k] and destination word by [k], or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
