@@ -303,7 +303,7 @@ def test_packing_needs_neighbours() -> None:
         S[(8, 4) : (5, 1)].pack(2)
     with refuses("pack and unpack take a power of two; got 3"):
         S[(8, 3)].pack(3)
-    with refuses("moves chunks of 1 elements; can't pack 2 into one"):
+    with refuses("moves chunks of 1 element; can't pack 2 into one"):
         S[64].swizzled(Swizzle(1, 0, 1)).pack(2)
 
 

@@ -25,7 +25,7 @@ _LANE_BITS = WARP.bit_length() - 1
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The registers of a lane whose words are moved together, one per step. Registers are counted in 32-bit words.
+    """The registers of a lane whose words are moved together, one per step. Registers are counted in words.
 
     sources: registers of the source, indexed by the exchanged bits of the receiving lane. results: registers of the
     destination, indexed by the exchanged bits of the sending lane. offset: the lane that sends to lane 0 in step 0.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass
 from ..dtypes import as_dtype
 from ..errors import LayoutError
-from ..wording import shown
+from ..wording import counted, shown
 from .arguments import instance, integer
 
 #: mode -> number of bits of the row index that are xored into the index of the 16-byte chunk
@@ -136,8 +136,8 @@ class Swizzle:
         log2 = integer(log2, "log2", "give the number of times that elements are halved")
         if self.base + log2 < 0:
             raise LayoutError(
-                f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one",
-                hint=f"pack at most {self.chunk} elements into one",
+                f"{self!r} moves chunks of {counted(self.chunk, 'element')}; can't pack {1 << -log2} into one",
+                hint=f"pack by at most {self.chunk}",
             )
         return Swizzle(self.bits, self.base + log2, self.shift, self.inner)
 
