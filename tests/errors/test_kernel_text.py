@@ -311,7 +311,7 @@ LAYOUT_CASES = [
     ("r = tj.alloc_local((8, 4), A.dtype, layout=«S[(8, 8)]»)", "64 elements", "multiply"),
     (
         "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'128B'»)",
-        "shape (8, 8) doesn't divide into atoms of 8 rows by 32 columns", "pad the tile",
+        "shape (8, 8) doesn't divide into atoms of 8 rows by 32 columns", "pad rows to a multiple of 8",
     ),
     (
         "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'100B'»)",

@@ -124,8 +124,8 @@ def test_an_empty_shard_needs_a_replica() -> None:
         (lambda: 1.5 @ laneid, "a multiple of axis laneid must be an integer; got 1.5"),
         (lambda: Axis("not a name"), "an axis name is an identifier; got 'not a name'"),
         (lambda: TileLayout.from_iters([(4, "1", "m")]), "extent and stride are integers; got (4, '1', 'm')"),
-        (lambda: TileLayout([(4, 1, "m")]), "shard and replica are iterators; got ((4, 1, 'm'),)"),  # type: ignore[list-item]
-        (lambda: Swizzle(3, 3, 2), "shift 2 is less than bits 3"),
+        (lambda: TileLayout([(4, 1, "m")]), "shard and replica must consist of iterators; got ((4, 1, 'm'),)"),  # type: ignore[list-item]
+        (lambda: Swizzle(3, 3, 2), "shift must be at least bits; 2 is less than 3"),
         (lambda: Swizzle(1, -1, 3), "bits and base must not be negative"),
         (lambda: Swizzle.for_dtype(16, "256B"), "swizzle mode '256B' is not one of 'none', '32B', '64B', '128B'"),
         (lambda: Swizzle.for_dtype(24, "32B"), "no swizzle for elements of 24 bits"),
@@ -187,7 +187,7 @@ def test_thread_axes_that_dont_nest_are_refused() -> None:
         _ = S[(2, 32) : (1 @ wgid, 1 @ laneid)].scope
     with refuses("axes tx and laneid both count threads, one within a cta, the other within a warp"):
         S[(2, 32) : (1 @ tx, 1 @ laneid)].canonical()
-    with refuses("reaches laneid 39; a warp has 32 threads", help="use a wider scope"):
+    with refuses("reaches laneid 39; a warp has 32 threads", help="use an axis of a wider scope, such as tx"):
         S[40 : 1 @ laneid].verify_well_formed()
     with refuses("reaches laneid -3"):
         (S[4 : -1 @ laneid]).verify_well_formed()
@@ -293,18 +293,18 @@ def test_tiling_refuses_a_swizzled_outer_layout_and_ranks_that_differ() -> None:
 
 
 def test_a_permutation_must_name_each_group_once() -> None:
-    with refuses("(0, 0) is not a permutation of 2 groups", help="name 0 to 1 once each"):
+    with refuses("(0, 0) is not a permutation of 2 groups", help="name each group from 0 to 1 once"):
         S[(8, 8)].permute_groups((0, 1, 2), (0, 0))
 
 
 def test_packing_needs_neighbours() -> None:
     with refuses("can't pack 2 elements into one: the innermost iterator of S[(8, 3) : (3, 1)] is 3:1@m"):
         S[(8, 3)].pack(2)
-    with refuses("not all strides and offsets of S[(8, 4) : (5, 1)] are multiples"):
+    with refuses("not all outer strides and offsets on m of S[(8, 4) : (5, 1)] are multiples"):
         S[(8, 4) : (5, 1)].pack(2)
     with refuses("pack and unpack take a power of two; got 3"):
         S[(8, 3)].pack(3)
-    with refuses("moves chunks of 1 elements; can't pack 2 into one"):
+    with refuses("moves chunks of 1 element; can't pack 2 into one"):
         S[64].swizzled(Swizzle(1, 0, 1)).pack(2)
 
 
@@ -345,9 +345,9 @@ def test_a_footprint_is_whole_swizzle_periods() -> None:
 
 def test_a_swizzled_tile_must_divide_into_atoms() -> None:
     assert swizzled_atom_layout((64, 64), 16, "128B").equivalent(S[(64, 64)].swizzled(Swizzle(3, 3, 3)))
-    with refuses("shape (64, 96) doesn't divide into atoms of 8 rows by 64 columns (128B swizzle of 16-bit elements)"):
+    with refuses("shape (64, 96) doesn't divide into atoms of 8 rows by 64 columns (swizzle mode '128B', 16-bit "):
         swizzled_atom_layout((64, 96), 16, "128B")
-    with refuses("shape (60, 64) doesn't divide", help="pad the tile"):
+    with refuses("shape (60, 64) doesn't divide", help="pad rows to a multiple of 8"):
         swizzled_atom_layout((60, 64), 16, "128B")
     with refuses("a swizzled tile has rows and columns; got shape (64,)"):
         swizzled_atom_layout((64,), 16, "128B")
@@ -442,13 +442,13 @@ def test_data_paths_put_rows_on_distinct_lanes() -> None:
     for path, rows in (("A", 128), ("B", 64), ("C", 64), ("D", 128), ("E", 64), ("F", 64), ("G", 32)):
         layout = datapath(path, rows, 32)
         assert layout.is_injective() and layout.span(TLane) <= 128
-    with refuses("data path F has no sub-slab 2"):
+    with refuses("data path F has no half 2"):
         datapath("F", 64, 8, 2)
     with refuses("data path D has 128 rows; got 64"):
         datapath("D", 64, 8)
     with refuses("no data path 'X'"):
         datapath("X", 64, 8)
-    with refuses("data path B splits columns into 2 parts; 7 isn't a multiple of 2"):
+    with refuses("data path B splits its columns into 2 parts; 7 isn't a multiple of 2"):
         datapath("B", 64, 7)
 
 

@@ -2,9 +2,9 @@
 
     from    lane 0: 0 1    lane 1: 2 3       to    lane 0: 0 2    lane 1: 1 3       two words per lane, k = 1
 
-A word has a lane and a register in the source, and in the destination. If k bits of the lane index are exchanged with k
-bits of the register index, 2**k steps move a group of 2**k words per lane: in step j, lane s sends register a ^ j,
-where a is the value of these bits of s, and lane l receives the word for register j ^ b, where b is their value in l.
+Each word has a lane and a register in the source and in the destination. If k bits of the lane index are exchanged with
+k bits of the register index, 2**k steps move a group of 2**k words per lane: in step j, lane s sends the group's
+register a ^ j, and lane l receives the word for register b ^ j, where a and b are the exchanged bits of s and l.
 
     step 0    lane 0 keeps 0, lane 1 keeps 3
     step 1    lane 0 sends 1 and receives 2, lane 1 sends 2 and receives 1
@@ -25,7 +25,7 @@ _LANE_BITS = WARP.bit_length() - 1
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The registers of a lane whose words are exchanged with each other.
+    """The registers of a lane whose words are moved together, one per step. Registers are counted in words.
 
     sources: registers of the source, indexed by the exchanged bits of the receiving lane. results: registers of the
     destination, indexed by the exchanged bits of the sending lane. offset: the lane that sends to lane 0 in step 0.
@@ -38,19 +38,19 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneSwap:
-    """The exchange that gives each lane of a warp the words that it holds in the destination."""
+    """The exchange after which each lane of a warp holds its words of the destination."""
 
     #: masks of the exchanged bits of the sending lane's index, which become bits of the destination's register index
     sending: tuple[int, ...]
     #: masks of the exchanged bits of the receiving lane's index, which were bits of the source's register index
     receiving: tuple[int, ...]
-    #: for each bit of the receiving lane's index, what it contributes (by xor) to the sending lane's index in step 0
+    #: for each bit of the receiving lane's index, the mask that it xors into the sending lane's index in step 0 if set
     lanes: tuple[int, ...]
     groups: tuple[Group, ...]
 
     @staticmethod
     def of(src: Holding, dst: Holding, per_word: int) -> LaneSwap | str:
-        """Return the exchange, or why there is none. per_word: the number of (contiguous) elements in a 32-bit word."""
+        """Return the exchange, or a reason if there is none. per_word: elements per 32-bit word, 1 for wider ones."""
         table = _senders(src, dst, per_word)
         return table if isinstance(table, str) else _fitted(*table)
 
@@ -75,7 +75,7 @@ class LaneSwap:
 
     @property
     def selects(self) -> int:
-        """The number of selections between two words: one per word and bit, before and after the shuffles."""
+        """The number of selections per lane: for each word, one per exchanged bit before the shuffles and one after."""
         return 2 * len(self.sending) * len(self.steps) * len(self.groups)
 
 
@@ -84,7 +84,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return the source lane and word by [lane, k] and the destination word by [k], or why there is no exchange."""
+    """Return source lane and word by [receiving lane, k] and destination word by [k], or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
@@ -92,7 +92,7 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
     missing = int(np.count_nonzero(~is_near.any(axis=0)))
     if missing:
         return f"{missing} of {len(thread)} values aren't held by the warps that need them"
-    # the nearest of several owners
+    # of several lanes that hold an element, the one at the smallest xor distance
     nearest = np.where(is_near, (holders ^ thread) % WARP, WARP).argmin(axis=0)
     every = np.arange(len(thread))
     sender, origin = holders[nearest, every] % WARP, src.register[:, element][nearest, every]

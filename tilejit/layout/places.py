@@ -1,4 +1,4 @@
-"""Tables of a layout's places, and the properties derived from them."""
+"""The places of a layout's elements: tables, owners, inverses, and properties such as injectivity."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import LayoutError
 from ..fast_unique import fast_unique
+from ..wording import counted
 from .arguments import integer
 from .axes import Axis
 from .iters import Iter, digits
@@ -18,7 +19,7 @@ from .iters import Iter, digits
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-#: maximum number of elements in a table, and of replicas; without replicas, such a table takes half a GiB per axis
+#: maximum number of elements in a table, and of replicas; 2**26 elements without replicas take half a GiB per axis
 _MOST_PLACES = 2**26
 
 Table = dict[str, NDArray[np.int64]]
@@ -31,7 +32,7 @@ def map_all(layout: TileLayout) -> Table:
 
 
 def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
-    """Return axis name -> coordinates of the flat indices `flat`, of shape (replicas, indices)."""
+    """Return axis name -> coordinates, of shape (replicas, indices), of the flat indices `flat`."""
     here = _table(layout.shard, flat)
     for axis, value in layout.offset:
         here[axis] = here.get(axis, np.zeros(1, np.int64)) + value
@@ -51,7 +52,7 @@ def _every(size: int) -> NDArray[np.int64]:
     if size > _MOST_PLACES:
         raise LayoutError(
             f"a table of {size:,} places is too large; the limit is {_MOST_PLACES:,}",
-            hint="use apply(...) for single elements",
+            hint="use a smaller layout, or apply(...) for single elements",
         )
     return np.arange(size, dtype=np.int64)
 
@@ -72,7 +73,8 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
     axis = thread_axis(fused)
     if axis is not None and not 0 <= index < layout.size():
         raise LayoutError(
-            f"index {index} is outside {layout!r}, which has {layout.size()} elements", hint="count its elements from 0"
+            f"flat index {index} is outside {layout!r}, which has {counted(layout.size(), 'element')}",
+            hint="give coordinates within the shape, or a flat index that counts from 0",
         )
     found = fused.apply(*digits(index, fused.shape))
     found = found if isinstance(found, list) else [found]
@@ -80,12 +82,12 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
 
 
 def thread_axis(fused: TileLayout) -> Axis | None:
-    """Return the thread axis of a canonical layout, or None; raise LayoutError if it has several."""
+    """Return the thread axis of a canonical layout, None if it has none; raise LayoutError if it has several."""
     axes = [a for a in fused.axes() if a.is_thread]
     if len(axes) > 1:
         raise LayoutError(
             f"{fused!r} spans {', '.join(a.name for a in axes)}; owners are threads of one CTA",
-            hint="use a layout over the threads of one scope",
+            hint="use a layout whose only thread axes are those of a CTA",
         )
     return axes[0] if axes else None
 
@@ -104,13 +106,13 @@ def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int]
     if found.size > 1:
         raise LayoutError(
             f"thread {thread}, register {register} of {layout!r} holds {found.size} elements",
-            hint="use an injective layout; is_injective() checks it",
+            hint="use a layout for which is_injective() is True and whose only memory axis is m",
         )
     return digits(int(found[0]), shape or layout.shape) if found.size else None
 
 
 def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
-    """Return, for each replica and element, a number that identifies its place, and the size of the bounding box."""
+    """Return numbers that identify the places, of shape (replicas, elements), and the size of their bounding box."""
     table = layout.canonical().map_all()
     key = np.zeros((1, layout.size()), np.int64)
     box = 1
@@ -131,7 +133,7 @@ def is_injective(layout: TileLayout) -> bool:
 
 
 def _is_nested(layout: TileLayout) -> bool:
-    """True if each stride exceeds the reach of all smaller strides on its axis, which makes places distinct."""
+    """True if each stride exceeds, in size, the total reach of smaller ones on its axis: places are then distinct."""
     reach: dict[Axis, int] = {}
     moving = [i for i in (*layout.shard, *layout.replica) if i.extent > 1]
     for it in sorted(moving, key=lambda i: abs(i.stride)):

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass
 from ..dtypes import as_dtype
 from ..errors import LayoutError
-from ..wording import shown
+from ..wording import counted, shown
 from .arguments import instance, integer
 
 #: mode -> number of bits of the row index that are xored into the index of the 16-byte chunk
 SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
-#: maximum number of address bits of a swizzle, so that addresses fit in an int64
+#: number of low address bits that a swizzle may involve, so that addresses fit in an int64
 _ADDRESS_BITS = 62
 
 
@@ -39,6 +39,7 @@ class Swizzle:
     A swizzle is its own inverse, and repeats every `period` elements.
 
     bits, base, shift: like the parameters of CuTe's Swizzle, in the same order; shift >= bits.
+    inner: True to change the chunk's bits, False to change the row's, which CuTe writes as a negative shift.
 
     Example:
         rows = S[(8, 64) : (64, 1)].swizzled(tj.Swizzle(3, 3, 3))
@@ -62,18 +63,18 @@ class Swizzle:
             )
         if self.base + self.shift + self.bits > _ADDRESS_BITS:
             raise LayoutError(
-                f"Swizzle{shown((self.bits, self.base, self.shift))} permutes more than the {_ADDRESS_BITS} bits of an "
+                f"Swizzle{shown((self.bits, self.base, self.shift))} reaches past the {_ADDRESS_BITS} bits of an "
                 "address", hint="the order is Swizzle(bits, base, shift), as in CuTe",
             )
         if self.shift < self.bits:
             raise LayoutError(
-                f"{self!r}: shift {self.shift} is less than bits {self.bits}, so the bits would overlap",
-                hint="the order is Swizzle(bits, base, shift), as in CuTe",
+                f"{self!r}: shift must be at least bits; {self.shift} is less than {self.bits}",
+                hint="the order is Swizzle(bits, base, shift), as in CuTe; for a negative shift, write inner=False",
             )
 
     @classmethod
     def for_dtype(cls, dtype: _HasBits | int, mode: str) -> Swizzle:
-        """Return the swizzle of a mode of TMA and wgmma.
+        """Return the swizzle of a swizzle mode of TMA, wgmma and tcgen05.
 
         dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".
         """
@@ -87,8 +88,8 @@ class Swizzle:
             raise LayoutError(f"swizzle mode {shown(mode)} is not one of {modes}", hint="choose one of these")
         if width not in (4, 8, 16, 32, 64, 128):
             raise LayoutError(
-                f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128",
-                hint="use a type of one of these widths",
+                f"no swizzle for elements of {shown(width)} bits; only for those of 4, 8, 16, 32, 64 or 128 bits",
+                hint="use one of these widths",
             )
         return cls(SWIZZLE_BITS[mode], (128 // width).bit_length() - 1, 3)
 
@@ -112,7 +113,7 @@ class Swizzle:
     def apply(self, address: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
     def apply(self, address: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
-        """Return the swizzled address of an element, or of an array of them; addresses are in elements."""
+        """Return the swizzled address, in elements, for an address or for each one in an array."""
         if not isinstance(address, np.ndarray):
             address = integer(address, "an address", "give an integer, or an array of them")
         elif address.dtype.kind not in "iu":
@@ -135,8 +136,8 @@ class Swizzle:
         log2 = integer(log2, "log2", "give the number of times that elements are halved")
         if self.base + log2 < 0:
             raise LayoutError(
-                f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one",
-                hint="pack no more than a chunk",
+                f"{self!r} moves chunks of {counted(self.chunk, 'element')}; can't pack {1 << -log2} into one",
+                hint=f"pack by at most {self.chunk}",
             )
         return Swizzle(self.bits, self.base + log2, self.shift, self.inner)
 

@@ -1,4 +1,4 @@
-"""The layouts `tj.tmem.datapath` and `tj.tcgen05.atom_layout`."""
+"""`tj.tmem.datapath` and `tj.tcgen05.atom_layout`: layouts of tensor memory, and of registers copied to or from it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TMEM_LANES = 128
 def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
     """Return the tensor memory layout of an accumulator.
 
-    path: "A" or "D": 128 rows, row r in lane r; "C" or "F": 64 rows, in 16 of every 32 lanes, the upper ones if `half`
+    path: "A" or "D": 128 rows, row r in lane r; "C" or "F": 64 rows, in 16 of every 32 lanes, the upper 16 if `half`
     is 1; "B" or "E": 64 rows, with the right half of the columns in lanes 64 to 127; "G": 32 rows, with a quarter of
-    the columns in every 32 lanes. columns: the number of elements of a row.
-    source: PTX ISA, "tcgen05: data path layout organization".
+    the columns in every 32 lanes. rows: as `path` requires. columns: the number of elements of a row.
+    source: PTX ISA, "Data Path Layout Organization".
 
     Example:
         path = tj.tmem.datapath("F", 64, 32)
@@ -30,16 +30,16 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
     needs = {"A": 128, "B": 64, "C": 64, "D": 128, "E": 64, "F": 64, "G": 32}
     if not isinstance(path, str) or path not in needs:
         raise LayoutError(f"no data path {shown(path)}; the paths are {', '.join(needs)}", hint="choose one of these")
-    hint = "give rows and columns of the accumulator"
+    hint = "give the rows and columns of the accumulator"
     rows, columns = integer(rows, "a number of rows", hint), integer(columns, "a number of columns", hint, least=1)
-    half = integer(half, "a sub-slab", "write 0 or 1")
+    half = integer(half, "half", "write 0 or 1")
     if rows != needs[path]:
         raise LayoutError(
             f"data path {path} has {needs[path]} rows; got {shown(rows)}",
             hint=f"write {needs[path]}, or choose another path",
         )
     if half not in ((0, 1) if path in "CF" else (0,)):
-        raise LayoutError(f"data path {path} has no sub-slab {shown(half)}", hint="write 0; C and F also have 1")
+        raise LayoutError(f"data path {path} has no half {shown(half)}", hint="write half=0; C and F also have half=1")
     if path in "AD":
         return TileLayout((Iter(128, 1, TLane), Iter(columns, 1, TCol)))
     if path in "CF":
@@ -48,7 +48,7 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
     parts = 128 // rows
     if columns < parts or columns % parts != 0:
         raise LayoutError(
-            f"data path {path} splits columns into {parts} parts; {columns} isn't a multiple of {parts}",
+            f"data path {path} splits its columns into {parts} parts; {columns} isn't a multiple of {parts}",
             hint=f"write a multiple of {parts}",
         )
     return TileLayout((Iter(rows, 1, TLane), Iter(parts, rows, TLane), Iter(columns // parts, 1, TCol)))
@@ -69,7 +69,7 @@ class Tcgen05Shape:
     max_num: int
 
 
-#: source: PTX ISA, "tcgen05: matrix fragments and data movement shapes"
+#: source: PTX ISA, "Data Movement Shape"; for `max_num`, "tcgen05.ld"
 TCGEN05_SHAPES = {
     s.name: s
     for s in (
@@ -80,8 +80,8 @@ TCGEN05_SHAPES = {
     )
 }
 
-#: shape -> (extent, stride, axis) of the digits of 16 rows and of the columns; an extent of 0 is replaced by the number
-#: of repetitions
+#: shape -> (extent, stride, axis) of the digits of 16 rows and of the 32-bit columns, slowest first; an extent of 0 is
+#: replaced by the number of repetitions
 _SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
     "16x64b": ((2, 1, laneid), (8, 4, laneid), (0, 1, m), (2, 2, laneid)),
     "16x128b": ((2, 1, m), (8, 4, laneid), (0, 2, m), (4, 1, laneid)),
@@ -90,12 +90,12 @@ _SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
 
 
 def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayout:
-    """Return the register layout of `.shape.xN` instructions in a warpgroup.
+    """Return the layout of the registers that a warpgroup's tcgen05.ld or tcgen05.st with `.shape.xN` accesses.
 
-    shape: "32x32b", "16x64b", "16x128b" or "16x256b". num: the instruction's N, a power of two.
-    rows: rows of the tile: 128, for which a `.16x*b` shape takes two instructions, or 64, for data paths F and B.
+    shape: "32x32b", "16x64b", "16x128b" or "16x256b". num: N, a power of two.
+    rows: 128, for which a `.16x*b` shape takes two instructions, or 64, for data paths B and E (32x32b) or C and F.
     dtype: a type of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
-    returns: a layout of (rows, columns) elements.
+    returns: a layout of (rows, columns) elements, with the columns that N repetitions cover.
 
     Example:
         row = tj.tcgen05.atom_layout("32x32b", 8, tj.float32)
@@ -129,7 +129,7 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
 
 
 def _words(form: Tcgen05Shape, num: int, rows: int) -> list[Iter]:
-    """Return the iterators of the 32-bit words of a tile."""
+    """Return the shard of the layout for a tile of 32-bit elements."""
     if form.name == "32x32b":
         halves = [Iter(2, 64, tid_in_wg)] if rows == 64 else []
         return [Iter(rows, 1, tid_in_wg), *halves, Iter(num, 1, m)]

@@ -40,9 +40,9 @@ class Replica:
 class TileLayout:
     """A function from a logical index to a place: a coordinate on each axis.
 
-    The index is decomposed over `shard`, last iterator fastest; each digit times its stride is added to the coordinate
-    of its axis. Then `offset` is added, `replica` gives every element additional places, and `swizzle` permutes the
-    memory coordinate m.
+    The index is split into digits over the extents of `shard`, the last fastest; each digit times its iterator's stride
+    is added to the coordinate on its iterator's axis. Then `offset` is added, `replica` gives every element additional
+    places, and `swizzle` permutes the memory coordinate m.
 
         S[(4, 8, 2) : (1 @ warpid, 4 @ laneid, 1)] at 37
         digits of 37     2      2      1
@@ -86,7 +86,7 @@ class TileLayout:
         object.__setattr__(self, "swizzle", swizzle)
         if {*map(type, self.shard), *map(type, self.replica)} - {Iter}:
             raise LayoutError(
-                f"shard and replica are iterators; got {shown(self.shard)} and {shown(self.replica)}",
+                f"shard and replica must consist of iterators; got {shown(self.shard)} and {shown(self.replica)}",
                 hint="write S[extents : strides], or use from_iters for (extent, stride, axis name) triples",
             )
         if not self.shard and not self.replica:
@@ -100,9 +100,9 @@ class TileLayout:
         offset: Mapping[str, int] | None = None,
         swizzle: Swizzle | None = None,
     ) -> TileLayout:
-        """Return the layout made of (extent, stride, axis name) triples and an {axis name: offset} mapping."""
+        """Return the layout of (extent, stride, axis name) triples, an {axis name: offset} mapping and a swizzle."""
         if not isinstance(offset, (Mapping, NoneType)):
-            raise LayoutError(f"an offset is a mapping; got {shown(offset)}", hint='write {"laneid": 3}')
+            raise LayoutError(f"an offset must be a mapping; got {shown(offset)}", hint='write {"laneid": 3}')
         return cls(
             tuple(map(iters.iter_of, arguments.items(shard, "the shard", iters.TRIPLES))),
             tuple(map(iters.iter_of, arguments.items(replica, "the replica", iters.TRIPLES))),
@@ -112,7 +112,7 @@ class TileLayout:
 
     @classmethod
     def row_major(cls, shape: Sequence[int], swizzle: Swizzle | None = None) -> TileLayout:
-        """Return the layout of contiguous memory in row-major order, the last dimension fastest."""
+        """Return the layout of contiguous memory in row-major order, the last dimension fastest, before any swizzle."""
         checked = arguments.extents(shape)
         return cls(tuple(Iter(n, w, m) for n, w in zip(checked, weights(checked), strict=True)), swizzle=swizzle)
 
@@ -123,15 +123,15 @@ class TileLayout:
 
     @property
     def scope(self) -> tuple[str, str] | None:
-        """(finest unit, level), such as ("thread", "warp") if the lanes of a warp own the elements; None for memory.
+        """(finest unit, level): ("thread", "warp") if the lanes of a warp own the elements; None without thread axes.
 
-        Replicas and offsets count too: a value that every lane holds belongs to the warp.
+        Axes of replicas and offsets count, too: a value that every lane holds belongs to the warp.
         """
         return scope_of(self.axes())
 
     @property
     def is_bare(self) -> bool:
-        """True if the layout is only a swizzle of contiguous memory; `adapted` gives it a tile's shape."""
+        """True if the layout is only a swizzle of contiguous memory; `adapted` fits it to a tile's shape."""
         plain = not self.replica and not self.offset and len(self.shard) == 1
         return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
 
@@ -158,7 +158,7 @@ class TileLayout:
         return _footprint(self)
 
     def storage(self) -> TileLayout:
-        """Return the memory part of the layout: the elements that one thread holds."""
+        """Return the layout without its thread axes: that of the elements that one thread holds."""
         shard = tuple(it for it in self.shard if not it.axis.is_thread)
         replica = tuple(it for it in self.replica if not it.axis.is_thread)
         offset = tuple((a, v) for a, v in self.offset if not a.is_thread)
@@ -199,13 +199,13 @@ class TileLayout:
         else:
             raise LayoutError(
                 f"{self!r} takes a flat index or {counted(len(self.shard), 'coordinate')}; got {shown(coord)}",
-                hint="pass the logical shape as well: apply(i, j, shape=(rows, columns))",
+                hint="pass the logical shape as well, such as shape=(rows, columns)",
             )
         _check_coord(coord, shape)
         return sum(x * w for x, w in zip(coord, weights(shape), strict=True))
 
     def map_all(self, shape: Sequence[int] | None = None) -> dict[str, NDArray[np.int64]]:
-        """Return the coordinates of all elements: axis name -> array over the flat row-major index of `shape`.
+        """Return the coordinates of all elements: axis name -> array over the flat row-major index.
 
         The arrays have shape (elements,), or (replicas, elements) if the layout is replicated.
         """
@@ -215,7 +215,7 @@ class TileLayout:
         """Return an equivalent layout with the fewest iterators in the shard, in the same order; replicas are sorted.
 
         fuse: also fuse thread axes, such as laneid and warpid into tx.
-        raises: LayoutError if thread axes to fuse don't nest.
+        raises: LayoutError if `fuse` is True and the thread axes don't nest.
         """
         arguments.instance(fuse, bool, "fuse", "write True or False")
         scope_of(self.axes() if fuse else ())
@@ -232,11 +232,11 @@ class TileLayout:
         return TileLayout(shard, replica, offset, self.swizzle)
 
     def group(self, shape: Sequence[int]) -> tuple[TileLayout, tuple[int, ...]]:
-        """Split iterators into consecutive groups whose extents multiply to the extents of `shape`.
+        """Return the layout with iterators split so that extents of consecutive groups multiply to those of `shape`.
 
         returns: the layout, and separators: the iterators of dimension k are shard[separators[k] : separators[k + 1]].
             If `shape` is empty, a layout without replicas keeps an iterator of extent 1.
-        raises: LayoutError if an iterator doesn't split, or the sizes differ and the layout isn't bare.
+        raises: LayoutError if an iterator can't be split so, or the sizes differ and the layout isn't bare.
         """
         shape = arguments.extents(shape)
         fitted = self._fitted(shape)
@@ -254,13 +254,13 @@ class TileLayout:
         return grouped, tuple(tuple(separators[k] for k in at) for at in positions)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
-        """Reorder whole groups of iterators: group k of the result is group perm[k].
+        """Return the layout with groups of iterators reordered: group k of the result is group perm[k].
 
         Iterators before the first separator, or from the last one on, are dropped.
         """
         separators = arguments.integers(separators, "separators", "pass the separators that group(shape) returned")
         perm = arguments.integers(perm, "an order", "name each group once")
-        count = len(separators) - 1
+        count = max(len(separators) - 1, 0)
         if [0, *separators, len(self.shard)] != sorted((0, *separators, len(self.shard))):
             raise LayoutError(
                 f"separators {shown(separators)} don't split the {len(self.shard)} iterators of {self!r}",
@@ -268,14 +268,15 @@ class TileLayout:
             )
         if sorted(perm) != list(range(count)):
             got = f"{shown(perm)} is not a permutation of {counted(count, 'group')}"
-            raise LayoutError(got, hint=f"name 0 to {count - 1} once each")
+            hint = f"name each group from 0 to {count - 1} once" if count else "pass the separators of group(shape)"
+            raise LayoutError(got, hint=hint)
         chosen = (self.shard[separators[k] : separators[k + 1]] for k in perm)
         return self.replace(shard=tuple(it for group in chosen for it in group))
 
     def slice(self, shape: Sequence[int], region: Sequence[tuple[int, int]]) -> TileLayout:
-        """Return the layout of a window: slice(shape, region)(x) == self(start + x).
+        """Return the layout of a window: slice(shape, region)(x) == self(start + x), except that thread axes are fused.
 
-        Thread axes are fused. A swizzle is kept, and applies after the window's offset is added.
+        A swizzle is kept, and applies after the window's offset is added.
         region: (start, extent) per dimension.
         raises: LayoutError if the region doesn't fit the shape, or the window has no layout.
         """
@@ -289,7 +290,7 @@ class TileLayout:
             if start < 0 or extent < 1 or start + extent > full:
                 raise LayoutError(
                     f"[{start}, {start + extent}) is empty or out of bounds for dimension {dim} of extent {full}",
-                    hint="give (start, extent) inside the shape",
+                    hint="choose a nonempty window inside the shape",
                 )
         fitted = self._fitted(shape).canonical()
         shard: list[Iter] = []
@@ -306,24 +307,24 @@ class TileLayout:
     def window(
         self, shape: Sequence[int], window: Sequence[int], multiples: Sequence[int]
     ) -> tuple[TileLayout, tuple[Iter, ...]]:
-        """Return the layout of a window whose starts are run-time multiples of `multiples`.
+        """Return the layout of a window whose start is, in each dimension, a run-time multiple of that in `multiples`.
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
-            moves: starting at i * multiple adds i * stride to the coordinate on that iterator's axis.
-        raises: LayoutError if the window at zero has no layout, or starts move it along several iterators.
+            moves: starting at i * multiple adds i * stride to the coordinate on its axis, before swizzling.
+        raises: LayoutError if the window at zero has no layout, or different starts move it along several iterators.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")
         if not len(shape) == len(wide) == len(multiples):
             ranks = f"{counted(len(wide), 'extent')} and {counted(len(multiples), 'multiple')}"
-            raise LayoutError(f"a window of {ranks} doesn't fit shape {shape}", hint="give one for each dimension")
+            raise LayoutError(f"a window of {ranks} doesn't fit shape {shape}", hint="give one of each per dimension")
         zero = self.slice(shape, [(0, n) for n in wide])
         groups = refined(self._fitted(shape).canonical().shard, shape)
         moves = tuple(iters.moved_along(g, k, dim) for dim, (g, k) in enumerate(zip(groups, multiples, strict=True)))
         return zero, moves
 
     def broadcast(self, extent: int, position: int) -> TileLayout:
-        """Insert an iterator of stride 0 before iterator `position`, so that all its values share a place."""
+        """Return the layout with an iterator of stride 0 inserted at `position`, whose values all share a place."""
         position = arguments.integer(position, "a position", "count the iterators from 0")
         if not 0 <= position <= len(self.shard):
             raise LayoutError(
@@ -333,15 +334,15 @@ class TileLayout:
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times narrower: each element becomes `count` adjacent ones."""
+        """Return the layout of elements `count` times narrower: each becomes `count` (a power of two) in order."""
         return tiling.unpack(self, count)
 
     def pack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times wider: `count` adjacent ones become one element."""
+        """Return the layout of elements `count` times wider: `count` (a power of two) contiguous ones become one."""
         return tiling.pack(self, count)
 
     def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
-        """Return copies of this layout arranged by `outer`, whose strides count whole copies."""
+        """Return the layout of copies of this layout arranged by `outer`, whose strides count whole copies."""
         return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
 
     def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
@@ -351,25 +352,25 @@ class TileLayout:
     def is_tile_inner(
         self, tiled: TileLayout, tiled_shape: Sequence[int], inner_shape: Sequence[int]
     ) -> TileLayout | None:
-        """Return the layout `outer` for which `self.tile(outer, ...)` is `tiled`, or None."""
+        """Return the layout `outer` for which `self.tile(outer, ...)` is `tiled`, or None if none is found."""
         return tiling.is_tile_inner(self, _layout(tiled), tiled_shape, inner_shape)
 
     def is_tile_outer(
         self, tiled: TileLayout, tiled_shape: Sequence[int], outer_shape: Sequence[int]
     ) -> TileLayout | None:
-        """Return the layout `inner` for which `inner.tile(self, ...)` is `tiled`, or None."""
+        """Return the layout `inner` for which `inner.tile(self, ...)` is `tiled`, or None if none is found."""
         return tiling.is_tile_outer(self, _layout(tiled), tiled_shape, outer_shape)
 
     def is_direct_sum_left(
         self, total: TileLayout, interleaved_shape: Sequence[int], left_shape: Sequence[int]
     ) -> TileLayout | None:
-        """Return the layout `right` for which `right.direct_sum(self, ...)` is `total`, or None."""
+        """Return the layout `right` for which `right.direct_sum(self, ...)` is `total`, or None if none is found."""
         return tiling.is_direct_sum_left(self, _layout(total), interleaved_shape, left_shape)
 
     def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
         """Return the owners of an element: (thread in the layout's scope, register) for each replica.
 
-        Without a thread axis the thread is 0.
+        Without a thread axis, the thread is 0.
         """
         return places.owners(self, coord, shape)
 
@@ -394,7 +395,7 @@ class TileLayout:
         return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
-        """Raise LayoutError if thread axes don't nest, or a coordinate on one is negative or not below its limit."""
+        """Raise LayoutError if thread axes don't nest, or one has a coordinate below 0 or not below its limit."""
         self.scope  # noqa: B018
         for axis in self.axes():
             if axis.is_thread and self.lowest(axis) < 0:
@@ -405,7 +406,7 @@ class TileLayout:
             if axis.limit is not None and self.span(axis) > axis.limit:
                 raise LayoutError(
                     f"{self!r} reaches {axis} {self.span(axis) - 1}; a {axis.within} has {axis.limit} {axis.unit}s",
-                    hint="use a wider scope, such as tx for a whole CTA",
+                    hint=f"use an axis of a wider scope, such as {'tx' if axis.unit == 'thread' else 'warpid'}",
                 )
 
     def replace(
@@ -424,11 +425,11 @@ class TileLayout:
         )
 
     def swizzled(self, swizzle: Swizzle | None) -> TileLayout:
-        """Return the layout with its swizzle replaced."""
+        """Return the layout with its swizzle replaced, or removed if `swizzle` is None."""
         return TileLayout(self.shard, self.replica, self.offset, swizzle)
 
     def adapted(self, shape: Sequence[int]) -> TileLayout:
-        """Return a bare swizzle over `shape` in row-major order, and any other layout unchanged."""
+        """Return a bare swizzle applied to `shape` in row-major order, and any other layout unchanged."""
         return TileLayout.row_major(shape, self.swizzle) if self.is_bare else self
 
     def __add__(self, other: Replica | Term | Axis | int) -> TileLayout:
@@ -459,7 +460,7 @@ class TileLayout:
         return f"({text}).swizzled({self.swizzle!r})" if " + " in text else f"{text}.swizzled({self.swizzle!r})"
 
     def draw(self, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-        """Draw the tile: `layout.draw((8, 8), tj.float16)`. dtype: the element type, which determines banks."""
+        """Draw the tile: `layout.draw((8, 8), tj.float16)`. dtype: the element type, which determines the banks."""
         return draw(self, shape, dtype)
 
     def _repr_svg_(self) -> str:
@@ -485,7 +486,7 @@ class TileLayout:
         return place
 
 
-# cached, because passes need the footprint of each tile, and most tiles of a kernel share their layout
+# cached, because a compilation queries the footprints of a kernel's buffers again and again
 @lasting
 def _footprint(layout: TileLayout) -> int:
     span = layout.span()
@@ -515,12 +516,13 @@ def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
     if len(coord) != len(shape):
         raise LayoutError(
             f"{counted(len(coord), 'coordinate')} {shown(coord)} can't index shape {tuple(shape)}",
-            hint="give one for each dimension",
+            hint="give one per dimension",
         )
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):
         if x < 0 or (dim > 0 and x >= extent):
             raise LayoutError(
-                f"coordinate {shown(x)} is out of bounds for dimension {dim} of extent {extent}", hint="count from 0"
+                f"coordinate {shown(x)} is out of bounds for dimension {dim} of extent {extent}",
+                hint="count from 0" if x < 0 else f"give at most {extent - 1}",
             )
 
 

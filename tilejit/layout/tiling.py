@@ -18,7 +18,7 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return the layout inner(i) + outer(o), with outer's digits slower and its strides multiplied by inner's spans."""
+    """Return the layout inner(i) + outer(o): outer's digits are slower, its strides multiplied by inner's spans."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
@@ -120,7 +120,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the layout `right` for which left(l) + right(r) is `total`, or None."""
+    """Return the layout `right` for which left(l) + right(r) is `total`, or None if none is found."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
@@ -166,7 +166,7 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """Split the thread axis of `tiled` at the level where that of `part` ends, or begins unless `tiled_is_outside`.
+    """Split the thread axis of `tiled` at the level that `part` spans if `tiled_is_outside`, else at `part`'s unit.
 
     returns: the layout, split if necessary; None if the axes don't nest, or an iterator can't be split there.
     """
@@ -189,7 +189,7 @@ def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> Ti
     for axis, value in fused.offset:
         offset += [(high, value // count), (low, value % count)] if axis == whole else [(axis, value)]
     split = fused.replace(shard=shard, replica=replica, offset=offset)
-    # if low parts could sum to `count`, they would carry into the high part
+    # if the low parts could add up to `count` or more, they would carry into the high part
     return split if split.span(low) <= count else None
 
 
@@ -228,7 +228,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
         raise LayoutError(
             f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}",
-            hint="use stride 1 in memory and an extent that is a multiple of the count",
+            hint=f"use stride 1 in memory and an extent that is a multiple of {count}",
         )
     scale = {inner.axis: count}
     before = _divided(layout.shard[:last], scale)
@@ -236,8 +236,8 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
     if before is None or replica is None or bad_offset:
         raise LayoutError(
-            f"can't pack {count} elements into one: not all strides and offsets of {layout!r} are multiples of {count}",
-            hint=f"make them multiples of {count}",
+            f"can't pack {count} elements into one: not all outer strides and offsets on {inner.axis} of {layout!r} "
+            f"are multiples of {count}", hint=f"make them multiples of {count}",
         )
     coarse = layout.replace(
         shard=(*before, Iter(inner.extent // count, 1, inner.axis), *layout.shard[last + 1 :]),

@@ -22,7 +22,7 @@ Array = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """The thread and the register of each element of a box, in row-major order: arrays of (replicas, elements)."""
+    """The thread and register of each element of a box, in row-major order, as arrays of shape (replicas, elements)."""
 
     thread: Array
     register: Array
@@ -31,7 +31,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """Return the owners of a box of elements. box: (start, extent) pairs. steps: axis -> its stride in threads."""
+        """Return a box's owners. slots: the tile's shape. box: (start, extent) pairs. steps: axis -> threads a step."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)
@@ -47,7 +47,7 @@ class Holding:
             else:
                 raise LayoutError(
                     f"{layout!r} uses axis {axis}, which the operation's scope doesn't have",
-                    hint="count threads along an axis of that scope",
+                    hint="use thread axes of that scope, and m for registers",
                 )
         both = np.broadcast_arrays(thread, register)
         return Holding(both[0], both[1])
@@ -58,7 +58,7 @@ class Holding:
 
 
 def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
-    """Return (destination register, source register) pairs, sorted, or why no renaming is right for all threads."""
+    """Return sorted (destination register, source register) pairs, or the reason why no renaming suits all threads."""
     if np.array_equal(src.thread, dst.thread):
         return _renamed(dst.register.ravel(), src.register.ravel())
     count = src.elements
@@ -74,7 +74,7 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
 
 
 def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
-    # destination register -> source register; if threads differ, that of the last one
+    # destination register -> source register; if threads differ, that of the last one, which is detected below
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source
     if np.any(becomes[to] != source):

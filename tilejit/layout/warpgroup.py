@@ -1,7 +1,7 @@
 """`tj.wgmma`: the register layouts of asynchronous warpgroup products.
 
 A product has 64 rows, 16 per warp as in `tj.mma`. Each further 64 rows are another product, in the next registers.
-source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
+source: PTX ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .fragments import matrix_shape, need_multiple, registers_of
 from .iters import Iter
 from .tile_layout import TileLayout
 
-#: the rows and warps of a product, and the bytes in a row of its A operand
+#: the rows of a product, its warps along M and along N, and the bytes in a row of its A operand
 _ROWS, _WARPS, _DEPTH_BYTES = 64, (4, 1), 32
 
 
 def layout_c(shape: Sequence[int]) -> TileLayout:
-    """Return the layout of the accumulator for `tj.wg.gemm_async`, of shape (64 * i, N).
+    """Return the layout of the accumulator for `tj.wg.gemm_async`, of shape (64 * i, 8 * j).
 
     Example:
         c = tj.wgmma.layout_c((64, 16))
@@ -47,5 +47,5 @@ def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
 
 
 def _stacked(one: TileLayout, rows: int) -> TileLayout:
-    """Return the layout of `rows` rows, of which every 64 have the layout `one`."""
+    """Return the layout of `rows` rows: each 64 have the layout `one`, in registers after those of the previous 64."""
     return one if rows == _ROWS else TileLayout((Iter(rows // _ROWS, one.span(), m), *one.shard))

@@ -27,7 +27,7 @@ from .variant import DispatchContext
 
 Start = int | Var
 
-#: alignment in bytes assumed for global tensors; allocators of array frameworks guarantee at least this much
+#: alignment in bytes assumed for global tensors by default; allocators of array frameworks guarantee at least this much
 _GLOBAL_ALIGN = 16
 _OPERANDS = "pass tj.operand(...), numbers and tj.sym(...), the destination first"
 
@@ -37,7 +37,7 @@ class OperandSpec:
     """A buffer, or a region of a buffer, as an operand of `dispatch`.
 
     region: (start, extent) per dimension, or None for the whole buffer.
-    strides: those of a global tensor, or None to use `layout`; "runtime" if only the last, 1, is known before launch.
+    strides: of a global tensor, in elements; None to use `layout`; "runtime" if known only at launch, except a last 1.
     align: the alignment of the base address and of run-time strides, in bytes.
     """
 
@@ -80,7 +80,7 @@ def operand(
     """Return a description of a buffer, or of a region of a buffer, for `dispatch`.
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) per dimension; a start may be a `sym`.
-    strides: those of a global tensor, in elements; "runtime" if known only at launch. align: alignment in bytes.
+    strides: of a global tensor, in elements; "runtime" if known only at launch, except the last, 1. align: in bytes.
     raises: KernelTypeError or LayoutError if an argument is invalid or doesn't fit the others.
 
     Example:
@@ -122,10 +122,10 @@ def operand(
 
 def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], space: str) -> None:
     for dim, ((start, extent), size) in enumerate(zip(window, shape, strict=True)):
-        first = start if isinstance(start, int) else 0
+        first, name = (start, str(start)) if isinstance(start, int) else (0, start.name)
         if first < 0 or first + extent > size:
             raise KernelTypeError(
-                f"[{start} : {start} + {extent}] is out of bounds for dimension {dim} of the {space} buffer, "
+                f"[{name} : {name} + {extent}] is out of bounds for dimension {dim} of the {space} buffer, "
                 f"whose extent is {size}",
                 hint="only regions of global tensors may extend past the edge",
             )
@@ -149,7 +149,7 @@ def dispatch(
     target: str | targets.Target = "sm_90a",
     **attrs: AttributeValue,
 ) -> Verdict[Any]:
-    """Return the variant chosen for an operation, its plan, and the reasons why the other variants decline.
+    """Return the variant chosen for an operation, its plan, and the reasons why other variants weren't chosen.
 
     operands: in the operation's order, destination first. A scalar may be a number; None omits an optional operand.
     threads: number of threads of the CTA.

@@ -41,20 +41,20 @@ from ..scopes import CTA, SCOPES, THREAD, WARP, WARPGROUP
 from ..source import Span
 from ..target import WARP as WARP_THREADS
 
-#: Loops of at most this many iterations are unrolled. Unrolling two copies of 64 iterations, to local memory and back,
-#: gives 326 lines of PTX instead of 79, and quadruples the time from lowering to PTX.
+#: Loops of at most this many iterations are unrolled. Unrolling two copies of 64 iterations each, to local memory and
+#: back, gives 326 lines of PTX instead of 79, and quadruples the time from lowering to PTX.
 _UNROLLED = 32
 
 #: maximum number of a scope's exchange buffers that differ only in name; further operations reuse these after a barrier
 _OWN_BUFFERS = 8
 
-#: Once there are `_OWN_BUFFERS` kinds of exchange buffers, with this many bytes in all, further kinds may share pools:
-#: otherwise each `tj.cat` of a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
+#: Once there are `_OWN_BUFFERS` kinds of exchange buffers, with this many bytes or more in all, further kinds may share
+#: pools; otherwise each `tj.cat` of a growing tile would add a buffer. Smaller pools have power-of-two sizes.
 _OWN_BYTES = 16 * 1024
 
 
 def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
-    """Return the number of instances of `scope` in a CTA of `threads` threads, and the index of the current one."""
+    """Return the number of instances of `scope` in a CTA of `threads` threads, and the index of the thread's own."""
     number = SCOPES[scope].number_id
     count = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
@@ -88,17 +88,17 @@ def opaque_zero(name: str) -> tuple[Vector, Block]:
 
 
 class Builder:
-    """Collects the statements of one kernel's lowering. taken: the names that the kernel uses."""
+    """Collects the statements of one kernel's lowering. taken: the names that the kernel already uses."""
 
     def __init__(
         self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None, *,
         has_checks: bool = False,
     ) -> None:
-        #: returns a name that is unique in the kernel: a stem and a number
+        #: takes a stem, and returns a name that is unique in the kernel: `stem.number`
         self.name = FreshNames(taken).name
         #: name of each local buffer whose address is needed -> the place in the source that needs it
         self.addressed = dict(addressed or {})
-        #: statements at the kernel's beginning, such as scratch buffers and thread indices
+        #: statements at the kernel's beginning, such as allocations of scratch buffers and `Let`s of thread indices
         self.head: list[Stmt] = []
         self.span: Span | None = None
         #: True inside a loop of the kernel
@@ -121,7 +121,7 @@ class Builder:
     def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
         """Return the variable that holds the address of a tensor map. Copies with equal `spec` share one parameter.
 
-        written: True if this copy writes global memory. share: the step between the boxes of CTAs that share this copy.
+        written: True if this copy writes global memory. share: the distance between the boxes of CTAs that share it.
         """
         made = self._maps.get(spec)
         var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
@@ -141,7 +141,7 @@ class Builder:
     def move(
         self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None, order: str = ""
     ) -> None:
-        """Move `src` to `dst` if `cond` holds; if not, store `otherwise` to `dst`, unless it is None."""
+        """Move `src` to `dst` if `cond` holds; if not, fill `dst` with `otherwise`, unless that is None."""
         if not isinstance(cond, Const):
             self._open[-1].append(Move(dst, src, cond, otherwise, order, span=self.span))
         elif cond.value:
@@ -161,7 +161,7 @@ class Builder:
     def let(self, stem: str, value: Expr, within: tuple[int, int] | None = None) -> Expr:
         """Return a fresh variable, bound to `value`, with its known facts; return constants and variables unchanged.
 
-        within: (least, greatest) value, if tighter than the derivable bounds; variables are then bound as well.
+        within: (least, greatest) value, if tighter than the derivable bounds; a variable is then bound to a fresh one.
         """
         if isinstance(value, Const) or (isinstance(value, Var) and within is None):
             return value
@@ -178,7 +178,7 @@ class Builder:
         return var
 
     def thread(self, scope: str, threads: int) -> Expr:
-        """Return the thread's index in its instance of `scope`, less than `threads`. Each scope has one variable."""
+        """Return the thread's index in its instance of `scope`, of `threads` threads. Each scope has one variable."""
         if threads == 1:
             return build.const(0, int32)
         if scope not in self._threads:
@@ -229,7 +229,7 @@ class Builder:
     def exchange(
         self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False
     ) -> tuple[Buffer, Expr]:
-        """Return shared memory for exchanges between the threads of a scope, and the offset of their instance's part.
+        """Return shared memory for exchanges between the threads of a scope, and their instance's offset, in elements.
 
         The memory is an `exchange_buffer`; the caller synchronizes between writing and reading.
         threads: number of threads of the CTA. layout: that of one instance's part. is_idle: as in `exchange_buffer`.
@@ -244,7 +244,7 @@ class Builder:
     def exchange_buffer(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
         """Allocate a shared buffer through which the threads of a scope exchange values, or reuse an earlier one.
 
-        Emit a barrier if other threads may not have finished reading the previous contents: in an earlier iteration of
+        Emit a barrier if other threads might still be reading the previous contents: in an earlier iteration of
         a loop, or in the operation whose buffer is reused.
         is_idle: True if a barrier already precedes the use in each iteration of a loop.
         """
@@ -259,10 +259,10 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, but return a view of a pool for new kinds past `_OWN_BUFFERS` kinds and `_OWN_BYTES`.
+        """Like `exchange_buffer`, but return a view of a pool for a new kind past `_OWN_BUFFERS` and `_OWN_BYTES`.
 
         The operation must use a single exchange buffer. If a scope has several `instances`, no pool is used: instances
-        don't wait for each other, and their parts of the pool would overlap.
+        don't wait for each other, and an instance's part may overlap another instance's part of an earlier view.
         """
         is_known = (scope, replace(buffer, name="")) in self._exchange_buffers
         if instances > 1 or is_known or len(self._exchange_buffers) < _OWN_BUFFERS or self._own_bytes < _OWN_BYTES:
@@ -288,8 +288,8 @@ class Builder:
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
         """Return a per-thread buffer for `count` elements that a loop then stores to `via`.
 
-        If that loop is unrolled, the buffer is in registers. Otherwise it is in local memory, and operations share it,
-        so its contents don't outlive an operation.
+        If a loop of `count` iterations would be unrolled, the buffer is in registers. Otherwise it is in local memory,
+        and operations share it, so its contents don't outlive an operation.
         """
         if self.unrolls(count, via):
             return self.scratch(stem, dtype, count)
@@ -319,7 +319,7 @@ class Builder:
 
     @contextmanager
     def loop(self, stem: str, trips: int, *, unrolled: bool) -> Iterator[Expr]:
-        """Emit a loop and yield its index. A single iteration is emitted without a loop and yields the constant 0."""
+        """Emit the context's statements in a loop and yield its index; for a single iteration, no loop and index 0."""
         if trips == 1:
             yield _ZERO
             return
@@ -333,7 +333,7 @@ class Builder:
         return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
 
     def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:
-        """Like `rounds`, but emit a very short loop as straight-line code and yield each index as a constant."""
+        """Like `rounds`, but an iterator: a very short loop is written out, and each index is a constant."""
         if trips <= WRITTEN_OUT and self.unrolls(trips, *buffers):
             for iteration in range(trips):
                 yield build.const(iteration, int32)

@@ -31,7 +31,7 @@ class Verdict(Generic[P]):
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
-        """The reasons why the other variants decline, by variant name."""
+        """The reasons why the other variants weren't chosen, by name; empty if the operation names its variant."""
         return self.list_declines()
 
     @property
@@ -59,7 +59,7 @@ class Verdict(Generic[P]):
 
             tj.dispatch("copy", "warp", registers, shared, threads=32).draw(issue=1)
 
-        raises: DispatchError if the operation multiplies or reduces, or has no such issue.
+        raises: DispatchError if the plan doesn't move elements one by one, or has no such issue.
         """
         # imported lazily, since few programs draw
         from .picture import draw_issue
@@ -116,7 +116,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
-    """Return the variant that the call names, or all that have a priority; raise DispatchError for an unknown name."""
+    """Return the variant that the call names, else all with a priority; raise DispatchError for an unknown name."""
     name = op.attr("variant")
     if name is None:
         return _by_priority(variants).get(op.name, ())
@@ -146,7 +146,7 @@ def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[A
 def _refusal(
     op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
 ) -> DispatchError:
-    """Return the error that lists each variant's reasons. declined: variant name -> what its `planned` returned."""
+    """Return the error that lists each variant's reasons. declined: variant name -> the decline from its `planned`."""
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     tested: dict[Condition, str | None] = {}

@@ -69,9 +69,9 @@ class Lowered:
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
     """Lower `kernel` with `variants`. In checked builds, prove plans correct, except those of reused lane IR.
 
-    If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
+    If a statement needs a local buffer in local memory, the whole kernel is lowered again, since earlier statements
     accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
-    back at each access would copy all of it in each iteration of a loop.
+    back around an access in a loop would copy all of it in each iteration.
     raises: DispatchError if the kernel can't be lowered; KernelTypeError if `store_groups.check` rejects a wait.
     """
     recomputed = Recomputed(kernel)
@@ -213,7 +213,7 @@ class _Walk:
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
-        # lane IR with a buffer allocated at the kernel's beginning isn't reused: the buffer belongs to this operation
+        # lane IR that allocated a buffer at the kernel's beginning isn't reused: the buffer belongs to this operation
         if reuse is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
             self.reusable[reuse] = LoweredOperation(verdict, tuple(made[before:]))
 
@@ -233,7 +233,7 @@ class _Walk:
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
-            # fp8 values can't be selected among registers by a run-time index, so the buffer needs addresses
+            # fp8 values can't be selected among registers by a run-time index, so the buffer is placed in local memory
             self.builder.address(place.buffer)
         index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
@@ -244,7 +244,7 @@ class _Walk:
             raise DispatchError(
                 f"{place.buffer.name} has no register at this index",
                 span=place.span,
-                hint=f"keep the index inside its shape, {place.buffer.shape}",
+                hint=f"keep the index inside the shape of {place.buffer.name}, {place.buffer.shape}",
             )
         self.builder.append(replace(stmt, value=value))
 
