@@ -76,7 +76,8 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the target's vector forms for `op`, widest first; none if it returns old values or isn't relaxed.gpu."""
+    """Return the vector forms for `op`, widest first; () if it uses old values, takes a scalar or isn't relaxed.gpu."""
+
 
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
