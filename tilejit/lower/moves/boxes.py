@@ -298,7 +298,7 @@ def _need_strides(tensor: Region, major: int) -> None:
         listed = ", ".join(s.name if isinstance(s, Var) else str(s) for s in strides)
         raise LayoutError(
             f"dimension {major} of {buffer.name} has no unit stride; strides are ({listed})",
-            hint="allocate the shared tile in the tensor's order of dimensions, and read it through .T"
+            hint="allocate the shared tile in the tensor's order of dimensions, and use it through .T"
             if 1 in strides else "use copy, which moves single elements",
         )
     root = buffer.root

@@ -77,8 +77,6 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
     """Return the vector forms for `op`, widest first; () if it uses old values, takes a scalar or isn't relaxed.gpu."""
-
-
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":
@@ -279,7 +277,7 @@ class OwnedPlan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names that the operation's tiles have in `owned`, destination first; by default, the order of `owned`."""
+        """The names in `owned` of the operation's tiles, in the operation's order; by default, the order of `owned`."""
         return tuple(self.owned.vectors.operands)
 
     @property

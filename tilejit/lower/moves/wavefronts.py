@@ -1,7 +1,6 @@
 """The cost of shared memory accesses in wavefronts: passes in which each bank serves at most one word.
 
 It decides the order of dimensions and the swizzle of tiles exchanged through shared memory; grids' costs include it.
-
 source: CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Memory Tables".
 """
 

@@ -5,7 +5,7 @@
     sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
 
 An operation's record specifies which dimensions vary together. Two dimensions of one tile never become one axis: if an
-operation would require it (x + x.T), its operands disagree, and one is recomputed or converted.
+operation would require it (x + x.T), its operands disagree, and one is loaded again, recomputed or converted.
 
 The survey includes operations that need a conversion although all their local tiles have layouts given by the user.
 """
@@ -33,7 +33,6 @@ from ..schedule.strides import Folded
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
     """True if the user lays out all local tiles of `op`, and one must be converted. threads: number in the CTA."""
-
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
@@ -340,7 +339,6 @@ def _trip_count(loop: For | Loop) -> int:
 
 def _carry(made: Survey, before: int) -> None:
     """Extend the lifetimes of tiles used both before and in a loop to the loop's end."""
-
     end = len(made.steps) - 1
     for step in made.steps[before:]:
         for use in step.uses.values():

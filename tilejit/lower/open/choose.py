@@ -90,7 +90,6 @@ class Reduced:
 class TilePart:
     """A part of a tile along one axis, as an operand. Whole periods of the grid cost nothing; others are converted.
 
-
     tile: the extents of the part. start, extent: those of the part along `axis`.
     """
 
@@ -416,7 +415,6 @@ def _steps(region: Region) -> list[int | None]:
 
 
 #: number of the cheapest grids for which other distributions of their warps are tried
-
 _VARIED = 4
 
 
