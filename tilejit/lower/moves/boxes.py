@@ -408,7 +408,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the slowest row dimension that the CTAs can divide, or raise LayoutError. inner: their strides."""
+    """Return the slowest row dimension that CTAs can divide evenly, or raise LayoutError. inner: row strides."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d

@@ -35,7 +35,7 @@ def by_redux(b: Builder, combining: Combining, instruction: str, partials: Seque
 
 
 def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: Sequence[Partial]) -> list[Partial]:
-    """Combine each partial result, 0 or 1, over the threads of the scope of `row`. threads: number in the CTA."""
+    """Combine each partial result, 0 or 1, over an instance of the vote's scope. threads: number in the CTA."""
     _, instance = instances_of(row.scope.name, threads)
     number = [build.add(instance, OF_WARPGROUPS)] if len(row.arguments) > 1 else []
     answers: list[Partial] = []
@@ -121,7 +121,7 @@ class LaneReduction:
 
     @staticmethod
     def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
-        """Allocate registers for up to `count` partial results at a time. dtypes: of multiples of 32 bits."""
+        """Allocate registers for up to `count` partial results. dtypes: their sizes must be multiples of 32 bits."""
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:

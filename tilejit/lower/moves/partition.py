@@ -80,7 +80,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread) of the accesses to whole vectors: none for edges and partial vectors."""
+        """(mnemonic, count per thread) of the accesses to whole vectors, without those to parts of vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -136,7 +136,6 @@ def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
     """Sort digits by descending absolute stride in `lead`.
 
     With run-time strides there, only move the digit of stride 1 to the end; with folded strides, keep the order.
-
     """
     if schedule.folded:
         return schedule

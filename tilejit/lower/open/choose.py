@@ -127,7 +127,7 @@ class Demand:
 
 
 class Prices:
-    """Computes costs of a demand on grids. The cost of an access for one replica of its tile is cached by `Cuts`."""
+    """Computes the costs of a demand on grids. An access's cost for one replica of its tile is cached by `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -480,7 +480,7 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """Return up to two axes with contiguous accesses, those of more bytes first; the last axis if there are none."""
+    """Return up to two axes along which accesses are contiguous, most bytes first; the last axis if there are none."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:
