@@ -167,7 +167,7 @@ class BoxCopy(Plan):
         """Yield, for each box, the index of its issue, and the coordinates and swizzled addresses of its elements.
 
         Coordinates are in the map's order. Variables in starts take their possible values nearest 0.
-        source: PTX ISA, "Tensors": a box is contiguous in shared memory, apart from swizzling.
+        source: PTX ISA, "Swizzling Modes": without a swizzle, a box has the same order in shared as in global memory.
         """
         box, dtype = self.map.box, self.map.dtype
         within = [index.ravel() for index in np.indices(tuple(reversed(box)))][::-1]
