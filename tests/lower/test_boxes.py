@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "long rows": (
         {"dst": shared((8, 512), "rows"), "src": tensor((512, 512), [(0, 8), (0, 512)])},
-        "512 columns are contiguous; a box holds 256",
+        "512 columns are contiguous; a box holds at most 256",
     ),
     "short rows": (
         {"dst": shared((8, 4), "rows"), "src": tensor((512, 512), [(0, 8), (0, 4)])},

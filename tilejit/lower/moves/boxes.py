@@ -1,4 +1,4 @@
-"""TMA copies: a region is split into boxes, each moved by one instruction of one thread.
+"""TMA copies: a region is split into boxes, each moved by one instruction that a single thread executes.
 
 The tensor map lists the tensor's dimensions in the order of the shared tile: the dimension that is contiguous there,
 then the tile's row dimensions, fastest first, then the dimensions in which the region has a single element.
@@ -41,16 +41,16 @@ from ..schedule.placement import element_offset, extent_of, global_strides, insi
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext
 
-#: alignment of a box in shared memory, in bytes
+#: minimum alignment of a box in shared memory, in bytes; swizzles need more (`_unit`)
 _SHARED_ALIGN = 128
 
-#: bytes that every swizzle keeps contiguous
+#: bytes that each of TMA's swizzle modes keeps contiguous
 _CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Issue:
-    """One box: its coordinates relative to the region's start, and its offset in elements from the tile's start."""
+    """A box, in elements: its coordinates relative to the region's start, and its unswizzled offset in the tile."""
 
     coordinates: tuple[int, ...]
     shared: int
@@ -62,7 +62,7 @@ class _Issue:
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """The split of a multicast copy among the CTAs of a cluster axis. step: distance between boxes of adjacent CTAs."""
+    """The split of a multicast copy among the CTAs of a cluster axis. step: from a CTA's boxes to the next CTA's."""
 
     cluster: Cluster
     axis: int
@@ -82,11 +82,11 @@ class BoxCopy(Plan):
     """A TMA copy between a tensor and shared memory."""
 
     tensor: Region
-    #: the tensor's dimensions in the order of the map, fastest first
+    #: the dimensions of the tensor's region in the order of the map, without those that a view added
     dims: tuple[int, ...]
     tile: Atoms
     map: TensorMapSpec
-    #: the boxes that the CTA copies; in a multicast copy, the boxes of the axis's first CTA
+    #: the boxes that a CTA copies; in a multicast copy, those of the first CTA along the axis
     issues: tuple[_Issue, ...]
     #: True if the tensor is the source
     loads: bool
@@ -106,12 +106,12 @@ class BoxCopy(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic, and the number of times that the leader executes it."""
+        """(mnemonic, number of times that the leader executes it) of the copy instruction."""
         return ((self.row.mnemonic, len(self.issues)),)
 
     @property
     def bytes(self) -> int:
-        """The bytes of all boxes, including those outside the tensor."""
+        """The size of all boxes, of all CTAs in a multicast copy, including elements outside the tensor."""
         return len(self.boxes) * prod(self.map.box) * self.map.dtype.bytes
 
     def facts(self) -> Facts:
@@ -124,7 +124,7 @@ class BoxCopy(Plan):
         return Facts(f"box {box}{swizzle}{shares}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
 
     def emit(self, op: TileOp, b: Builder) -> None:
-        """Emit one copy per box, by the leader, and the `Expect` of a load's barrier or the commit of a store."""
+        """Emit the leader's copies, one per box, and for a load the barrier's `Expect`, for a store the commit."""
         tensor_map = b.tensor_map(self.map, written=not self.loads, share=self._share())
         starts = [b.let("start", start) for start in self._starts()]
         shared = b.let("tile", self._start())
@@ -164,10 +164,10 @@ class BoxCopy(Plan):
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield, for each box, the index of its issue, and the coordinates and shared addresses of its elements.
+        """Yield, for each box, the index of its issue, and the coordinates and swizzled addresses of its elements.
 
-        Coordinates are innermost first. Variables in starts take their possible values nearest 0.
-        source: PTX ISA, "Tensors": a box is contiguous in shared memory, apart from swizzling.
+        Coordinates are in the map's order. Variables in starts take their possible values nearest 0.
+        source: PTX ISA, "Swizzling Modes": without a swizzle, a box has the same order in shared as in global memory.
         """
         box, dtype = self.map.box, self.map.dtype
         within = [index.ravel() for index in np.indices(tuple(reversed(box)))][::-1]
@@ -181,7 +181,7 @@ class BoxCopy(Plan):
             yield number % len(self.issues), coordinates, swizzle.apply(base + issue.shared + linear)
 
     def moves(self) -> Moves:
-        """Return the moves as chunks of 16 bytes, all by thread 0."""
+        """Return the moves in chunks of 16 bytes, all attributed to thread 0."""
         strides = self._strides()
         chunk = _CHUNK_BYTES // self.map.dtype.bytes
         issue, tensor, shared = [], [], []
@@ -201,7 +201,7 @@ class BoxCopy(Plan):
         return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per element: (issue, row-major index in the region, address in shared memory)."""
+        """Return one row per element: (issue, row-major index in the region, swizzled address in elements)."""
         counts = self.tensor.counts
         weights = [prod(counts[d + 1 :]) for d in self.dims]
         starts = [int(evaluate(self.tensor.starts[d], {})) for d in self.dims]
@@ -213,7 +213,7 @@ class BoxCopy(Plan):
         return np.concatenate(rows)
 
     def _strides(self) -> list[int]:
-        """Return the tensor's strides in the map's order; run-time strides have the values of `launch_values`."""
+        """Return the tensor's strides in elements, in the map's order; `launch_values` supplies run-time strides."""
         strides, names = global_strides(self.tensor.buffer), launch_values((self.tensor,))
         assert strides is not None
         of_dims = (strides[d] for d in self.dims)
@@ -227,7 +227,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return `start` + `more` clamped to int32; coordinates that change are outside every tensor before and after."""
+    """Return `start` + `more`, clamped and cast to int32; clamping only changes coordinates outside every tensor."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -298,14 +298,15 @@ def _need_strides(tensor: Region, major: int) -> None:
         listed = ", ".join(s.name if isinstance(s, Var) else str(s) for s in strides)
         raise LayoutError(
             f"dimension {major} of {buffer.name} has no unit stride; strides are ({listed})",
-            hint="give the shared tile the order of the tensor, and read it through .T",
+            hint="allocate the shared tile in the tensor's order of dimensions, and use it through .T"
+            if 1 in strides else "use copy, which moves single elements",
         )
     root = buffer.root
     if root.align % unit:
         raise LayoutError(
             f"{root.name} is aligned to {root.align} bytes; TMA needs {unit}",
             hint=f"begin {root.name} and each of its rows at a multiple of {unit // buffer.dtype.bytes} elements, as "
-            "padded rows do; or copy without barrier=",
+            "padded rows do; or use copy instead of copy_async",
         )
     bytes_each = buffer.dtype.bytes
     for d, stride in enumerate(strides):
@@ -321,12 +322,12 @@ def _need_strides(tensor: Region, major: int) -> None:
             raise LayoutError(
                 f"rows of {buffer.name} {'' if is_known else 'are only known to '}start {step} bytes; TMA needs a "
                 f"multiple of {unit}",
-                hint="pad the rows, or use a variant that copies element by element",
+                hint="pad the rows, or use copy instead of copy_async",
             )
 
 
 def _need_start(tensor: Region, major: int) -> None:
-    """Raise LayoutError if the region may start inside a chunk of 16 bytes; TMA traps there.
+    """Raise LayoutError if the rows of the region may start inside a chunk of 16 bytes, where TMA traps.
 
     source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION); also in Triton's Gluon tutorial on TMA.
     """
@@ -341,9 +342,9 @@ def _need_start(tensor: Region, major: int) -> None:
 
 
 def _need_inside(tensor: Region) -> None:
-    """Raise LayoutError if a store is known to start before the tensor; TMA traps there.
+    """Raise LayoutError if a stored region is known to start before index 0 in a dimension, where TMA traps.
 
-    The simulator detects this for starts known only at run time. Loads may start before the tensor.
+    The simulator detects this for starts known only at run time. Loads may start before index 0.
     source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION)
     """
     for d, start in enumerate(tensor.starts):
@@ -351,12 +352,12 @@ def _need_inside(tensor: Region) -> None:
         if high is not None and high < 0:
             raise LayoutError(
                 f"the region of {tensor.buffer.name} starts before index 0 in dimension {d}; TMA can't store there",
-                hint="store the part that lies inside",
+                hint="store only the part inside the tensor",
             )
 
 
 def _need_whole_chunks(tensor: Region, major: int) -> None:
-    """Raise LayoutError if a stored row may end inside a chunk of 16 bytes; TMA writes whole chunks.
+    """Raise LayoutError if the region may exceed rows that end inside a chunk of 16 bytes; TMA writes whole chunks.
 
     source: measured on an H100; also in Triton's issue 11583.
     """
@@ -372,12 +373,12 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """Return (box extents, first CTA's boxes, step to the next), or raise LayoutError. ones: number of extents of 1."""
+    """Return (box extents, first CTA's boxes, step to the next CTA), or raise LayoutError. ones: added extents of 1."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
     whole, unit = tuple(extents), _unit(atoms)
-    # elements from one row to the next along each dimension of rows
+    # stride of each row dimension within a block, in elements
     inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
     step = _Issue((0,) * (1 + len(extents)), 0)
     if ctas > 1 and parts % ctas == 0:
@@ -407,7 +408,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: as in `_boxes`."""
+    """Return the slowest row dimension that CTAs can divide evenly, or raise LayoutError. inner: row strides."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d
@@ -415,12 +416,13 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
     raise LayoutError(
         f"multicast: {counted(ctas, 'CTA')} can't share {rows} in {counted(atoms.blocks, 'block')} of columns "
         f"evenly, in parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
-        hint=f"copy a multiple of {ctas * ATOM_ROWS} rows, or leave out multicast=: each CTA then copies what it needs",
+        hint=f"copy a multiple of {ctas * ATOM_ROWS} rows along one dimension, or leave out multicast=: each CTA then "
+        "copies what it needs",
     )
 
 
 def _unit(atoms: Atoms) -> int:
-    """Return the alignment of a box in shared memory, in elements."""
+    """Return the alignment of a box in shared memory, in elements: the swizzle's period, but at least 128 bytes."""
     aligned = _SHARED_ALIGN * 8 // atoms.element_bits
     return max(ATOM_ROWS * atoms.row_elements, aligned) if atoms.bits else aligned
 
@@ -430,7 +432,7 @@ def _need_aligned(atoms: Atoms) -> None:
     name = placement.buffer.name
     if not atoms.is_dense:
         raise LayoutError(
-            f"8 rows of {name} start every {atoms.sbo_bytes} bytes; "
+            f"groups of 8 rows of {name} start every {atoms.sbo_bytes} bytes; "
             f"TMA needs contiguous rows, {ATOM_ROWS * atoms.row_bytes} bytes for 8"
         )
     if placement.buffer.align % _SHARED_ALIGN:
@@ -451,7 +453,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
     if atoms.bits and atoms.columns % e:
         raise LayoutError(
             f"the tile is {atoms.columns} columns wide; a row of the {atoms.mode} swizzle holds {e}",
-            hint="take whole rows of the swizzle",
+            hint=f"take whole rows of the swizzle: a multiple of {e} columns",
         )
     if atoms.row_bytes % TensorMapSpec.UNIT_BYTES:
         raise LayoutError(f"rows have {atoms.row_bytes} bytes; TMA needs a multiple of {TensorMapSpec.UNIT_BYTES}")
@@ -460,13 +462,14 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
     count = _equal_parts(e, 1, _unit(atoms)) if atoms.rows == 1 and atoms.blocks == 1 else None
     if count is None:
         raise LayoutError(
-            f"{e} columns are contiguous; a box holds {most}", hint='use tj.alloc_shared(..., swizzle="128B")'
+            f"{e} columns are contiguous; a box holds at most {most}",
+            hint='use tj.alloc_shared(..., swizzle="128B") or, for a single row, copy it in parts',
         )
     return e // count, count
 
 
 def _parts(extent: int, inner: int, unit: int) -> int:
-    """Return the number of boxes along a row dimension, or raise LayoutError. inner: elements from row to row."""
+    """Return the number of boxes along a row dimension, or raise LayoutError. inner: the dimension's stride."""
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(
@@ -478,7 +481,7 @@ def _parts(extent: int, inner: int, unit: int) -> int:
 
 
 def _equal_parts(extent: int, inner: int, unit: int) -> int | None:
-    """Return the least number of equal parts that fit in a box and start at multiples of `unit` elements, or None."""
+    """Return the least number of equal parts that fit in a box and start at multiples of `unit` elements, if any."""
     if extent <= TensorMapSpec.MOST_BOX:
         return 1
     counts: Sequence[int] = [n for n in range(2, extent + 1) if extent % n == 0]

@@ -14,7 +14,7 @@ from ...ir.nodes import TRUE, Expr
 from ...ops.reduce import Reduction
 from ..builder import Builder
 
-#: a partial result: one expression for each of `Combining.types`
+#: a partial result: one expression per value; in a `Combining`, one for each of its `types`
 Partial = tuple[Expr, ...]
 
 
@@ -43,7 +43,7 @@ class Combining:
         return (partial[0], build.add(partial[1], by)) if self.reduction.picks else partial
 
     def combined(self, b: Builder, low: Partial, high: Partial, *, in_order: bool) -> Partial:
-        """Combine two partial results. in_order: all elements of `low` precede all elements of `high`."""
+        """Combine two partial results. in_order: True if all elements of `low` precede all elements of `high`."""
         if not self.reduction.picks:
             return (build.op(self.reduction.combines, low[0], high[0]),)
         takes = b.let("takes", self._takes_high(low, high, in_order=in_order))

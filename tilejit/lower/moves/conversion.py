@@ -1,4 +1,4 @@
-"""Conditions and register tables shared by the copies between local tiles with different layouts."""
+"""Conditions and register tables shared by the variants that copy between local tiles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> H
     """Return the threads and registers that hold the elements of a region, whose starts must be constants.
 
     padded: True to include padding; `region` must then be the whole buffer.
-    raises: LayoutError if the scope can't own the tile, a thread has a value twice, or dimensions are laid out as one.
+    raises: LayoutError, e.g. if the scope can't own the tile or a thread holds a value in several registers.
     """
     buffer = region.buffer
     tile = owned(buffer, scope)

@@ -21,8 +21,8 @@ from .combining import Combining, Partial
 
 _WORD_BITS = 32
 
-#: cost of a shuffle; a selection costs 1
-#: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 shuffles per cycle, 64 selections
+#: cost of a shuffle; a selection costs 1, assumed to be as fast as a compare
+#: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 warp shuffles or 64 compares per cycle and SM
 _SHUFFLE_COST = 2
 
 
@@ -35,7 +35,7 @@ def by_redux(b: Builder, combining: Combining, instruction: str, partials: Seque
 
 
 def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: Sequence[Partial]) -> list[Partial]:
-    """Combine each partial result, 0 or 1, over all threads that vote. threads: number of threads of the CTA."""
+    """Combine each partial result, 0 or 1, over an instance of the vote's scope. threads: number in the CTA."""
     _, instance = instances_of(row.scope.name, threads)
     number = [build.add(instance, OF_WARPGROUPS)] if len(row.arguments) > 1 else []
     answers: list[Partial] = []
@@ -48,7 +48,7 @@ def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: 
 
 @dataclass(frozen=True, slots=True)
 class Shuffles:
-    """A butterfly of shuffles that combines several results; distances between lanes are powers of two.
+    """A butterfly of shuffles that combines several results; `distances` between lanes are powers of two.
 
     At each of the first `halvings` distances, two lanes split the results: each sends the half that the other keeps.
     That takes selections, but saves shuffles. Afterwards the results are gathered in reverse order of distances. The
@@ -63,7 +63,7 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """The number of halvings: the maximum if it costs less than no halvings, else 0."""
+        """The number of halvings: the maximum possible if it costs less than none, else 0."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
         return most if self._cost(most) < self._cost(0) else 0
 
@@ -82,12 +82,12 @@ class Shuffles:
 
     @property
     def steps(self) -> int:
-        """The number of times that a thread combines two values."""
+        """The number of times that a thread combines two partial results."""
         left = self.results >> self.halvings
         return self.results - left + (len(self.distances) - self.halvings) * left
 
     def emit(self, b: Builder, combining: Combining, partials: Sequence[Partial], thread: Expr) -> list[Partial]:
-        """Combine each partial result over the lanes; all lanes get the same bits."""
+        """Combine each partial result over the lanes that `distances` connect; these all get the same bits."""
         lanes = LaneReduction.of(b, combining.types, len(partials))
         halved, single = self.distances[: self.halvings], self.distances[self.halvings :]
         uppers = [b.let("upper", build.not_equal(build.bitwise_and(thread, distance), 0)) for distance in halved]
@@ -121,11 +121,11 @@ class LaneReduction:
 
     @staticmethod
     def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
-        """Allocate registers for `count` partial results at a time; the size of each type is a multiple of 32 bits."""
+        """Allocate registers for up to `count` partial results. dtypes: their sizes must be multiples of 32 bits."""
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """Exchange `partials` with the lane `distance` away, and return the other lane's."""
+        """Exchange `partials` with lane `lane ^ distance`, and return that lane's."""
         others = [
             column.from_lane(self.b, [partial[k] for partial in partials], distance)
             for k, column in enumerate(self.columns)
@@ -176,14 +176,14 @@ def _words(b: Builder, buffer: Buffer) -> Buffer:
 
 @dataclass(frozen=True, slots=True)
 class SharedPartials:
-    """The threads that combine partial results through shared memory."""
+    """The calling thread's part in combining partial results through shared memory."""
 
     scope: str
     #: number of threads of the CTA
     threads: int
     #: the calling thread's place among the threads that combine; leaders write their partial results
     gathering: Gathering
-    #: the calling thread's lane if all lanes of a warp have the same results, so each can read one partial; else None
+    #: the calling thread's lane if all lanes of its warp need the same results, so each can read one partial; else None
     lane: Expr | None
 
     @property
@@ -195,7 +195,7 @@ class SharedPartials:
         return Shuffles(1, tuple(1 << k for k in range(members.bit_length() - 1)))
 
 
-#: lanes read one partial each only if a result has more partials than this: 8 float32 are two vectors
+#: lanes read one partial each only if a result has more partials than this: 8 float32 are only two vectors to read
 _MOST_READ = 8
 
 
@@ -215,7 +215,7 @@ def gathered(
 def _written(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
-    """Write the partial results to shared memory, synchronize, and return the start of each result's partials."""
+    """Write the partials to shared memory, synchronize, and return, by result, the buffers and offsets to read from."""
     gathering = shared.gathering
     groups, width = gathering.groups, gathering.members
     layout = TileLayout.row_major((len(partials) * groups * width,))

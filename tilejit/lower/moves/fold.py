@@ -1,4 +1,4 @@
-"""Plans of reductions by a user's function; `schedule/fold.py` defines the order of combining."""
+"""Plans of reductions by a user's function; `schedule/fold.py` defines the order in which elements are combined."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .cross_thread import LaneReduction, SharedPartials, gathered
 
 Array = np.ndarray
 
-#: the thread index in conditions that are evaluated for all threads
+#: the thread's index in conditions that the compiler evaluates for all threads
 _THREAD = Var("fold.thread", int32)
 
 #: a partial result for each of a thread's results
@@ -42,14 +42,14 @@ class Folding(PlanBase):
     scope: str
     threads: int
     cta_threads: int
-    #: names of the destination and the source of each value
+    #: for each value of the function, (name of its destination, name of its source)
     pairs: tuple[tuple[str, str], ...]
     combine: Combine
     order: FoldOrder
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread) of each instruction; the function counts as "reduce" with its types."""
+        """(mnemonic, count per thread): calls of the function, as "reduce" with its types, shuffles and barriers."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -78,7 +78,7 @@ class Folding(PlanBase):
         return np.array(list(self.order.each_result(operand))) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
-        """Return one row per result of the first destination: (its register, the source registers it combines ...)."""
+        """Return one row per result of the first destination: (its register, each register combined into it ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst[0], moves.src[0]])
 
@@ -150,7 +150,7 @@ class _Emitting(FoldSteps[Partials]):
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
         if self.lanes is None:
-            # these registers suffice for later steps, which exchange no more values
+            # these registers suffice for later steps, which exchange at most this number of values
             self.lanes = LaneReduction.of(self.b, tuple(map(_carried, dtypes)), len(own))
         other = self._back(self.lanes.values(_as(dtypes, own, _carried), distance))
         upper = self.b.let("upper", build.not_equal(build.bitwise_and(self.thread, distance), 0))
@@ -197,7 +197,7 @@ class _Counting(FoldSteps[None]):
 
 @dataclass(slots=True)
 class _Tracing(FoldSteps[Array]):
-    """Traces the order of combined slots. Values are arrays of shape (threads, slots), -1 for a skipped slot."""
+    """Traces the order in which slots are combined. Values are the slots combined so far, as in `Folds.order`."""
 
     threads: Array
     here: dict[str, Array | int] = field(init=False)

@@ -36,7 +36,7 @@ class Index:
         return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
 
     def number(self, b: Builder, register: Vector | None) -> Expr:
-        """Return the index of a vector's box. register: the one that holds it; None if the index is a scalar."""
+        """Return the index of a vector's box. register: holds the index; None if the index is a scalar."""
         value = self.scalar
         if value is None:
             assert register is not None, "an index that is a tile is an operand of the schedule"
@@ -49,7 +49,7 @@ class Index:
         return total_along(terms, self.region.buffer.index_dtype)
 
     def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
-        """Return a context that on exit emits an assertion of the examined indices' bounds; see `each_inside`."""
+        """Return a context that on exit emits an assertion that examined indices are in bounds; see `each_inside`."""
         gathered = self.region.gathered
         assert gathered is not None, "the region isn't gathered"
         return each_inside(b, self.region, gathered.dim)

@@ -1,4 +1,4 @@
-"""Vectors in memory, some of whose elements may be excluded by the edge of a tensor or by a mask.
+"""Vectors in memory, some of whose elements may be excluded by the edge of a tensor, as padding or by a mask.
 
 A vector without excluded elements moves in one access. A partially excluded vector moves element by element, in a
 separate branch. A mask is read from registers (`vectors.ReadMask`), or computed from the indices of the elements.
@@ -36,7 +36,7 @@ class VectorMask(ABC):
 
     @abstractmethod
     def throughout(self, width: int) -> Expr:
-        """Return the condition that the mask includes all of the first `width` elements."""
+        """Return the condition that the mask includes the first `width` elements; it may be false if a sum wraps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class IndexCondition:
         return None if cond is None else IndexCondition(cond, index)
 
     def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """True if a mask includes `width` adjacent elements along `dim` whenever it includes the first and the last."""
+        """True if the mask of `width` adjacent elements along `dim` can be tested at the first and last of them."""
         return runs.by_ends(self.cond, self.index[dim], width) is not None
 
     def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:
-        """Return the mask of a vector along dimension `dim`, its elements `step` apart, from the index `first` on."""
+        """Return the mask of a vector along `dim` from the element at index `first` on, its elements `step` apart."""
         number = Var(b.name("step"), int32, bounds=(0, width - 1))
         cond = self.cond
         for d, (var, at) in enumerate(zip(self.index, first, strict=True)):
@@ -97,7 +97,7 @@ Selection = Literal["each", "whole", "cut"]
 
 @lean(frozen=True, slots=True)
 class MaskedVector:
-    """Elements [start, start + width) of a vector in memory, except elements outside the tensor or the mask."""
+    """Elements [start, start + width) of a vector in memory, except padding and those outside a tensor or the mask."""
 
     #: the operand over the digits that count vectors
     view: View
@@ -133,7 +133,7 @@ class MaskedVector:
         return self.view.coordinate(dim, self.values(), dtype)
 
     def inside(self, step: Expr | None) -> Expr:
-        """Return the condition that element `step` of the vector, the first if None, is inside the tensor."""
+        """Return the condition that element `step` (None: the first) is inside the tensor and isn't padding."""
         return self.mask.inside(self.coordinate, step) if self.mask.windows else TRUE
 
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
@@ -159,9 +159,9 @@ class MaskedVector:
         return self.width > 1 and (varies or not self.mask.whole)
 
     def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield (registers, memory, condition) for all elements at once, and for each one if some may be excluded.
+        """Yield (registers, memory, condition) of the access to all elements; if some may be excluded, also to each.
 
-        apart: True to move single elements via separate registers, since loads into one 32-bit register are serialized.
+        apart: True to move single elements via separate registers: two loads into one 32-bit register are serialized.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
@@ -191,7 +191,7 @@ class MaskedVector:
     def _elements(
         self, b: Builder, registers: Vector, inside: Expr, apart: bool
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield each element's access. inside: if `mask.whole`, the condition that the vector is inside the tensor."""
+        """Yield accesses to single elements. inside: if `mask.whole`, the condition that the vector is inside."""
         if not apart:
             with b.loop("element", self.width, unrolled=True) as step:
                 at = build.add(step, self.start)
@@ -218,8 +218,8 @@ def _advanced(offset: Expr, start: int) -> Expr:
 
 #: Up to this many vectors per thread are always predicated if no vector can straddle an edge. A second copy of the code
 #: without predicates takes longer to compile (two copies of 8 iterations: 14.0 ms instead of 10.6 from call to PTX) and
-#: isn't faster (1 GiB through shared memory on an H100: 0.974 of a device-to-device copy instead of 0.986,
-#: `tests/bench/bench_copy.py`).
+#: isn't faster (1 GiB through shared memory on an H100, `tests/bench/bench_copy.py`: 0.974 of the bandwidth of a
+#: device-to-device copy instead of 0.986).
 _FEW_ROUNDS = 8
 
 
@@ -228,8 +228,8 @@ def at_edges(
 ) -> Iterator[Mapping[str, Mask]]:
     """Yield the masks of the operands by name; the caller emits its code at each yield.
 
-    The first yield is for regions inside their tensors, the second for regions at an edge. A single yield covers both
-    cases where separate code doesn't pay.
+    The first yield is for regions inside their tensors, the second for regions at an edge. If separate code doesn't
+    pay, a single yield covers both cases.
     views: the operands over the digits of elements; a vector has `width` elements along the last digit.
     twice: False for a single yield.
     """

@@ -33,7 +33,7 @@ class Partition(VectorPlan):
     """Vector v is handled in iteration v // threads by thread v % threads; the last iteration may be partial."""
 
     count: int
-    #: the digits that count elements, in the order in which they are handled; the first operand is the destination
+    #: the digits that count elements, in the order in which vectors cover them; the first operand is the destination
     elements: DigitSchedule
     #: the digits that count vectors
     vectors: DigitSchedule
@@ -44,7 +44,7 @@ class Partition(VectorPlan):
     def of(
         cls: type[P], schedule: DigitSchedule, threads: int, *, vectorized: bool = True, broadcasts: bool = False
     ) -> P:
-        """Plan the widest provably aligned vectors, in the order of the destination, or of a copy's global source.
+        """Plan the widest provably aligned vectors, ordered as in the destination, or a copy's global source.
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
@@ -71,7 +71,7 @@ class Partition(VectorPlan):
 
     @property
     def tail(self) -> int:
-        """The number of elements of the last vector of each run."""
+        """The number of elements of the last vector of each run along the fastest digit."""
         return (self.elements.digits[-1].extent % self.vector_width or self.vector_width) if self.elements.digits else 1
 
     @property
@@ -80,7 +80,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread) of each access, without the narrower ones for edges and partial vectors."""
+        """(mnemonic, count per thread) of the accesses to whole vectors, without those to parts of vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -133,9 +133,9 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Sort digits by descending stride in `lead`.
+    """Sort digits by descending absolute stride in `lead`.
 
-    With run-time strides, only move the digit of stride 1 to the end; with folded strides, keep the order.
+    With run-time strides there, only move the digit of stride 1 to the end; with folded strides, keep the order.
     """
     if schedule.folded:
         return schedule

@@ -67,11 +67,11 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
     tiles, shape = op.tiles, op.region("place").shape
     owner = next((n for n in ("before", "value", "desired") if n in tiles and tiles[n].shape == shape), None)
     if owner is None:
-        raise LayoutError("no tile of values has the place's shape, so no thread owns its elements")
+        raise LayoutError("no local tile has the shape of the place, so no thread owns the place's elements")
     schedule = owned_schedule(op, owner, "place", threads)
     if schedule.folded:
         need_slice(schedule["memory"].placement)
-        raise LayoutError("a tile and the place split a dimension into steps that don't match")
+        raise LayoutError("the layouts of a tile and the place split a dimension in incompatible ways")
     return schedule, owner
 
 
@@ -86,7 +86,7 @@ def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
 
 
 def fill_value(op: TileOp) -> Expr:
-    """Return the value that a copy writes in place of elements outside its source, 0 by default."""
+    """Return the value that a copy writes for elements outside the tensor or the mask, 0 by default."""
     dtype = op.region("dst").dtype
     fill = op.value("fill")
     return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
@@ -278,7 +278,7 @@ class OwnedPlan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names that the operation's tiles have in `owned`, in the operation's order."""
+        """The names in `owned` of the operation's tiles, in the operation's order; by default, the order of `owned`."""
         return tuple(self.owned.vectors.operands)
 
     @property
@@ -294,7 +294,7 @@ class OwnedPlan(VectorPlan):
 
 
 def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
-    """Return a function that calls `make` only once and always returns its result; faster than `functools.cache`."""
+    """Return a function that caches the result of its first call of `make`; faster than `functools.cache`."""
     made: list[list[Expr]] = []
 
     def values() -> list[Expr]:
@@ -352,7 +352,7 @@ class VectorRegisters:
         memory.store(b, self.consecutive(b))
 
     def consecutive(self, b: Builder) -> Vector:
-        """Return consecutive registers with the values, moved there if the vector's registers are apart."""
+        """Return consecutive registers with the values, moved there if the vector's own aren't consecutive."""
         run = self._run(b)
         for k, register in self._apart(run):
             b.move(k, register)

@@ -1,7 +1,7 @@
 """The cost of shared memory accesses in wavefronts: passes in which each bank serves at most one word.
 
-It decides the order of dimensions and the swizzle of a tile that is exchanged through shared memory.
-source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Shared memory tables".
+It decides the order of dimensions and the swizzle of tiles exchanged through shared memory; grids' costs include it.
+source: CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Memory Tables".
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _BANKS, _WORD_BYTES = 32, 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedAccesses:
-    """The distinct pieces of shared memory that warps access. A piece is an access or, if larger, the word around it.
+    """The distinct pieces of shared memory that warps access: each access or, if it is narrower, the word around it.
 
     Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, those of 16 bytes per
     quarter warp.
     """
 
-    #: for each piece, the index of its group: lanes whose pieces are served together
+    #: for each piece, the index of its group of lanes, whose pieces are served together
     group: Array
     #: the first element of each piece, before swizzling
     address: Array
@@ -74,7 +74,7 @@ class SharedAccesses:
 
     @property
     def least(self) -> int:
-        """The cost without bank conflicts."""
+        """The cost without bank conflicts, in quarter cycles."""
         ideal = -(-np.bincount(self.group) // self.at_once)
         return ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())
 
@@ -121,7 +121,7 @@ class RoundCosts:
     #: elements that a swizzle must keep contiguous: an access or a word, whichever is larger
     chunk: int
     rounds: int
-    #: iterations and warps that `accesses` covers
+    #: numbers of iterations and of warps that `accesses` covers
     counted: int
     warps: int
 
@@ -134,7 +134,7 @@ class RoundCosts:
         width: int,
         bytes_each: int,
     ) -> RoundCosts:
-        """Count the accesses of a copy.
+        """Collect the accesses of a copy.
 
         is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
         """
@@ -146,12 +146,12 @@ class RoundCosts:
         return RoundCosts(accesses, chunk, rounds, work.rounds, -(-work.threads // WARP))
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Return the cost of all iterations of a warp for each swizzle."""
+        """Return the average warp's cost of all iterations with each swizzle."""
         return self.accesses.costs(swizzles) * self.rounds // max(self.counted * self.warps, 1)
 
     @property
     def least(self) -> int:
-        """The cost without bank conflicts."""
+        """The average warp's cost without bank conflicts."""
         return self.accesses.least * self.rounds // max(self.counted * self.warps, 1)
 
     @property
@@ -161,7 +161,7 @@ class RoundCosts:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeMemory:
-    """A layout of shared memory and the cost of storing and loading a tile, in quarter cycles per warp."""
+    """A layout of shared memory, and the cost of exchanging a tile through it, in quarter cycles per warp."""
 
     layout: TileLayout
     cost: int

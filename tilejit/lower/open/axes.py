@@ -5,9 +5,9 @@
     sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
 
 An operation's record specifies which dimensions vary together. Two dimensions of one tile never become one axis: if an
-operation would require it (x + x.T), its operands disagree, and one is loaded again or converted.
+operation would require it (x + x.T), its operands disagree, and one is loaded again, recomputed or converted.
 
-The survey includes operations that need a conversion although all their tiles have layouts given by the user.
+The survey includes operations that need a conversion although all their local tiles have layouts given by the user.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..schedule.strides import Folded
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
-    """True if all local tiles of `op` have the user's layout, and one must be converted. threads: number in the CTA."""
+    """True if the user lays out all local tiles of `op`, and one must be converted. threads: number in the CTA."""
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
@@ -42,7 +42,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """True if `op` accepts `tile` in the user's layout, once other tiles match it. threads: number in the CTA."""
+    """True if `op` accepts `tile` in the user's layout if other tiles match it. threads: number in the CTA."""
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
@@ -98,7 +98,7 @@ _UNKNOWN_TRIP_COUNT = 8
 
 @dataclass(slots=True, eq=False)
 class TileUse:
-    """A local tile that operations use, open or with a fixed layout."""
+    """A local tile, open or with a fixed layout, and its lifetime."""
 
     buffer: Buffer
     shape: tuple[int, ...]
@@ -207,8 +207,8 @@ def _columns(tiles: Sequence[TileUse]) -> dict[int, int]:
 class Survey:
     """The tiles, operations and axes of a kernel that has open tiles or tiles to be converted.
 
-    target: name of the target. threads: number in the CTA. written: name of a tile -> number of its writers.
-    refused: operands whose axes conflict with those of the operation's other operands.
+    target: name of the target. threads: number in the CTA. written: name of a tile -> number of operations that write
+    it. refused: operands whose axes conflict with those of the operation's other operands.
     """
 
     def __init__(self, target: str, threads: int) -> None:
@@ -338,7 +338,7 @@ def _trip_count(loop: For | Loop) -> int:
 
 
 def _carry(made: Survey, before: int) -> None:
-    """Extend the lifetimes of tiles used before a loop and in it to the loop's end."""
+    """Extend the lifetimes of tiles used both before and in a loop to the loop's end."""
     end = len(made.steps) - 1
     for step in made.steps[before:]:
         for use in step.uses.values():

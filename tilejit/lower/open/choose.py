@@ -7,7 +7,7 @@ Their costs, by `lower.weights`, are summed over warps, and except for live regi
     ... to shared memory               its issue and wavefronts
     ... with a mask                    in addition, a test of a vector's ends or of an element's bit
     an elementwise operation           the issue weight of its record per register, padding included
-    a reduction                        registers and shuffles; across warps, barriers and partial results in memory
+    a reduction                        combining registers, shuffles; across warps, barriers and partials in memory
     a part that isn't whole periods    its conversion through shared memory
     too many live registers            a spill of each in excess
 """
@@ -88,7 +88,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile as an operand. A part that is whole periods of the grid costs nothing; any other is converted.
+    """A part of a tile along one axis, as an operand. Whole periods of the grid cost nothing; others are converted.
 
     tile: the extents of the part. start, extent: those of the part along `axis`.
     """
@@ -127,7 +127,7 @@ class Demand:
 
 
 class Prices:
-    """Computes costs of a demand on grids. The cost of an access for one replica of its tile is cached by `Cuts`."""
+    """Computes the costs of a demand on grids. An access's cost for one replica of its tile is cached by `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -153,7 +153,7 @@ class Prices:
 
 
 def _elements(grid: Grid, tile: Extents) -> int:
-    """Return the number of a tile's elements that each thread has."""
+    """Return the number of registers that hold a tile's elements in each thread, padding included."""
     count = 1
     for axis, extent in tile:
         count *= grid.spreads[axis].registers(extent)
@@ -166,7 +166,7 @@ def _real(warps: int, grid: Grid) -> int:
 
 
 def _reduction(reduced: Reduced, grid: Grid) -> int:
-    """Return the cost per warp: a tree over registers, then over lanes by halving, then over warps in shared memory."""
+    """Return the cost per warp: a tree over registers, then shuffles over lanes, then shared memory over warps."""
     kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
     registers, results = _elements(grid, reduced.tile), _elements(grid, kept)
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
@@ -185,7 +185,7 @@ def _reduction(reduced: Reduced, grid: Grid) -> int:
 
 
 def shuffles(results: int, lanes: int) -> int:
-    """Return the number of shuffles that combine `results` values over `lanes` lanes."""
+    """Return the least number of shuffles to combine `results` values over `lanes` lanes; `Shuffles` may take more."""
     steps = (lanes - 1).bit_length()
     halvings = min(steps, (results & -results).bit_length() - 1)
     left = results >> halvings
@@ -193,12 +193,12 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load; only one stores. once: cached costs for one replica, by cuts."""
+    """Return the cost for all warps; replicas are loaded, too, but not stored. once: costs for one replica, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
-        # threads that don't form whole warps count as lanes of one warp
+        # in a grid of one lane, warps are single threads, which count as lanes here
         pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
     cuts = tuple(pairs), _lane_order(access, grid) if access.space == "shared" else ()
@@ -218,7 +218,7 @@ def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None],
 
 
 def _once(access: AccessCost, cuts: Cuts) -> int:
-    """Return the cost for one replica of the tile: all registers and warps along its own axes."""
+    """Return the cost of accessing one replica of the tile: by all registers and warps along the tile's own axes."""
     run, times = access.bytes, 1
     cut, elsewhere, test = 0, 1, ELEMENT
     #: (repetitions, (active lanes, stride in bytes) along each axis)
@@ -414,7 +414,7 @@ def _steps(region: Region) -> list[int | None]:
     return [(merged(group) or group)[-1].stride for group in groups]
 
 
-#: how many of the cheapest grids are varied by trying other distributions of warps
+#: number of the cheapest grids for which other distributions of their warps are tried
 _VARIED = 4
 
 
@@ -480,7 +480,7 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """Return up to two axes with contiguous accesses, those of more bytes first; the last axis if there are none."""
+    """Return up to two axes along which accesses are contiguous, most bytes first; the last axis if there are none."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:
