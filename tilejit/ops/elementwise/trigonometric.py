@@ -21,7 +21,7 @@ from .record import INF, NAN, Accuracy, Elementwise, in_double
 #: bound on |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
 _MODERATE = {"float32": 2.0**17, "float64": 2.0**30}
 
-#: the first bits of the binary fraction of 2/pi
+#: the number of leading bits of the binary fraction of 2/pi that are stored, and these bits as an integer
 TWO_OVER_PI_BITS = 1280
 TWO_OVER_PI_FRACTION = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0"
@@ -73,10 +73,10 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
-    """Return three words of the format's width, starting at bit `offset` of 2/pi shifted right by `first_bit`.
+    """Return three words, the highest first, that start at bit `offset` of the fraction of 2/pi >> `first_bit`.
 
-    They are selected by bisection in `rows` steps: each drops words at the start or at the end, which requires
-    selects but no table in memory.
+    Words have the format's width. They are selected by bisection in `rows` steps, each of which drops words at the
+    start or at the end. This requires selects but no table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
@@ -96,8 +96,8 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """Return r and the i32 n with x = n·pi/2 + r modulo 2·pi for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
-    fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
-    pi/2.
+    fraction. Three words of 2/pi leave at least one significant word of the fraction if x is close to a multiple of
+    pi/2, where the leading bits cancel.
     """
     f = b.format
     wide = f"i{2 * f.bits}"
@@ -105,7 +105,7 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     exponent = b.convert("trunc", bits.logical_shift_right(f.precision_bits), "i32")
     significand = (bits & ((1 << f.precision_bits) - 1)) | (1 << f.precision_bits)
     smallest = f.bias + int(math.log2(_MODERATE[f.dtype]))
-    # bit `smallest - bias - precision - 2` of 2/pi has weight 1 after scaling, so bits are counted from there
+    # at the smallest exponent, bit `smallest - bias - precision - 2` of 2/pi has weight 1 after scaling; count from it
     first_bit = -(smallest - f.bias - f.precision_bits - 2)
     words = _two_over_pi_words(b, exponent - smallest, first_bit, rows=2 if f.bits == 32 else 4)
 
