@@ -24,7 +24,6 @@ class CombineFunction(ABC):
     """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
 
     It need not be commutative: the elements combined in the lower values precede those combined in the higher ones.
-    `ir.combine` implements it.
     """
 
     __slots__ = ()
@@ -120,7 +119,7 @@ class Attribute:
     default: AttributeValue = None
     #: all values that are allowed besides None; empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
-    #: the operand whose dimensions a tuple lists, if any; calls may pass one integer, and count from the end if negative
+    #: the operand whose dimensions a tuple lists, if any; calls may pass one integer; negative ones count from the end
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
@@ -243,7 +242,7 @@ class TileOperation:
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return the fault of the number of `operands`, or of omitting some of them (None); None if valid."""
+        """Return why the number of `operands`, or the omission of some (given as None), is invalid; None if valid."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)

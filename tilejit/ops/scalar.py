@@ -58,7 +58,7 @@ FORMATS = {
 
 @cache
 def scalar_type(dtype: DType) -> str:
-    """Return the name that builders use for a type, such as f32, i8, u64 or b1; bfloat16 and fp8 types keep theirs."""
+    """Return the builders' name of a type, such as f32, i8, u64 or b1; bfloat16 and fp8 types keep their names."""
     if dtype.kind == "bool":
         return "b1"
     if dtype.is_fp8 or dtype.name == "bfloat16":
@@ -283,7 +283,7 @@ class Code:
     """The code of an operation for some types, such as integers.
 
     write: emits the formula: (builder, *operands) -> result.
-    called: the formula is emitted once per type, as a function that is called at each use without a `shortcut`.
+    called: the formula is emitted once per type, as a function that is called wherever `shortcut` doesn't apply.
     shortcut: a cheaper formula for constant or proved operands, like `write`; returns None if it doesn't apply.
     """
 

@@ -105,7 +105,7 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     exponent = b.convert("trunc", bits.logical_shift_right(f.precision_bits), "i32")
     significand = (bits & ((1 << f.precision_bits) - 1)) | (1 << f.precision_bits)
     smallest = f.bias + int(math.log2(_MODERATE[f.dtype]))
-    # at the smallest exponent, bit `smallest - bias - precision - 2` of 2/pi has weight 1 after scaling; count from it
+    # at the smallest exponent, bit `smallest - bias - precision - 2` of 2/pi gets weight 1; the window starts after it
     first_bit = -(smallest - f.bias - f.precision_bits - 2)
     words = _two_over_pi_words(b, exponent - smallest, first_bit, rows=2 if f.bits == 32 else 4)
 
@@ -207,12 +207,12 @@ ATAN_FIT = Polynomial(
 
 
 def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
-    """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| up to about tan(pi/8).
+    """Return C ± (t + t³·P(t²)), with the sign of y, for a multiple C of pi/4 and |t| up to about tan(pi/8).
 
     With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
     that range t is (a - c)/(a + c), which rotates the angle by -pi/4.
 
-    source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), "ATAN/ATAN2", the reduction.
+    source: Moshier, Cephes Math Library, single/atanf.c, the range reduction.
     """
     is_left = b.bits(x) < 0
     is_steep = abs(y) > abs(x)
@@ -233,7 +233,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
 
 
 def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Number, part: int) -> Number:
-    """Return one part of C, the multiple of pi/4 in `_atan2`."""
+    """Return one part of C, the multiple of pi/4 in `_atan2`. part: 0 for the high part, 1 for the low part."""
     quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
     rotated = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
     flat = b.select(is_left, b.constant(b.format.type, 4 * quarter), 0.0)
