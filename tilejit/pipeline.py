@@ -359,7 +359,7 @@ VERIFY_EACH = False
 
 
 def verify(kernels: Sequence[tuple[Pass, Kernel]]) -> Examined | None:
-    """Verify the last of the kernels that consecutive passes produced, and return the result, None if there are none.
+    """Verify the last of the kernels that consecutive passes produced, and return the result; None if there are none.
 
     raises: AssertionError, with the name of the first pass that produced a broken kernel, if the last kernel is broken.
     """

@@ -117,7 +117,7 @@ class Attribute:
     type: type[str] | type[int] | type[bool] | type[tuple[int, ...]] | type[CombineFunction]
     meaning: str
     default: AttributeValue = None
-    #: all values that are allowed besides None; empty if the type is the only restriction
+    #: all values that are allowed, other than None; empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
     #: the operand whose dimensions a tuple lists, if any; calls may pass one integer; negative ones count from the end
     counts: str = ""
@@ -158,7 +158,7 @@ class TileOperation:
     attrs: tuple[Attribute, ...]
     #: one line for the documentation
     meaning: str
-    #: two lines of a kernel, the second of which calls the operation; `A` is an array, `a` and `b` are matrices
+    #: two lines of a kernel, the second of which calls the operation; `A` is a matrix, `a` and `b` are tiles (gemm)
     example: str
     #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; takes the required
     #: operands, starting with the old contents of the destination, and some of the attributes

@@ -168,7 +168,7 @@ def axes_of(attrs: Attributes, rank: int) -> tuple[int, ...]:
 
 
 def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
-    """Return why the axes are invalid, or "dst" differs from "src" without them, except in extents of 1; else None."""
+    """Return the fault of the axes, or of shapes that differ even without these axes and extents of 1; else None."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):

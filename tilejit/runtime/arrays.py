@@ -181,7 +181,7 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
 
 
 def is_immutable(value: Any) -> bool:
-    """True for JAX arrays, which may share memory: kernels must not write them, whatever flags they export."""
+    """True for JAX arrays, which may share memory: kernels must not write them, even if their flags allow it."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 

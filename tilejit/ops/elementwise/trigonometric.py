@@ -1,8 +1,8 @@
 """sin and cos over the whole range, and atan2.
 
-x = n·pi/2 + r with |r| <= pi/4; the low two bits of n choose between ±sin(r) and ±cos(r). For moderate x, n·pi/2 is
-subtracted in three parts with fma. For larger x, the integer significand is multiplied by the relevant window of the
-bits of 2/pi, in integer arithmetic.
+x = n·pi/2 + r with |r| up to about pi/4; the low two bits of n choose between ±sin(r) and ±cos(r). For moderate x,
+n·pi/2 is subtracted in three parts with fma. For larger x, the integer significand is multiplied by the relevant window
+of the bits of 2/pi, in integer arithmetic.
 
 source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Cody and Waite,
 "Software Manual for the Elementary Functions" (1980).
