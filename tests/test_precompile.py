@@ -537,7 +537,7 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
     [
         (lambda k: k.precompile({"A": ROW, "K": 1}), r"scaled.precompile takes a list of specs; got dict"),
         (lambda k: k.precompile(3), r"scaled.precompile takes a list of specs; got int"),
-        (lambda k: k.precompile([ROW]), r"scaled can't be compiled for a Spec"),
+        (lambda k: k.precompile([ROW]), r"a spec of scaled.precompile is a tuple or a mapping; got a Spec"),
         (lambda k: k.precompile([(ROW,)]), r"scaled is missing K"),
         (lambda k: k.precompile([(ROW, {"K": 1, "L": 2})]), r"scaled has no parameter 'L'"),
         (lambda k: tj.compile_many(3), r"3 is not a list of jobs"),

@@ -53,7 +53,7 @@ from .target import MAX_THREADS, Target, entry_registers
 
 @dataclass(slots=True)
 class PassResults:
-    """The results of the passes of one compilation, other than the kernel."""
+    """The target of one compilation, and the results of its passes other than the kernel."""
 
     target: Target
     record: Derivation
@@ -107,7 +107,7 @@ def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
             span=kernel.span,
             hint="leave cluster= out or compile for a newer target",
         )
-    # before lowering, whose memory and time are proportional to the size of buffers
+    # check before lowering, whose memory use and time grow with the size of the buffers
     buffers = tuple(b for b in allocations(kernel.body) if not isinstance(b.layout, Open))
     _check_memory(kernel, results, buffers, storage.placements(buffers))
     return kernel
@@ -116,7 +116,7 @@ def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
 def _lay_out(kernel: Kernel, results: PassResults) -> Kernel:
     laid_out = lay_out(kernel)
     if laid_out.kernel is not kernel:
-        # open tiles, which have a size only now, were not checked before
+        # open tiles, whose size per thread follows from their layouts, were not checked before
         limits.check_local_memory(kernel, tuple(allocations(laid_out.kernel.body)))
     results.record.tile, results.record.layouts = laid_out.kernel, laid_out.choices
     return laid_out.kernel
@@ -148,7 +148,7 @@ def _place(kernel: Kernel, results: PassResults) -> Kernel:
     placed = storage.placed(kernel)
     buffers = tuple(allocations(placed.body))
     _check_memory(placed, results, buffers, placed.memory)
-    # the verifier would accept a kernel without placements, because there are none before this pass
+    # the verifier can't require placements, because there are none before this pass
     _refuse_broken("storage", placed, "lane", tuple(placement_faults(placed, buffers)))
     return placed
 
@@ -163,7 +163,7 @@ def _check_memory(
 
 
 def _bind_assertions(kernel: Kernel) -> Kernel:
-    """Add a parameter that points to the assertion record if the kernel has `debug=True` and assertions."""
+    """Add a parameter that points to the assertion record if the kernel is a checked build with assertions."""
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         return replace(kernel, params=(*kernel.params, AssertionsParam()))
     return kernel
@@ -304,7 +304,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def check_order(passes: tuple[Pass, ...]) -> None:
-    """Raise ValueError if a pass precedes another that it must follow."""
+    """Raise ValueError unless each pass comes after all passes that it must follow."""
     seen: set[str] = set()
     for step in passes:
         for name, reason in step.after:
@@ -316,8 +316,8 @@ def check_order(passes: tuple[Pass, ...]) -> None:
 check_order(PASSES)
 
 
-#: the passes after which plain builds verify the kernel: the last one of each level, except that `packed` precedes the
-#: passes that lengthen the body. Checked builds verify after every pass.
+#: the passes after which plain builds verify the kernel: the last ones of open and tile level, and `packed`, because
+#: later passes lengthen the body. Checked builds verify after every pass.
 CHECKPOINTS = ("limits", "checks", "packed")
 
 
@@ -330,7 +330,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     """
     results = PassResults(target, Derivation(open=kernel, tile=kernel, lane=kernel))
     verified: Kernel | None = kernel if sound else None
-    #: the results of the passes since the last verification
+    #: the passes since the last verification, each with the kernel that it produced
     unverified: list[tuple[Pass, Kernel]] = []
     for step in PASSES:
         report_step(step.name)
@@ -340,7 +340,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
         except TilejitError:
             raise
         except Exception:
-            # a pass that fails may have been given a kernel that an earlier one broke
+            # a pass may have failed because an earlier one broke the kernel
             verify(unverified)
             raise
         ended = time.perf_counter()
@@ -359,7 +359,7 @@ VERIFY_EACH = False
 
 
 def verify(kernels: Sequence[tuple[Pass, Kernel]]) -> Examined | None:
-    """Verify the last of the kernels that consecutive passes produced, and return the result, None if there are none.
+    """Verify the last of the kernels that consecutive passes produced, and return the result; None if there are none.
 
     raises: AssertionError, with the name of the first pass that produced a broken kernel, if the last kernel is broken.
     """

@@ -17,7 +17,7 @@ from .runtime.workers import Task, run_all
 from .target import Target
 from .wording import shown, with_article
 
-#: a kernel, followed by the arguments of its `compile`
+#: a kernel, followed by the arguments of its `compile`, with named ones in a mapping at the end
 Job = tuple[Any, ...]
 
 
@@ -37,8 +37,8 @@ def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and the named arguments in `spec`; raise LaunchError if it isn't a tuple or a list."""
     if not isinstance(spec, (tuple, list)):
         raise LaunchError(
-            f"{kernel.name} can't be compiled for {with_article(type(spec).__name__)}",
-            hint="write a tuple of arguments, or a mapping of arguments by name, for each variant",
+            f"a spec of {kernel.name}.precompile is a tuple or a mapping; got {with_article(type(spec).__name__)}",
+            hint="write a tuple of arguments, as in [(tj.spec(...),)], or a mapping by name, for each variant",
         )
     if spec and isinstance(spec[-1], Mapping):
         return tuple(spec[:-1]), dict(spec[-1])
@@ -70,8 +70,8 @@ def _launches_checked() -> bool:
 def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compiled, ...]:
     """Compile variants of several kernels in parallel, in separate processes, so that launches find them compiled.
 
-    If launches on the device in use run checked builds, as on the simulator, these are compiled, whatever the target.
-    `Kernel.compile` returns the build that a GPU runs, which is the one to save.
+    If launches on the device in use run checked builds, as on the simulator by default, these are compiled, whatever
+    the target. `Kernel.compile` returns the build that a GPU runs, which is the one to save.
 
     jobs: tuples of a kernel and arguments of its `compile`, with named ones in a mapping at the end, such as
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.

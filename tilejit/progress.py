@@ -28,7 +28,7 @@ _CLEAR = "\r\x1b[2K"
 #: the innermost task in this context
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
-#: held by the task whose line is shown
+#: held while the line of a task is shown
 _line = renewed_at_fork(threading.Lock())
 
 
@@ -56,7 +56,7 @@ class Progress:
         self._token = _innermost.set(self)
         self._began = time.monotonic()
         if is_outermost and _is_watched(self._stream):
-            # in a thread, because a step may take long; in this context, so that a notebook shows the line in this cell
+            # in a thread, because a step may take long; in a copy of this context, so that a notebook finds the cell
             thread = threading.Thread(
                 target=copy_context().run, args=(self._show,), name="tilejit-progress", daemon=True
             )
@@ -103,7 +103,7 @@ class Progress:
             finally:
                 show(None)
         except Exception:
-            # sys.stderr may be replaced, closed, or unable to encode a name, which must not end the task
+            # a stream that is closed, or can't encode a name, only ends the display, without a traceback
             return
         finally:
             _line.release()
@@ -143,10 +143,10 @@ def _line_of(work: Progress, stream: TextIO) -> Show:
 
 
 def _write(stream: TextIO, work: Progress | None) -> None:
-    # takes 4 ms to import
+    # imported here, because that takes 4 ms
     import shutil
 
-    # a wrapped line can't be cleared
+    # cut the line to fit, because _CLEAR would erase only the last row of a wrapped line
     stream.write(_CLEAR + ("" if work is None else str(work)[: shutil.get_terminal_size().columns - 1]))
     stream.flush()
 

@@ -1,6 +1,6 @@
 """A pytest plugin for tests of kernels: options for the device and the number of schedules, and the marker `gpu`.
 
-pytest imports it at startup if tilejit is installed; this takes half a millisecond. It imports other parts of
+pytest imports it at startup if tilejit is installed; this takes two milliseconds. It imports other parts of
 tilejit only when an option or a marked test needs them.
 """
 
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Open the device of --tilejit-device; if tests marked `gpu` can't run, skip them, reporting one per function."""
+    """Open the device of --tilejit-device; skip tests marked `gpu` if they can't run, and report one per function."""
     name = config.getoption("--tilejit-device")
     if name is not None:
         _open(name)

@@ -1,7 +1,7 @@
-"""Memoization by the identity of arguments, for the duration of a compilation.
+"""Memoization by the identity of arguments, by default for the duration of a compilation.
 
 Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses. This took
-8 % of the time to compile the examples in sequence, but 3 % if the tables were cleared after each.
+8 % of the time to compile the examples in sequence, but only 3 % when the tables were cleared after each example.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ K = TypeVar("K")
 R = TypeVar("R")
 V = TypeVar("V")
 
-#: maximum number of entries per function, a few hundred bytes each; a kernel of 20 tile operations has 300
+#: maximum number of entries per function, a few hundred bytes each; a kernel of 20 tile operations adds 300
 LIMIT = 2048
 
 _tables: list[dict[Any, Any]] = []
@@ -35,7 +35,7 @@ def forget() -> None:
 
 
 class Remembered(Protocol[A_contra, R]):
-    """A memoized function of one object, compared by identity, because hashing an expression traverses it."""
+    """A memoized function of an object, which is compared by identity: hashing an expression would traverse it."""
 
     def __call__(self, key: A_contra, /) -> R: ...
 

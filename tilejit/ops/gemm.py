@@ -49,7 +49,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
 
 
 def multiplied(a: DType, b: DType) -> list[DType]:
-    """Return the accumulator types for A and B of these types; [] if no `mma` instruction multiplies them."""
+    """Return the accumulator type of each `mma` form for A and B of these types; [] if there is no such form."""
     return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 
@@ -59,7 +59,7 @@ def accumulator_type(factors: DType) -> DType:
 
 
 def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
-    """Return why the shapes aren't (M, N), (M, K) and (K, N), or None."""
+    """Return why the shapes of acc, a and b aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
     if len(matrices) != len(wanted):
@@ -74,7 +74,7 @@ def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's results differ by the rounding of partial sums and of float32 operands.
+    The hardware's floating-point results differ, because it rounds partial sums, and reduces float32 operands to tf32.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))

@@ -24,7 +24,6 @@ class CombineFunction(ABC):
     """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
 
     It need not be commutative: the elements combined in the lower values precede those combined in the higher ones.
-    The IR implements it.
     """
 
     __slots__ = ()
@@ -49,7 +48,7 @@ AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 #: the shape of a region, None for a scalar
 Shape = tuple[int, ...] | None
 
-#: the shapes, types and attributes of an operation, by name
+#: the shapes and types of an operation's tiles and scalars, and its attributes, by name
 Shapes = Mapping[str, Shape]
 DTypes = Mapping[str, DType]
 Attributes = Mapping[str, AttributeValue]
@@ -77,7 +76,7 @@ TILE = OperandKind("tile", is_region=True)
 SCALAR = OperandKind("scalar", is_region=False)
 #: a barrier in shared memory: a region of one element, which tile operations don't access as memory
 BARRIER = OperandKind("barrier", is_region=True)
-#: a condition that is uniform across threads
+#: a condition that must be uniform across the threads that execute the operation together
 CONDITION = OperandKind("condition", is_region=False)
 
 
@@ -86,7 +85,7 @@ class TileOperand:
     """One operand of a tile operation."""
 
     name: str
-    #: name in messages, if it differs from `name`
+    #: description in messages and in the documentation, if it differs from `name`
     called: str = ""
     #: the kinds that it accepts: at most one kind of region, and at most one kind of expression
     kinds: tuple[OperandKind, ...] = (TILE,)
@@ -94,13 +93,13 @@ class TileOperand:
     #: True if the operation reads (`read`) or writes (`written`) the elements of a region operand
     read: bool = True
     written: bool = False
-    #: the name of the condition operand under which the region is read, "" if it is read unconditionally
+    #: the name of the condition operand that decides whether a region with `read` is read; "" if it always is
     read_where: str = ""
     #: True if calls pass the operand as part of another one, like the index in the place X.at(index)
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
-        """Return the operand's kind if it is a region or (if not `is_region`) an expression; None if it can't be."""
+        """Return the kind that accepts a region (if `is_region`) or an expression; None if the operand can't be one."""
         for kind in self.kinds:
             if kind.is_region is is_region:
                 return kind
@@ -118,13 +117,13 @@ class Attribute:
     type: type[str] | type[int] | type[bool] | type[tuple[int, ...]] | type[CombineFunction]
     meaning: str
     default: AttributeValue = None
-    #: all values that are allowed, empty if the type is the only restriction
+    #: all values that are allowed, other than None; empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
-    #: the name of the operand whose dimensions a tuple lists; calls may also pass an integer, and negative integers
+    #: the operand whose dimensions a tuple lists, if any; calls may pass one integer; negative ones count from the end
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
-        """Return why the attribute can't be `value` (None if omitted), or None."""
+        """Return why the attribute can't have `value`; None if it can. An omitted attribute has the value None."""
         if value is None:
             return None
         # bool is a subclass of int
@@ -145,13 +144,13 @@ def dimensions(named: object, rank: int) -> object:
 
 
 def _takes_all(*_: object) -> None:
-    """Accept all operands: the default of `TileOperation`'s rules."""
+    """Accept all shapes or types: the default of `shape_fault` and `type_fault`."""
 
 
 # without slots, for cached properties
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TileOperation:
-    """One tile operation, with all that the compiler and the documentation need to know about it."""
+    """The record of one tile operation, from which the compiler and the documentation derive its rules."""
 
     name: str
     #: the operands in order, destination first
@@ -159,14 +158,14 @@ class TileOperation:
     attrs: tuple[Attribute, ...]
     #: one line for the documentation
     meaning: str
-    #: two lines of a kernel, the second of which calls the operation; `A` is an array, `a` and `b` are matrices
+    #: two lines of a kernel, the second of which calls the operation; `A` is a matrix, `a` and `b` are tiles (gemm)
     example: str
-    #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are the
-    #: required ones, starting with the old contents of the destination
+    #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; takes the required
+    #: operands, starting with the old contents of the destination, and some of the attributes
     reference: Callable[..., np.ndarray]
     relation: Relation
-    #: functions of an operation's shapes or types, and of its attributes, that return why these are invalid, or None;
-    #: the first mapping contains the tiles and scalars by name, in order
+    #: functions of the shapes or types of the tiles and scalars in a call, by name in the order of `operands`, and of
+    #: its attributes; they return why these are invalid, or None
     shape_fault: Callable[[Shapes, Attributes], Fault | None] = _takes_all
     type_fault: Callable[[DTypes, Attributes], Fault | None] = _takes_all
     #: the scopes on which the operation can be called
@@ -179,7 +178,7 @@ class TileOperation:
     is_called: bool = True
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Pickle the operation by name, because it compares by identity and its functions can't be pickled."""
+        """Pickle the operation by name, because it compares by identity and some functions can't be pickled."""
         return (_by_name, (self.name,))
 
     @cached_property
@@ -189,7 +188,7 @@ class TileOperation:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """The parameters of a call, in order; optional tiles come after the attributes."""
+        """The names of a call's parameters, in order, without parts of places; optional tiles follow the attributes."""
         named = [o for o in self.operands if not o.is_part_of_place]
         options = [o.name for o in named if o.optional and TILE in o.kinds]
         first = [o.name for o in named if o.name not in options]
@@ -215,7 +214,7 @@ class TileOperation:
 
     @cached_property
     def inputs(self) -> tuple[tuple[str, int], ...]:
-        """(name, position) of each tile or scalar that is not written."""
+        """(name, position) of each operand that may be a tile or a scalar and is not written."""
         return tuple((name, k) for name, k in self.elements if not self.operands[k].written)
 
     @cached_property
@@ -238,12 +237,12 @@ class TileOperation:
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Return operands in order, None for those omitted before the last. raises: KeyError for an unknown name."""
+        """Return operands in order up to the last, None for each omitted one. raises: KeyError for an unknown name."""
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return what is wrong with the number of `operands` or with the omitted ones (None); None if nothing is."""
+        """Return why the number of `operands`, or the omission of some (given as None), is invalid; None if valid."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)

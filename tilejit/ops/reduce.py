@@ -25,23 +25,23 @@ AXIS = Attribute("axis", tuple, "the axes to reduce, all by default", counts="sr
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reduction:
-    """One reduction, with all that the compiler and the documentation need to know about it."""
+    """The record of one reduction, on which the compiler and the documentation rely."""
 
     name: str
     #: one line for the documentation
     meaning: str
-    #: reference semantics in NumPy: (array of the accumulation type, or any type if `tests`, axes) -> result
+    #: reference semantics in NumPy: (array, axes) -> result; the array has the accumulation type, or any if `tests`
     formula: Callable[..., np.ndarray]
-    #: the commutative elementwise operation that combines two values
+    #: the name of the commutative elementwise operation that combines two values
     combines: str
-    #: the neutral element of `combines` in an accumulation type
+    #: the neutral element of `combines` in an accumulation type; if `tests`, for operands that are 0 or 1
     identity: Callable[[DType], Value]
     #: True if elements are tested for being nonzero, and the result is bool_
     tests: bool = False
     #: True if the result is a row-major index over the axes: that of the first NaN, else of the first extremum
     picks: bool = False
     #: True if the destination may have any numeric type except fp8, but only a floating-point type if the elements have
-    #: one; elements are combined in its accumulation type
+    #: one; elements are combined in the accumulation type of the destination's type
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:
@@ -168,7 +168,7 @@ def axes_of(attrs: Attributes, rank: int) -> tuple[int, ...]:
 
 
 def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
-    """Return why the axes are invalid, or why "dst" doesn't have the shape of "src" without them; None if both fit."""
+    """Return the fault of the axes, or of shapes that differ even without these axes and extents of 1; else None."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):

@@ -19,14 +19,14 @@ from .fitted import Polynomial, RealConstant
 Opcode = Literal["add", "sub", "mul", "div", "rem", "udiv", "urem", "and", "or", "xor", "shl", "shr", "lshr"]
 #: u<: less than, for integers interpreted as unsigned. unordered: an operand is NaN
 Comparison = Literal["==", "!=", "<", "<=", ">", ">=", "u<", "unordered"]
-#: trunc: keep the low bits. zext: extend with zeros. sitofp, uitofp: convert a signed or unsigned integer, with
-#: rounding. bitcast: reinterpret the bits
+#: trunc: keep the low bits. zext: extend with zeros. sitofp, uitofp: convert a signed or unsigned integer to a float,
+#: with rounding. bitcast: reinterpret the bits
 Conversion = Literal["trunc", "zext", "sitofp", "uitofp", "bitcast"]
 
 
 @lean(frozen=True, slots=True)
 class Format:
-    """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: type of the same width."""
+    """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: type of equal width."""
 
     dtype: str
     type: str
@@ -58,7 +58,7 @@ FORMATS = {
 
 @cache
 def scalar_type(dtype: DType) -> str:
-    """Return the name that builders use for a type, such as f32, i8, u64 or b1; fp8 and bfloat16 keep their names."""
+    """Return the builders' name of a type, such as f32, i8, u64 or b1; bfloat16 and fp8 types keep their names."""
     if dtype.kind == "bool":
         return "b1"
     if dtype.is_fp8 or dtype.name == "bfloat16":
@@ -73,7 +73,7 @@ class Number:
     Comparisons of floats are ordered, that is, false if an operand is NaN, except `differs`. `>>` preserves the sign of
     a signed integer.
 
-    type: a name as `scalar_type` returns it.
+    type: a name as `scalar_type` returns it, or i128.
     text: the operand in the language that the builder emits.
     """
 
@@ -172,7 +172,7 @@ Operand = Number | float
 class ScalarBuilder(ABC):
     """Emits the instructions of one operation.
 
-    format: the floating-point format of the computation; integers have none.
+    format: the floating-point format of the computation, if its type is float32 or float64.
     proved: True if the operation is known not to overflow (`add`, `sub` and `mul`), or to have a nonnegative dividend
     and a positive divisor (`floordiv` and `mod`).
     """
@@ -244,7 +244,7 @@ class ScalarBuilder(ABC):
         return result
 
     def parts(self, constant: RealConstant) -> tuple[float, ...]:
-        """Return the floats of the format whose sum represents a constant, largest first."""
+        """Return the floats of the format whose sum approximates a constant, largest first."""
         return constant.parts(self.format.dtype)
 
     def bits(self, x: Number) -> Number:
@@ -261,7 +261,7 @@ class BlockBuilder(ScalarBuilder):
 
     @abstractmethod
     def start(self, block: str) -> None:
-        """Start `block`; the previous block must be terminated."""
+        """Start the basic block `block`; the previous one must be terminated."""
 
     @abstractmethod
     def jump(self, block: str) -> None: ...
@@ -271,7 +271,7 @@ class BlockBuilder(ScalarBuilder):
 
     @abstractmethod
     def phi(self, *sources: tuple[Number, str]) -> Number:
-        """Emit a phi of one value per predecessor block."""
+        """Emit a phi. sources: (value, label of the predecessor) pairs; `add_incoming` adds that of a back edge."""
 
     @abstractmethod
     def add_incoming(self, phi: Number, value: Number, block: str) -> None:
@@ -283,7 +283,7 @@ class Code:
     """The code of an operation for some types, such as integers.
 
     write: emits the formula: (builder, *operands) -> result.
-    called: the formula is emitted once, as a function, which each use calls.
+    called: the formula is emitted once per type, as a function that is called wherever `shortcut` doesn't apply.
     shortcut: a cheaper formula for constant or proved operands, like `write`; returns None if it doesn't apply.
     """
 
@@ -298,5 +298,5 @@ def inline(write: Callable[..., Number]) -> Code:
 
 
 def called(write: Callable[..., Number], shortcut: Callable[..., Number | None] | None = None) -> Code:
-    """Return code that is emitted once, as a function, and called at each use to which `shortcut` doesn't apply."""
+    """Return code that is emitted once per type, as a function, and called where `shortcut` doesn't apply."""
     return Code(write, True, shortcut)

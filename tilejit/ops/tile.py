@@ -1,4 +1,4 @@
-"""The table of tile operations, and of the other calls on scopes."""
+"""The tables of tile operations and of calls on scopes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ..wording import with_article
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
 
-#: the size above which a notebook omits an array's values, and the number of values above which it abbreviates them
+#: the size in bytes above which a notebook omits an array's values, and the number of values above which it shows some
 _SHOWN_BYTES = 1 << 20
 _SHOWN_VALUES = 64
 
@@ -33,7 +33,7 @@ MAX_ALIGN = 32
 
 
 def device_name(number: int | None) -> str:
-    """Return the name of the device with this number: `cuda:0`, `sim`, `host memory`."""
+    """Return the name of the device with this number, such as `cuda:0`; `sim`, or `host memory` for None."""
     if number is None:
         return "host memory"
     return "sim" if number == SIMULATOR else f"cuda:{number}"
@@ -45,7 +45,7 @@ class ArrayFacts:
 
     dtype: DType
     shape: tuple[int, ...]
-    #: in elements
+    #: in elements; those of an empty array may have been replaced by aligned ones
     strides: tuple[int, ...]
     #: the strides passed to kernels, in elements. All but unit_dim's are multiples of stride_align bytes. In any other
     #: dimension of extent 1 the stride is never used, so it is rounded up to a multiple of `MAX_ALIGN` bytes
@@ -53,10 +53,11 @@ class ArrayFacts:
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
     unit_dim: int | None
-    #: in bytes, the largest powers of two up to `MAX_ALIGN` that divide all strides except unit_dim's, and its extent
+    #: in bytes, the largest powers of two up to `MAX_ALIGN` that divide all passed strides except unit_dim's, and
+    #: unit_dim's extent (1 without a unit_dim)
     stride_align: int
     extent_align: int
-    #: offsets from the first element to the lowest byte, and to the end of the highest byte
+    #: offsets in bytes from the first element to the lowest byte, and to the end of the highest byte
     low_bytes: int
     high_bytes: int
     #: unique to this instance
@@ -132,7 +133,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
     if 0 in shape and 1 not in strides:
-        # an empty array's strides are never used, so choose aligned ones with a unit stride, as most arrays have
+        # an empty array's strides are never used, so choose aligned ones and a unit stride, as most arrays have
         strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None
@@ -165,7 +166,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def unsupported(what: str) -> LaunchError:
-    """Return the error for an array of an unsupported element type. what: names the type."""
+    """Return the error for an array of an unsupported element type. what: a description of the type."""
     return LaunchError(f"an array of {what} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}")
 
 
@@ -180,7 +181,7 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
 
 
 def is_immutable(value: Any) -> bool:
-    """True for JAX arrays, which may share memory: kernels must not write them, whatever flags they export."""
+    """True for JAX arrays, which may share memory: kernels must not write them, even if their flags allow it."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 

@@ -35,7 +35,7 @@ class CapturedPlaces(NamedTuple):
 class CapturedValues(NamedTuple):
     """The captured values at one moment, with their places.
 
-    number: equal for equal values. is_fixed: True if no value can change while each place holds the same object.
+    number: equal for equal values only. is_fixed: True if no value can change while each place holds the same object.
     """
 
     number: int
@@ -64,7 +64,7 @@ class CapturedValues(NamedTuple):
         return self.is_fixed
 
     def watch(self) -> Callable[[], bool]:
-        """Return a function equivalent to `hold`, but faster if `is_fixed`, with at most one name and no cells."""
+        """Return a function equivalent to `hold`, but faster if `is_fixed`, without cells and with at most one name."""
         if self.cells or not self.is_fixed:
             return self.hold
         if not self.names:

@@ -1,8 +1,8 @@
 """sin and cos over the whole range, and atan2.
 
-x = n·pi/2 + r with |r| <= pi/4; the low two bits of n choose between ±sin(r) and ±cos(r). For moderate x, n·pi/2 is
-subtracted in three parts with fma. For larger x, the integer significand is multiplied by the relevant window of the
-bits of 2/pi, in integer arithmetic.
+x = n·pi/2 + r with |r| up to about pi/4; the low two bits of n choose between ±sin(r) and ±cos(r). For moderate x,
+n·pi/2 is subtracted in three parts with fma. For larger x, the integer significand is multiplied by the relevant window
+of the bits of 2/pi, in integer arithmetic.
 
 source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Cody and Waite,
 "Software Manual for the Elementary Functions" (1980).
@@ -21,7 +21,7 @@ from .record import INF, NAN, Accuracy, Elementwise, in_double
 #: bound on |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
 _MODERATE = {"float32": 2.0**17, "float64": 2.0**30}
 
-#: the first bits of the binary fraction of 2/pi
+#: the number of leading bits of the binary fraction of 2/pi that are stored, and these bits as an integer
 TWO_OVER_PI_BITS = 1280
 TWO_OVER_PI_FRACTION = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0"
@@ -73,10 +73,10 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
-    """Return three words of the format's width, starting at bit `offset` of 2/pi shifted right by `first_bit`.
+    """Return three words, the highest first, that start at bit `offset` of the fraction of 2/pi >> `first_bit`.
 
-    They are selected by bisection in `rows` steps: each drops words at the start or at the end, which requires
-    selects but no table in memory.
+    Words have the format's width. They are selected by bisection in `rows` steps, each of which drops words at the
+    start or at the end. This requires selects but no table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
@@ -96,8 +96,8 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """Return r and the i32 n with x = n·pi/2 + r modulo 2·pi for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
-    fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
-    pi/2.
+    fraction. Three words of 2/pi leave at least one significant word of the fraction if x is close to a multiple of
+    pi/2, where the leading bits cancel.
     """
     f = b.format
     wide = f"i{2 * f.bits}"
@@ -105,7 +105,7 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     exponent = b.convert("trunc", bits.logical_shift_right(f.precision_bits), "i32")
     significand = (bits & ((1 << f.precision_bits) - 1)) | (1 << f.precision_bits)
     smallest = f.bias + int(math.log2(_MODERATE[f.dtype]))
-    # bit `smallest - bias - precision - 2` of 2/pi has weight 1 after scaling, so bits are counted from there
+    # at the smallest exponent, bit `smallest - bias - precision - 2` of 2/pi gets weight 1; the window starts after it
     first_bit = -(smallest - f.bias - f.precision_bits - 2)
     words = _two_over_pi_words(b, exponent - smallest, first_bit, rows=2 if f.bits == 32 else 4)
 
@@ -207,12 +207,12 @@ ATAN_FIT = Polynomial(
 
 
 def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
-    """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| up to about tan(pi/8).
+    """Return C ± (t + t³·P(t²)), with the sign of y, for a multiple C of pi/4 and |t| up to about tan(pi/8).
 
     With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
     that range t is (a - c)/(a + c), which rotates the angle by -pi/4.
 
-    source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), "ATAN/ATAN2", the reduction.
+    source: Moshier, Cephes Math Library, single/atanf.c, the range reduction.
     """
     is_left = b.bits(x) < 0
     is_steep = abs(y) > abs(x)
@@ -233,7 +233,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
 
 
 def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Number, part: int) -> Number:
-    """Return one part of C, the multiple of pi/4 in `_atan2`."""
+    """Return one part of C, the multiple of pi/4 in `_atan2`. part: 0 for the high part, 1 for the low part."""
     quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
     rotated = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
     flat = b.select(is_left, b.constant(b.format.type, 4 * quarter), 0.0)
