@@ -1,4 +1,4 @@
-"""copy and reshape between local tiles whose elements change threads, through shared memory of the compiler's.
+"""copy and reshape between local tiles, exchanging elements through shared memory that the compiler allocates.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, in almost any layouts, with replicas and padding.
 emits: the lowest owner of each element stores it, the scope synchronizes, and all owners in the destination load it.

@@ -148,7 +148,7 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if one is missing."""
+        """Return one row per instruction: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if missing."""
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
