@@ -148,7 +148,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return x - floor(x/y)·y like NumPy: the remainder of truncated division, plus y if nonzero and the signs differ."""
+    """Return x - floor(x/y)·y like NumPy: the truncated division's remainder, plus y if nonzero and signs differ."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
     result = b.select(_signs_differ(b, x, y), signed + y, signed)
