@@ -1,8 +1,8 @@
 """gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
 
-accepts: local operands, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane
-    the same elements up to the order of tiles and registers; extents that are whole tiles, including padding, or 1 with
-    the element replicated over lanes; types that an instruction of the target multiplies.
+accepts: local tiles, or parts at constant starts, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in
+    others that give each lane the same elements up to the order of tiles and registers; extents that are whole tiles,
+    including padding, or 1 with the element replicated over lanes; types that an instruction of the target multiplies.
 emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
     along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
