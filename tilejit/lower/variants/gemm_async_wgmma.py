@@ -239,7 +239,7 @@ def _vectors(buffer: Buffer, registers: tuple[FragmentRun, ...], b: Builder) -> 
         raise DispatchError(
             f"{buffer.name} is in local memory, because it is indexed at run time; wgmma takes registers",
             span=b.span,
-            hint="copy it to another tile before it is indexed at run time",
+            hint="copy it to another tile, and index that one at run time",
         )
     return [Vector(buffer, build.const(run.first, int32), run.width) for run in registers]
 
