@@ -43,7 +43,7 @@ class RenamedRegisters(Plan):
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def moves(self) -> Moves:
-        """Return all runs for each thread that holds elements of the destination; they may include the thread's padding."""
+        """Return all runs, padding included, for each thread that holds elements of the destination."""
         holders = np.delete(np.arange(self.threads), list(self.idle))
         to, source, width = (np.repeat(np.array(column), len(holders)) for column in zip(*self.runs, strict=True))
         issue = np.repeat(np.arange(len(self.runs)), len(holders))
