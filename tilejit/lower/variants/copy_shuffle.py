@@ -3,7 +3,7 @@
 accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
     need, and the copy exchanges bits of the lane index with each other or with bits of the register index, in the same
     way in all warps. In the written registers no thread may hold an element outside the destination's part. 8- and
-    16-bit elements must form 32-bit words that both sides keep together. Going through shared memory must not cost less.
+    16-bit elements must form 32-bit words kept together on both sides. A copy through shared memory must not cost less.
 emits: a permutation of registers that depends on the lane index, a shuffle for each word that changes lanes, and a
     second such permutation; a 64-bit element moves as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
