@@ -100,7 +100,7 @@ def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayo
 
 
 def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
-    """Return the cost of the plan's accesses to shared memory. side: 0 if that is the plan's destination, else 1."""
+    """Return the cost of a plan's shared memory accesses. side: 0 if shared memory is its destination, else 1."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width

@@ -68,7 +68,7 @@ class InMemory:
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
     def start(self, block: int, k: int) -> int:
-        """Return a product's byte offset from the operand's start. block: index of its rows or columns. k: its step."""
+        """Return a product's byte offset from the operand's start. block: index of its rows or columns. k: step."""
         at = (block * self.tile, k * self.step)
         return self.atoms.at(*(at if self.is_k_major else at[::-1])) * self.atoms.element_bits // 8
 

@@ -95,7 +95,7 @@ class Plan(PlanBase):
 
     @property
     def acc_width(self) -> int:
-        """Elements per vector of the accumulator: 2 if a lane's two columns are in adjacent registers, else 1."""
+        """The elements per accumulator vector: 2 if a lane's two columns are in adjacent registers, else 1."""
         pair = self.fragments.pair
         return 2 if pair is not None and pair.elements("acc") == 1 else 1
 
@@ -177,7 +177,7 @@ class Plan(PlanBase):
         )
 
     def _zeros(self) -> np.ndarray:
-        """Return true for elements of A or B that are padding along k; shape (threads, steps, halves, elements)."""
+        """Return the mask of elements of A or B that are padding along k: (threads, steps, halves, elements)."""
         thread, depth = Var("thread", int32), self.fragments.depth
         lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
         first = [
@@ -303,7 +303,7 @@ class _Sums:
                 b.move(register, at)
 
     def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
-        """Yield scratch registers, if any, each with its accumulator register (None if missing), looping over tiles."""
+        """Yield each scratch register, if any, and its accumulator register (None if missing), in a loop over tiles."""
         if not self.plan.gathers:
             return
         m, n, _ = self.plan.tiles
@@ -323,7 +323,7 @@ def _factor(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
 
 
 def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-    """Return a map to the registers of tiles, consecutive in a scratch buffer: `words` of `pack` elements per tile."""
+    """Return the map from tiles to consecutive registers of a scratch buffer: `words`, each of `pack` elements."""
 
     def at(tile: Expr) -> tuple[Vector, ...]:
         first = build.mul(tile, words * pack)

@@ -90,8 +90,8 @@ def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return x mod y, exactly, for 0 <= x < 2^precision_bits·y and y > 0.
 
-    q, the rounded quotient truncated, is too large by at most one. x - q·y is exact: it is a multiple of the smaller of
-    x's and y's units in the last place, and at most y in magnitude.
+    q, which is x/y rounded, then truncated, is too large by at most one. x - q·y is exact: it is a multiple of the
+    smaller of x's and y's units in the last place, and at most y in magnitude.
     """
     quotient = b.intrinsic("trunc", x / y)
     remainder = b.fma(-quotient, y, x)
@@ -148,7 +148,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return x - floor(x/y)·y like NumPy: the truncated division's remainder, plus y if nonzero and signs differ."""
+    """Return x - floor(x/y)·y like NumPy: the remainder r of truncated division, or r + y if r·y < 0."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
     result = b.select(_signs_differ(b, x, y), signed + y, signed)
@@ -190,5 +190,5 @@ MOD = Elementwise(
     special=((1.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 1.0), (-1.0, INF, INF), (-0.0, 1.0, 0.0), (1.0, NAN, NAN)),
 )
 
-#: names of the operations on integer scalars for which a divisor of 0 is an error in checked builds
+#: names of the operations for which, on integer scalars, a divisor of 0 is an error in checked builds
 DIVISIONS = (FLOORDIV.name, MOD.name)
