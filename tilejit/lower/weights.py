@@ -1,6 +1,6 @@
 """Costs of instructions for comparing layouts and variants: integers, in quarter cycles of a multiprocessor.
 
-The weights are ratios of documented throughputs. `tests/bench/bench_layouts.py` measures them under these names. They
+Most are ratios of documented throughputs; `tests/bench/bench_layouts.py` measures operations and accesses. The costs
 choose well on an H100: for 8 kernels the three cheapest grids were timed, and the chosen one was always among the
 fastest (within 4 %). But they overrate shared memory relative to global memory: a transpose through shared memory is
 rated at 2.0 to 2.7 times the cost of one in registers, but takes 0.95 to 0.97 of the time.

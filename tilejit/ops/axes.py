@@ -98,7 +98,7 @@ def _generated(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 #: dimensions correspond from the right; those of extent 1 belong to no axis
 ELEMENTWISE = Relation(_elementwise)
-#: dst and src are equal but for extents of 1; an index has dst's leading dimensions, and a mask broadcasts to dst
+#: dst and src have equal extents other than 1; an index has dst's leading dimensions, and a mask broadcasts to dst
 COPY = Relation(_copy)
 #: an index has the leading dimensions of the updated place, and other operands broadcast to the place
 UPDATE = Relation(lambda tiles, attrs: _placed(tiles, "place"))

@@ -3,9 +3,9 @@
 accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
     global; equal dtypes and shapes; layouts that split into common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
-    in local memory. If a vector's registers aren't adjacent, it passes through temporary ones at no cost. An index in
-    registers selects the boxes of a gathered region. All owners of a replicated element load it; the lowest stores it.
-    Padding is masked like elements past the edge of a tensor.
+    in local memory. If a vector's registers aren't adjacent, it passes through temporary ones; ptxas removes the moves.
+    An index, a scalar or a local tile, selects the boxes of a gathered region. All owners of a replicated element load
+    it; the lowest stores it. Padding is masked like elements past the edge of a tensor.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 
 `schedule/views.py` explains the digits that divide the elements, and `moves/vectors.py` the vectors of one thread.
@@ -45,7 +45,7 @@ class Plan(OwnedPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread, not counting the narrower accesses at edges."""
+        """The mnemonic and its count per thread; a vector that moves element by element counts as one access."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 

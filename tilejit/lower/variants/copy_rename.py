@@ -43,7 +43,7 @@ class RenamedRegisters(Plan):
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def moves(self) -> Moves:
-        """Return the runs of every thread that holds elements of the destination, including padding in the runs."""
+        """Return all runs, padding included, for each thread that holds elements of the destination."""
         holders = np.delete(np.arange(self.threads), list(self.idle))
         to, source, width = (np.repeat(np.array(column), len(holders)) for column in zip(*self.runs, strict=True))
         issue = np.repeat(np.arange(len(self.runs)), len(holders))
@@ -68,7 +68,7 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters:
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:
-    """Split ordered (destination, source) pairs into runs whose length is a power of two and divides both starts."""
+    """Split sorted (destination, source) registers into runs whose length is a power of two and divides both starts."""
     at = 0
     while at < len(pairs):
         to, source = pairs[at]
@@ -87,7 +87,7 @@ def _goes_on(pairs: Sequence[tuple[int, int]], count: int) -> bool:
 def emit(plan: RenamedRegisters, op: TileOp, b: Builder) -> None:
     dst, src = op.region("dst").buffer, op.region("src").buffer
     if src.root == dst.root:
-        # a run could overwrite registers that are moved later
+        # otherwise a run could overwrite the source registers of a later one
         held = b.scratch("renamed", src.dtype, max(source + width for _, source, width in plan.runs))
         for _, source, width in plan.runs:
             b.move(_vector(held, source, width), _vector(src, source, width))

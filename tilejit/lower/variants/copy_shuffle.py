@@ -1,9 +1,9 @@
 """copy and reshape between local tiles whose elements stay within their warps, by shuffles.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
-    need, and the copy exchanges bits of the lane index with each other or with bits of the register index. In the
-    written registers no thread may hold an element outside the destination's part. 8- and 16-bit elements must form
-    32-bit words that both sides keep together. The copy must not cost more than one through shared memory.
+    need, and the copy exchanges bits of the lane index with each other or with bits of the register index, in the same
+    way in all warps. In the written registers no thread may hold an element outside the destination's part. 8- and
+    16-bit elements must form 32-bit words kept together on both sides. A copy through shared memory must not cost less.
 emits: a permutation of registers that depends on the lane index, a shuffle for each word that changes lanes, and a
     second such permutation; a 64-bit element moves as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
@@ -39,7 +39,7 @@ _WORD_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(Plan):
-    """An exchange of 32-bit words. A word has `per_word` elements, or an element has `words` words."""
+    """An exchange of 32-bit words: a word consists of `per_word` elements, or an element of `words` words."""
 
     dtype: DType
     swap: LaneSwap
@@ -87,7 +87,7 @@ class Shuffled(Plan):
         return Passes(sent * self.per_word, sender, kept * self.per_word, self.per_word)
 
     def schedule(self) -> Array:
-        """Return one row per received word: (iteration, thread, sender, sender's register, thread's register)."""
+        """Return one row per message received: (iteration, thread, sender, sender's register, thread's register)."""
         moves = self.moves()
         iteration, thread = np.indices(moves.sent.shape)
         columns = iteration, thread, moves.sender, moves.sent[iteration, moves.sender], moves.kept
@@ -148,7 +148,7 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
 
 
 def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
-    """Emit the shuffles of a group, and return the word received in each step."""
+    """Emit a group's shuffles, and return each step's word: the one received, or without a shuffle the lane's own."""
     swap, received = plan.swap, list(offered)
     steps = [j for j in swap.steps if swap.is_shuffled(group, j)]
     dtype = offered[0].dtype
@@ -171,7 +171,7 @@ def _xor_permuted(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> li
 
 
 def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
-    """Return the lane from which `lane` receives in step 0: the XOR of `adds[bit]` over the bits set in `lane`."""
+    """Return the XOR of `adds[bit]` over the bits set in `lane`: its sender in step 0, but for the group's offset."""
     sender: Expr = build.const(0, int32)
     for bit, add in enumerate(adds):
         is_set = build.mod(build.floordiv(lane, 1 << bit), 2)

@@ -1,4 +1,4 @@
-"""copy and reshape between local tiles whose elements change threads, through the operation's own shared memory.
+"""copy and reshape between local tiles, exchanging elements through shared memory that the compiler allocates.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, in almost any layouts, with replicas and padding.
 emits: the lowest owner of each element stores it, the scope synchronizes, and all owners in the destination load it.
@@ -80,7 +80,7 @@ def _memory(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _unnamed(name: str, region: Region) -> Region:
-    """Return the region with a canonical buffer name, so that operations differing only in names share a cache key."""
+    """Return the region with its buffer named `name`, so that equal operations on other buffers share a cache key."""
     return replace(region, buffer=replace(region.buffer, name=name, base=None))
 
 
@@ -100,7 +100,7 @@ def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayo
 
 
 def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
-    """Return the cost of the plan's accesses to shared memory. side: 0 if that is the destination, else 1."""
+    """Return the cost of a plan's shared memory accesses. side: 0 if shared memory is its destination, else 1."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width

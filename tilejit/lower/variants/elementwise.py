@@ -1,6 +1,6 @@
 """Elementwise operations, casts, fills and indices, which compute each element independently.
 
-reg: in registers, any operation of `tilejit.ops.elementwise`.
+reg: fills, casts and the operations of `tilejit.ops.elementwise`, in registers.
   accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
     and have the same owners.
   emits: one scalar operation per element, or one per adjacent pair if the target has an instruction for pairs;
@@ -102,7 +102,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Operand], threads: int) -> Elemen
     digits = schedule(tiles)
     if digits.folded:
         dst = tiles["dst"][0].buffer
-        raise LayoutError(f"{dst.name} and an input split a dimension over registers in incompatible ways")
+        raise LayoutError(f"the layouts of {dst.name} and its inputs split a dimension in incompatible ways")
     for name in tiles:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
@@ -191,7 +191,7 @@ def _element(vector: Vector, step: int) -> Vector:
 
 
 def _overlaps(plan: ElementwisePlan) -> bool:
-    """True if in some iteration an input may be in the destination's buffer, but in another register."""
+    """True if in some iteration an input may be read from the destination's buffer, but from another register."""
     dst, *inputs = plan.tiles
     sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
     if not sharing:

@@ -1,9 +1,9 @@
 """gemm_async by wgmma: a warpgroup starts all products of a tile, which complete asynchronously.
 
 accepts: on a warpgroup, acc in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
-    in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms; in those of
-    16-bit elements either dimension may be contiguous, in others k must be. Element types are those of wgmma; M is a
-    multiple of 64, N of 8, and K of the number of elements in 32 bytes.
+    in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms, or of groups of
+    8 unswizzled rows of 16 bytes along k; in atoms of 16-bit elements either dimension may be contiguous, else k must
+    be. Element types are those of wgmma; M is a multiple of 64, N of 8, and K of the number of elements in 32 bytes.
 emits: one row of `isa.wgmma`: a fence; for each 32 bytes of k, products of 64 rows by as many columns as possible; and
     the commit that groups them. A descriptor is the operand's start address plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
@@ -42,7 +42,7 @@ from ..variant import (
 #: swizzle mode in a descriptor, by the number of bits that the swizzle changes
 _MODES = (0, 3, 2, 1)
 
-#: unit of a descriptor's fields, in bytes
+#: unit of the address and the offsets in a descriptor, in bytes
 _UNIT = 16
 
 _CORE_BYTES = 16
@@ -68,12 +68,12 @@ class InMemory:
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
     def start(self, block: int, k: int) -> int:
-        """Return the offset, in bytes from the operand's start, at which a product starts to read."""
+        """Return a product's byte offset from the operand's start. block: index of its rows or columns. k: step."""
         at = (block * self.tile, k * self.step)
         return self.atoms.at(*(at if self.is_k_major else at[::-1])) * self.atoms.element_bits // 8
 
     def constant(self, block: int, k: int) -> int:
-        """Return a descriptor without the operand's start address."""
+        """Return a product's descriptor for an operand that starts at address 0."""
         return self.fields + self.start(block, k) // _UNIT
 
 
@@ -187,7 +187,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
         raise LayoutError(
             f"a product has {n} columns; needs a multiple of {right.atoms.row_elements}, the number of contiguous "
             f"columns of {b.buffer.name}",
-            hint=f"multiply {n} columns at a time",
+            hint=f"multiply at most 256 columns at a time, in multiples of {right.atoms.row_elements}",
         )
     instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
     registers = warpgroup_registers(acc, "acc").reshape(counts[0], counts[1], -1)
@@ -239,7 +239,7 @@ def _vectors(buffer: Buffer, registers: tuple[FragmentRun, ...], b: Builder) -> 
         raise DispatchError(
             f"{buffer.name} is in local memory, because it is indexed at run time; wgmma takes registers",
             span=b.span,
-            hint="copy it to another tile before it is indexed at run time",
+            hint="copy it to another tile, and index that one at run time",
         )
     return [Vector(buffer, build.const(run.first, int32), run.width) for run in registers]
 

@@ -1,8 +1,8 @@
 """gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
 
-accepts: local operands, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane
-    the same elements up to the order of tiles and registers; extents that are whole tiles, including padding, or 1 with
-    the element replicated over lanes; types that an instruction of the target multiplies.
+accepts: local tiles, or parts at constant starts, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in
+    others that give each lane the same elements up to the order of tiles and registers; extents that are whole tiles,
+    including padding, or 1 with the element replicated over lanes; types that an instruction of the target multiplies.
 emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
     along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
@@ -95,7 +95,7 @@ class Plan(PlanBase):
 
     @property
     def acc_width(self) -> int:
-        """The width of the accumulator's vectors: 2 if a lane's two columns are in adjacent registers, else 1."""
+        """The elements per accumulator vector: 2 if a lane's two columns are in adjacent registers, else 1."""
         pair = self.fragments.pair
         return 2 if pair is not None and pair.elements("acc") == 1 else 1
 
@@ -148,7 +148,7 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (m, n, k, registers of acc ..., a ..., b ...); -1 for a missing register."""
+        """Return one row per instruction: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if missing."""
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
@@ -177,7 +177,7 @@ class Plan(PlanBase):
         )
 
     def _zeros(self) -> np.ndarray:
-        """Return an array of shape (threads, steps, halves, elements), true where an element of A or B is padding."""
+        """Return the mask of elements of A or B that are padding along k: (threads, steps, halves, elements)."""
         thread, depth = Var("thread", int32), self.fragments.depth
         lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
         first = [
@@ -269,7 +269,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The instructions' accumulators. registers: `acc`, or a scratch buffer if `acc` lacks some results."""
+    """The instructions' accumulators. registers: `acc`, or scratch registers if `acc` has none for some results."""
 
     plan: Plan
     acc: Buffer
@@ -303,7 +303,7 @@ class _Sums:
                 b.move(register, at)
 
     def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
-        """Yield each scratch register with its accumulator register (None if missing), in a loop over all tiles."""
+        """Yield each scratch register, if any, and its accumulator register (None if missing), in a loop over tiles."""
         if not self.plan.gathers:
             return
         m, n, _ = self.plan.tiles
@@ -323,7 +323,7 @@ def _factor(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
 
 
 def _in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-    """Return a map to the registers of tiles, consecutive in a scratch buffer: `words` of `pack` elements per tile."""
+    """Return the map from tiles to consecutive registers of a scratch buffer: `words`, each of `pack` elements."""
 
     def at(tile: Expr) -> tuple[Vector, ...]:
         first = build.mul(tile, words * pack)
@@ -336,7 +336,7 @@ def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
     """Return a copy of `factor`, in registers whose values are opaque to ptxas.
 
     For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
-    converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+    wrongly converts 0x60, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
     """
     first, *others = factor(build.const(0, int32))
     pack, words = first.width, 1 + len(others)

@@ -179,7 +179,7 @@ class Reducing(PlanBase):
         return partials
 
     def _by_pairs(self, b: Builder, places: list[Vector], counts: list[Expr]) -> tuple[list[Vector], list[Expr]]:
-        """Combine pairs of registers with equal conditions; return the remaining elements and their conditions."""
+        """Combine the register pairs of each condition into one pair; return the elements left and their conditions."""
         left: list[Vector] = []
         for cond in dict.fromkeys(counts):
             level = [Vector(at.buffer, at.offset, 2) for at, each in zip(places, counts, strict=True) if each == cond]

@@ -4,7 +4,7 @@ Tile operations, scalar `Op`s, code generation and tests use the same names. For
 `result_type` returns the type of the computation and the type of the result. Operands are converted to the type of the
 computation, except the condition of `where`, which is bool_. The computed value has that type, or bool_ for comparisons
 and logical operations, and is converted to the type of the result. float16 and bfloat16 are thus computed in float32
-and rounded once, unless the operation is exact anyway.
+and rounded once, unless the operation is exact anyway or has code of its own for them (`Elementwise.halves`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums, products, negation and absolute values."""
+"""Sums, differences, products, fused multiply-add, negation and absolute values."""
 
 from __future__ import annotations
 

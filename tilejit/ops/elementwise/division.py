@@ -88,10 +88,10 @@ def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 
 
 def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return x mod y, exactly, for 0 <= x < 2^precision·y and y > 0.
+    """Return x mod y, exactly, for 0 <= x < 2^precision_bits·y and y > 0.
 
-    The truncated quotient q is too large by at most one. x - q·y is exact: it is a multiple of the smaller of x's and
-    y's units in the last place, and at most y in magnitude.
+    q, which is x/y rounded, then truncated, is too large by at most one. x - q·y is exact: it is a multiple of the
+    smaller of x's and y's units in the last place, and at most y in magnitude.
     """
     quotient = b.intrinsic("trunc", x / y)
     remainder = b.fma(-quotient, y, x)
@@ -133,7 +133,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
     divisor_exponent = _exponent(b, divisor)
     b.branch(is_finite & (divisor > 0.0) & (dividend >= bound), loop, done)
 
-    # current >= bound, so k >= 1, and the quotient in `_step` is below 2^precision
+    # current >= bound, so k >= 1, and the quotient in `_step` is below 2^precision_bits
     b.start(loop)
     current = b.phi((dividend, before))
     k = _exponent(b, current) - divisor_exponent - (f.precision_bits - 1)
@@ -148,7 +148,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return x - floor(x/y)·y as NumPy computes it: the exact remainder, plus y if it isn't 0 and the signs differ."""
+    """Return x - floor(x/y)·y like NumPy: the remainder r of truncated division, or r + y if r·y < 0."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
     result = b.select(_signs_differ(b, x, y), signed + y, signed)
@@ -158,7 +158,7 @@ def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _floordiv(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return floor(x/y) computed like NumPy: (x - remainder)/y, rounded to the nearest integer."""
+    """Return floor(x/y) like NumPy: round((x - r)/y), less 1 if r·y < 0, for the remainder r of truncated division."""
     magnitude = _magnitude(b, x, y)
     quotient = x / y
     whole = (x - b.intrinsic("copysign", magnitude, x)) / y
@@ -190,5 +190,5 @@ MOD = Elementwise(
     special=((1.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 1.0), (-1.0, INF, INF), (-0.0, 1.0, 0.0), (1.0, NAN, NAN)),
 )
 
-#: names of the operations for which division of integer scalars by zero is an error in checked builds
+#: names of the operations for which, on integer scalars, a divisor of 0 is an error in checked builds
 DIVISIONS = (FLOORDIV.name, MOD.name)

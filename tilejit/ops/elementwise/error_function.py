@@ -14,7 +14,7 @@ from .record import INF, NAN, Accuracy, Elementwise, in_double
 _erf_of = np.vectorize(math.erf, otypes=[np.float64])
 _erfc_of = np.vectorize(math.erfc, otypes=[np.float64])
 
-#: erf is ±1 for arguments beyond ± this limit
+#: erf rounds to ±1 for arguments beyond ± this limit
 _ERF_LIMIT = {"float32": 4.0, "float64": 6.0}
 #: ERFC_FIT is a polynomial in |x| minus this constant
 _ERF_CENTRE = {"float32": 1.75, "float64": 2.0}
@@ -69,7 +69,7 @@ ERF = Elementwise(
     special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)), symmetry="odd", is_ascending=True,
 )
 
-#: gelu is -0 for arguments below minus this limit
+#: gelu rounds to -0 for finite arguments below minus this limit
 _GELU_LIMIT = {"float32": 15.0, "float64": 40.0}
 
 PHI_FIT = Polynomial(
@@ -127,10 +127,10 @@ def _gelu(b: ScalarBuilder, x: Number) -> Number:
     return b.select(x.equals(-float("inf")), float("nan"), result)
 
 
-#: gelu of float16 and bfloat16 is x or -0 for arguments beyond ± this limit
+#: gelu of float16 and bfloat16 rounds to x or -0 for finite arguments beyond ± this limit
 _GELU_HALF_LIMIT = 14.0
 
-#: log2(Phi(-x)), fitted more closely for x < 6, where float16 has nonzero results
+#: log2(Phi(-x)), fitted more closely for x < 6; above, gelu(-x) is 0 in float16
 PHI_LOG_FIT = Polynomial(
     "mp.log(mp.erfc(x / mp.sqrt(2)) / 2) / mp.log(2)",
     weight="1 if x < 6 else mp.mpf(1) / 16",

@@ -1,7 +1,7 @@
 """exp, exp2 and functions derived from them.
 
-A power is represented as p·2^n or (1 + w)·2^n with an integer n, and p or 1 + w in about [0.7, 1.42]. Callers can
-compute with p before scaling by 2^n; the scaling rounds only a subnormal result, and only once.
+`exp2_parts` returns a power as p·2^n, and `exp_parts` as (1 + w)·2^n: n is an integer, and p or 1 + w is in about
+[0.7, 1.42]. Callers can compute with p or w before scaling by 2^n, which rounds only a subnormal result, and only once.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ..fitted import Polynomial, RealConstant, RealRatio
 from ..scalar import FORMATS, Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: exp is 0 or infinite for arguments beyond ± this limit
+#: exp rounds to 0 or infinity for arguments beyond ± this limit
 EXP_LIMIT = {"float32": 104.0, "float64": 746.0}
-#: exp2 is 0 or infinite for arguments beyond ± this limit
+#: exp2 rounds to 0 or infinity for arguments beyond ± this limit
 EXP2_LIMIT = {"float32": 152.0, "float64": 1077.0}
 
 LOG2E = RealConstant("1 / mp.log(2)", "0x1.715476p+0", "0x1.71547652b82fep+0")
@@ -141,7 +141,7 @@ def scale(p: Number, factors: tuple[Number, Number]) -> Number:
 def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
     """Return (w, n) with (1 + w)·2^n = exp(x + correction), where n is encoded as by `round_to_integer`.
 
-    |x| must be small enough for n to be an exponent. An fma multiplies the power by c: c + c·w, rounded once.
+    |x| must be small enough for `scale_factors` to represent 2^n. An fma computes c·(1 + w) as c + c·w, rounded once.
     """
     ln2_high, ln2_low = b.parts(LN2)
     n_float, n = round_to_integer(b, x, b.parts(LOG2E)[0])
@@ -162,7 +162,7 @@ def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) ->
 
 
 def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
-    """Return 2^x·factor to 18 bits, fewer if subnormal, for x from -147 to 100. factor: a power of two or -1."""
+    """Return 2^x·factor to 18 bits, fewer if subnormal, for x from -147 to 100. factor: ± a power of two."""
     exponent = b.format.precision_bits + 1
     shift = b.format.round_shift + exponent
     shifted = x + shift
@@ -186,14 +186,14 @@ def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
     shifted = b.intrinsic("minnum", b.fma(above, b.parts(LOG2E)[0] / 2, _ROOT_SHIFT), _ROOT_SHIFT + _ROOT_EXPONENT)
     r = b.fma(above, _RATE, b.fma(shifted, -_STEP, _SHIFT_STEPS))
     p = b.horner(r, ROOT_EXP_FIT)
-    # The factor combines a shift by 23 and one by 31 bits; the latter changes the sign of y, which the square removes.
-    # A shift and an addition would be two instructions.
+    # The factor combines a shift by 23 and one by 31 bits; the latter may change the sign of y, which the square
+    # removes. A shift and an addition would be two instructions; a multiply-add is one.
     y = b.from_bits(b.bits(shifted) * -0x7F800000 + b.bits(p))
     return y * y
 
 
 def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
-    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): s·s is cheaper than two powers of two."""
+    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): a single power of two is computed."""
     limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
     shift = b.format.round_shift + b.format.bias
     shifted = b.fma(limited, b.parts(LOG2E)[0] / 2, shift)
@@ -239,7 +239,7 @@ SIGMOID = Elementwise(
     special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
-#: silu is -0 for arguments below minus this limit
+#: silu rounds to -0 for finite arguments below minus this limit
 _SILU_LIMIT = {"float32": 110.0, "float64": 760.0}
 
 
@@ -264,7 +264,7 @@ SILU = Elementwise(
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN)),
 )
 
-#: tanh is ±1 for arguments beyond ± this limit
+#: tanh rounds to ±1 for arguments beyond ± this limit
 _TANH_LIMIT = {"float32": 10.0, "float64": 20.0}
 
 TANH_FIT = Polynomial(
@@ -303,7 +303,7 @@ TANH = Elementwise(
 def _expm1(b: ScalarBuilder, x: Number) -> Number:
     """Return (1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g, which is w for small x, whose n is 0."""
     limit = EXP_LIMIT[b.format.dtype]
-    # the result is -1 below -40 in both formats
+    # the result rounds to -1 below -40 in both formats
     w, n = exp_parts(b, b.minimum(b.maximum(x, -40.0), limit))
     first, second = scale_factors(b, n)
     value = b.fma(w, first, first - inverse_power(b, second)) * second

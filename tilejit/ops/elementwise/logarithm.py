@@ -193,8 +193,8 @@ def _square(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     """Return x^y modulo 2^bits by repeated squaring.
 
-    A negative exponent gives the exact value truncated toward zero: ±1 for x = ±1, else 0. NumPy raises an exception,
-    which a kernel can't do.
+    A negative exponent gives the exact value truncated toward zero, ±1 for x = ±1 and 0 for larger |x|; 0 for x = 0.
+    NumPy raises an exception, which a kernel can't do.
     """
     before, loop, done = b.block, "loop", "done"
     one = b.constant(x.type, 1)
@@ -222,7 +222,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _power_formula(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return x to the power y; for integers modulo 2**bits, and truncated toward zero for negative y."""
+    """Return x to the power y, for integers modulo 2**bits; with negative y truncated toward zero, and 0 for x = 0."""
     if x.dtype.kind == "f":
         return in_double(np.power)(x, y)
     negative = y < 0

@@ -17,7 +17,7 @@ Range = tuple[float, float]
 
 INF, NAN = float("inf"), float("nan")
 
-#: kind -> the types of its operands and result
+#: kind -> the types of operands and results, in words
 RULES: dict[str, str] = {
     "approximation": "of float32, float16 and bfloat16; integers and bool_ are converted to float32",
     "function": "of floats; integers and bool_ are converted to float32",
@@ -57,7 +57,7 @@ class Accuracy:
 class Approximation:
     """A bound on the error of a hardware approximation in float32, whose results depend on the GPU.
 
-    relative: relative error.
+    relative: bound on the relative error.
     growth: additional relative error per unit of |x|.
     absolute: additional absolute error.
     domain: the range of the last operand for which the bound holds for normal numbers; subnormal operands and results
@@ -88,7 +88,7 @@ class Elementwise:
     """One elementwise operation, with all that the compiler and the documentation need to know about it."""
 
     name: str
-    #: names of the operands in calls
+    #: names of the operands in calls such as tj.hypot(x, y)
     operands: tuple[str, ...]
     #: type rule, a key of `RULES`
     kind: str
@@ -104,7 +104,7 @@ class Elementwise:
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
-    #: bound on the error; None for an approximation, and if results are exact or correctly rounded, as NumPy's are
+    #: bound on the error; None for an approximation, and if NumPy gives the same bits
     accuracy: Accuracy | None = None
     #: the error of a hardware approximation; None if all devices give the same bits
     approximation: Approximation | None = None
@@ -133,11 +133,11 @@ class Elementwise:
 
     @property
     def issue(self) -> int:
-        """Issue time per warp in quarter cycles of an SM; a "function" is assumed to cost as much as an exponential."""
+        """Estimated issue time per warp, in quarter cycles of an SM: an exponential's for a "function", else 1."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
-        """Return the code for type `dtype`, or None if there is none."""
+        """Return the code that computes in type `dtype`, or None if there is none."""
         if dtype.is_float:
             return self.floats if dtype.bits >= 32 else self.narrow
         return self.integers if dtype.is_integer else self.bools

@@ -28,9 +28,9 @@ RECIPROCAL = Elementwise(
 
 
 def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return sqrt(x² + y²), with x and y scaled by a power of two to keep the squares in range.
+    """Return sqrt(x² + y²), with x and y scaled by a power of two to keep the larger square in range.
 
-    source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Computing sqrt(x² + y²)"; with the larger
+    source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Complex Absolute Value"; with the larger
     square in the fma, the error of the sum is less than one ulp, which the square root halves.
     """
     large, small, step = {"float32": (60, -40, 90), "float64": (500, -450, 700)}[b.format.dtype]
