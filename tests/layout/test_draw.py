@@ -96,6 +96,8 @@ def test_axes_of_ones_own_are_drawn_by_their_coordinates() -> None:
     drawn = cells(S[(2, 2) : (1 @ Axis("plane"), 3)].draw().svg)
     assert [cell.label for cell in drawn] == ["0:0", "0:3", "1:0", "1:3"]
     assert drawn[3].place == "plane 1, m 3"
+    drawn = cells(S[(2, 2) : (3, 1 @ Axis("plane"))].draw().svg)
+    assert [cell.place for cell in drawn][1:3] == ["plane 1, m 0", "plane 0, m 3"]
 
 
 def test_ctas_of_a_cluster_show_beside_their_threads() -> None:

@@ -97,7 +97,7 @@ class Labels:
         if {axis.name for axis in axes} & {"TLane", "TCol"}:
             others = tuple(axis for axis in axes if axis.name not in ("TLane", "TCol"))
             return Labels((Axis("TLane"),), (Axis("TCol"), *others), bits)
-        return Labels((), (), bits) if not memory else Labels(memory[:1], axes[1:], bits)
+        return Labels(memory[:1], tuple(axis for axis in axes if axis not in memory[:1]) if memory else (), bits)
 
     @property
     def is_banks(self) -> bool:
