@@ -88,7 +88,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
-    """Return the instruction that updates one element; if the target has none, a compare-and-swap for a loop."""
+    """Return the instruction that updates one element; if the target has none, the compare-and-swap of a loop."""
     place, order = op.region("place").buffer, str(op.attr("order"))
     form = form_of(str(op.attr("operation")), place.dtype, place.space)
     assert form is not None, "the operation's rule rejects other types"

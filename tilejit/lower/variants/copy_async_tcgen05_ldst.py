@@ -6,8 +6,8 @@ accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed th
 emits: instructions of the widest shape that all registers match, as few as possible with powers of two as repeat
     counts. With a `.16x*b` shape, each accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
     memory: its values pass through registers, and the wait is emitted here.
-source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
-    shapes" and "tcgen05.ld".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement Shape" of tcgen05, and
+    "tcgen05.ld".
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     raise LayoutError(
         lane_fault(moved, tmem) or f"the registers of {local.buffer.name} match none of the shapes {shapes}",
         hint=f"give {local.buffer.name} the layout tj.tcgen05.atom_layout(shape, num, dtype) or "
-        f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} a data path with the same rows",
+        f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} the layout "
+        "tj.tmem.datapath(path, rows, columns) with the same rows",
     )
 
 
@@ -162,7 +163,7 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
     """Return the lane and column of each register for `.x1` at row 0, as arrays of shape (threads, registers)."""
-    # PTX ISA, "tcgen05: matrix fragments and data movement shapes"
+    # PTX ISA, "Data Movement Shape" of tcgen05, matrix fragments
     t, r = np.indices((WARPGROUP, form.registers))
     warp, x = t // WARP, t % WARP
     row, column = {
@@ -175,7 +176,7 @@ def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
-    """Group units with equal rows and consecutive registers and columns, which `.xN` moves together."""
+    """Group adjacent units of one row with consecutive registers and columns, which one `.xN` can move."""
     runs: list[list[Issue]] = []
     for unit in units:
         last = runs[-1][-1] if runs else None
