@@ -151,7 +151,7 @@ def _failed(
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """The reason why a variant can't carry out an operation that meets its conditions. hint: the remedy."""
+    """The reason why a variant can't carry out an operation for which its conditions hold. hint: the remedy."""
 
     reason: str
     hint: str | None = None

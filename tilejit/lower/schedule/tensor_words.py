@@ -159,7 +159,7 @@ def _moved(placement: Placement, packed: int) -> Expr:
         assert isinstance(offset.stride, int)
         if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:
             raise LayoutError(
-                f"{offset.what} is known only at run time and selects a lane of tensor memory",
+                f"{offset.what} is known only at run time, and selects a lane of tensor memory",
                 hint="start at a constant in each dimension over lanes",
             )
         if offset.multiple % packed:

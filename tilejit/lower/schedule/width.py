@@ -74,7 +74,7 @@ def _no_run(views: Sequence[View]) -> str:
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why vectors of `width` elements may be misaligned or split by a swizzle, or None. strides: of vectors."""
+    """Return why vectors of `width` elements, `strides` apart, may be misaligned or split by a swizzle, or None."""
     region, swizzle = placement.region, placement.swizzle
     buffer, offsets = region.buffer, placement.offsets
     bytes_each = buffer.dtype.bytes
