@@ -172,7 +172,7 @@ def _need_bits(plan: Plan, op: TileOp) -> None:
         )
 
 
-#: an instruction, or a family of instructions of which one form suffices
+#: an instruction or another capability, or a family of instructions of which one form suffices
 _Needed = Capability | Family[Any]
 
 
@@ -321,7 +321,7 @@ def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def known_starts(remedy: str = "") -> Condition:
-    """Return the condition that the starts of local tiles' regions are constants. remedy: appended to the reason."""
+    """Return the condition that regions of local tiles have constant starts. remedy: appended to the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         for region in op.tiles.values():
@@ -337,7 +337,7 @@ def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
     return "needs barrier=: a load completes on a barrier" if is_missing else None
 
 
-#: for asynchronous copies that write the memory of one CTA
+#: for asynchronous copies that can write the memory of one CTA only
 FILLS_ONE = Condition("one CTA", _fills_one)
 
 #: for asynchronous copies that complete on a barrier if they write shared memory

@@ -98,7 +98,7 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
     accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or the beginning of one
         block, from a multiple of 8 rows on; without a swizzle, groups of 8 contiguous rows of contiguous elements. If
-        columns run along dimension `k`, a part of one block may start at any multiple of the k of a wgmma.
+        columns run along dimension `k`, a part of one block may start at any multiple of wgmma's k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
@@ -120,7 +120,7 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
 
 def _swizzle_bits(placement: Placement) -> int:
-    """Return the number of bits that the swizzle changes, 0 without one; raise LayoutError if TMA and wgmma lack it."""
+    """Return the number of bits that the swizzle changes, 0 without one; raise LayoutError if no mode is that swizzle."""
     swizzle, dtype = placement.swizzle, placement.buffer.dtype
     if swizzle is None:
         return 0
@@ -151,7 +151,7 @@ def _major(placement: Placement) -> int:
 
 
 def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int]:
-    """Return (elements of an atom's row, number of blocks, their stride; 0 for one block), or raise LayoutError."""
+    """Return (elements of an atom's row, number of blocks, their stride, 0 for one block), or raise LayoutError."""
     buffer, steps = placement.buffer, placement.dims[major]
     *slower, fastest = steps
     e = (_CHUNK_BYTES * 8 << bits) // buffer.dtype.bits if bits else fastest.extent
@@ -197,7 +197,7 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
     raise LayoutError(
         f"rows of {buffer.name} are split into runs of {_listed(steps)}; "
         f"needs contiguous rows, or evenly spaced runs of {ATOM_ROWS}",
-        hint="take one tile at a time, by an index in each leading dimension",
+        hint="take one tile at a time: index the leading dimensions",
     )
 
 

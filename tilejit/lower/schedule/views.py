@@ -40,8 +40,7 @@ class Digit:
     """One mixed-radix digit of an index into the space of a `DigitSchedule`."""
 
     extent: int
-    #: the digit's dimension of the space; None if it merges digits that aren't consecutive in one dimension, and for
-    #: the digits over replicas that some callers add
+    #: the digit's dimension of the space; None if it counts replicas or merges digits not consecutive in one dimension
     dim: int | None
     #: the increment of the index in that dimension per step of the digit
     weight: int
@@ -339,7 +338,7 @@ def _digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 @lru_cache(LIMIT)
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Map each non-unit dimension of `to` to its index among those of `shape`, or to None if `shape` is broadcast."""
+    """Return, for each non-unit dimension of `to`, its index among the non-unit ones of `shape`; None if broadcast."""
     leading, kept = len(to) - len(shape), count()
     return tuple(
         next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
@@ -383,7 +382,7 @@ def _refined_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim
 
 
 def _counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
-    """Extend the steps of a tile in memory to `count` values, which masks limit; raise LayoutError for a local tile."""
+    """Extend `steps` to `count` values, the added ones masked, or raise LayoutError if the tile is local."""
     counted = prod([step.extent for step in steps])
     if placement.buffer.space == "local":
         raise LayoutError(

@@ -34,7 +34,7 @@ class Edges:
     view: View
     #: the buffer's dimensions in which accesses may cross the tensor's edge
     dims: tuple[int, ...]
-    #: the schedule's dimension along which vectors run; None if there are no digits or the last has no dimension
+    #: the schedule's dimension along which vectors run, which is `Digit.dim` of the last digit; None without digits
     run_dim: int | None
     #: distance in that dimension between adjacent elements of a vector
     run_step: int
@@ -104,7 +104,7 @@ Coordinate = Callable[[int, DType], Expr]
 
 @lean(frozen=True, slots=True)
 class Window:
-    """The test 0 <= start + coordinate < size in dimension `dim` of the space; None if the only coordinate is 0."""
+    """The test 0 <= start + coordinate < size in the space's dimension `dim`, None if the only coordinate is 0."""
 
     dim: int | None
     start: Expr
@@ -181,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of elements [start, start + width) are before the end, if none is before the beginning."""
+        """Return how many of elements `start` to `start` + `width` - 1 are before the end; none may precede the tensor."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)

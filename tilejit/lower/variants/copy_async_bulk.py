@@ -40,7 +40,7 @@ _UNIT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class RunCopy(Plan):
-    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: those of the CTA."""
+    """A contiguous copy of `count` elements by a CTA of `threads` threads. loads: True if it writes shared memory."""
 
     dst: Placement
     src: Placement

@@ -6,8 +6,7 @@ accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed th
 emits: instructions of the widest shape that all registers match, as few as possible with powers of two as repeat
     counts. With a `.16x*b` shape, each accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
     memory: its values pass through registers, and the wait is emitted here.
-source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement Shape" of tcgen05, and
-    "tcgen05.ld".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement Shape" and "tcgen05.ld".
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
         raise LayoutError(
             f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to "
             f"{TMEM_COLUMNS - 1}",
-            hint="use fewer columns, at most 512 in all of a CTA's tensor memory",
+            hint=f"use fewer columns: all tiles of a CTA share {TMEM_COLUMNS} of 32 bits",
         )
     for form in sorted(TCGEN05_SHAPES.values(), key=lambda f: f.columns, reverse=True):
         steps = _steps(form, moved)
@@ -163,7 +162,7 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
     """Return the lane and column of each register for `.x1` at row 0, as arrays of shape (threads, registers)."""
-    # PTX ISA, "Data Movement Shape" of tcgen05, matrix fragments
+    # PTX ISA, "Matrix fragments for shape .32x32b" and the following sections
     t, r = np.indices((WARPGROUP, form.registers))
     warp, x = t // WARP, t % WARP
     row, column = {
