@@ -120,7 +120,7 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
 
 def _swizzle_bits(placement: Placement) -> int:
-    """Return the number of bits that the swizzle changes, 0 without one; raise LayoutError if no mode is that swizzle."""
+    """Return how many bits the swizzle changes, 0 without one; raise LayoutError unless it is one of `MODES`."""
     swizzle, dtype = placement.swizzle, placement.buffer.dtype
     if swizzle is None:
         return 0

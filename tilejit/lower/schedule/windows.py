@@ -129,7 +129,7 @@ class Window:
         return build.less(build.cast(at, unsigned), build.cast(self.size, unsigned))
 
     def count_from(self, coordinate: Coordinate, first: Expr, width: int, step: int) -> Expr:
-        """Return how many of `width` coordinates, `step` apart from `coordinate` + `first` on, are before the end.
+        """Return how many of `width` coordinates, `step` apart from `coordinate` + `first` on, precede the end.
 
         None of them may be before the beginning (start + coordinate < 0).
         """
@@ -181,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of elements `start` to `start` + `width` - 1 are before the end; none may precede the tensor."""
+        """Return how many of a vector's elements [start, start + width) precede the end; none may precede the beginning."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
