@@ -181,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of a vector's elements [start, start + width) precede the end, if none precedes the tensor."""
+        """Return how many of the elements [start, start + width) precede the end, if none precedes the tensor."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
