@@ -132,7 +132,7 @@ class DigitSchedule:
             if other != shape:
                 raise LayoutError(
                     f"{first} has shape {shape}, but {name} has shape {other}",
-                    hint="take operands of the same shape, apart from dimensions of extent 1",
+                    hint="take operands of the same shape; dimensions of extent 1 don't count",
                 )
         return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
