@@ -60,7 +60,7 @@ class RunCopy(Plan):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Return 16-byte pieces, all attributed to thread 0. Variables in starts take their possible values nearest 0."""
+        """Return 16-byte pieces, all assigned to thread 0. Variables in starts take their possible values nearest 0."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
