@@ -369,7 +369,7 @@ def test_tiles_whose_threads_split_a_dimension_without_common_digits_are_named_w
     )
     with pytest.raises(DispatchError) as refused:
         dispatch("sqrt", "warp", dst, a, threads=32)
-    reason = "a dimension over threads has no digits common to the operands: dst as 4·32·9 and src as 6·32·6"
+    reason = "operands split a dimension over threads in incompatible ways: dst as 4·32·9 and src as 6·32·6"
     assert refused.value.declines["reg"] == (reason,)
     assert refused.value.hint == "choose layouts and regions whose extents divide each other"
 

@@ -244,8 +244,8 @@ REFUSED: list[tuple[str, DType, TileLayout, TileLayout, str]] = [
     ("cta axis", float32, S[(128, 8) : (1 @ tx, 1)], D8, "src has the axis tx; supported axes are m, laneid"),
     ("32 threads", float32, S[(4, 32, 8) : (8, 1 @ laneid, 1)], D8, "32 threads own the region of src"),
     ("wide", float64, S[(128, 8) : (1 @ tid_in_wg, 1)], D8, "needs elements of 8, 16 or 32 bits; float64 has 64"),
-    ("gaps", float16, S[(128, 8) : (1 @ tid_in_wg, 2)], D8, "the elements of src don't fill whole 32-bit registers"),
-    ("odd", float16, S[(128, 8) : (1 @ tid_in_wg, 1)], D8 + 1 @ D8.shard[1].axis, "don't fill whole 32-bit columns"),
+    ("gaps", float16, S[(128, 8) : (1 @ tid_in_wg, 2)], D8, "the region of src doesn't fill each 32-bit register"),
+    ("odd", float16, S[(128, 8) : (1 @ tid_in_wg, 1)], D8 + 1 @ D8.shard[1].axis, "doesn't fill each 32-bit column"),
     ("out", float32, S[(128, 8) : (1 @ tid_in_wg, 1)], D8 + 508 @ D8.shard[1].axis, "reaches column 515"),
     ("m", float32, S[(128, 8) : (1 @ tid_in_wg, 1)], S[(128, 8) : (8, 1)], "dst has the axis m"),
 ]

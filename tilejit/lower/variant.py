@@ -5,10 +5,11 @@
                     each returns     `- layout arithmetic; raises LayoutError
                     None or a reason    if the operation doesn't fit
 
-A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. Variants
-that share code are in one file, whose docstring has a paragraph for each. Unless a call names a variant, the engine
-takes the one of the highest priority for which no condition returns a reason and whose plan doesn't decline. Conditions
-that several variants share are at the end; `KINDS` and `SCOPE` apply to all variants, which don't list them.
+A file of `variants/` has a docstring (*accepts*, *emits*, *source*), `plan`, `emit`, `VARIANT` and usually a `Plan`.
+Variants that share code are in one file, whose docstring has a paragraph for each. Unless a call names a variant, the
+engine takes the one of the highest priority for which no condition returns a reason and whose plan doesn't decline.
+Conditions that several variants share are at the end of this file. `KINDS` and `SCOPE` apply to all variants, which
+don't list them.
 """
 
 from __future__ import annotations
@@ -36,13 +37,11 @@ from .rematerialized import Recomputed
 P = TypeVar("P", bound=Plan)
 
 
-# without slots: `Variant[SomePlan](...)` sets an attribute, at which frozen dataclasses with slots raise TypeError
 @dataclass(frozen=True, kw_only=True)
 class Variant(Generic[P]):
     """One implementation of some tile operations."""
 
     name: str
-    #: names of the tile operations
     operations: tuple[str, ...]
     #: a multiple of ten; the highest wins. None if the variant is chosen by name only.
     priority: int | None
@@ -54,7 +53,7 @@ class Variant(Generic[P]):
     plan: Callable[[TileOp, DispatchContext], P]
     #: emits lane IR; can't decline
     emit: Callable[[P, TileOp, Builder], None]
-    #: names of the supported optional operands; operations with other optional operands are declined
+    #: names of the supported optional operands; operations with other optional operands are rejected
     honours: tuple[str, ...] = ()
     #: asynchronous work that the variant starts and users wait for with a separate call
     starts: tuple[AsyncWork, ...] = ()
@@ -91,7 +90,7 @@ class Variant(Generic[P]):
         return f"completes on {waits}; needs no barrier, got {operand.buffer.name}"
 
     def planned(self, op: TileOp, context: DispatchContext) -> P | Decline:
-        """Return the plan for `op`, for which all conditions hold, or a decline."""
+        """Return the plan for `op`, for which all conditions hold, or a `Decline`."""
         try:
             plan = self.plan(op, context)
             _need_bits(plan, op)
@@ -152,7 +151,7 @@ def _failed(
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """The reason why a variant can't carry out an operation whose conditions hold. hint: the remedy."""
+    """The reason why a variant can't carry out an operation for which its conditions hold. hint: the remedy."""
 
     reason: str
     hint: str | None = None
@@ -173,7 +172,7 @@ def _need_bits(plan: Plan, op: TileOp) -> None:
         )
 
 
-#: an instruction, or a family of instructions of which one form suffices
+#: an instruction or another capability, or a family of instructions of which one form suffices
 _Needed = Capability | Family[Any]
 
 
@@ -242,7 +241,7 @@ def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
-    """Return why the scope isn't a warpgroup, or None."""
+    """Return None if the scope is a warpgroup, else the reason to reject the operation."""
     if op.scope == WARPGROUP.name:
         return None
     return f"needs the scope {WARPGROUP.name}, {WARPGROUP.size} threads; called on {op.scope}"
@@ -281,7 +280,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         tiles = op.tiles
-        # scalars are refused by the condition on kinds
+        # `KINDS` rejects scalars
         if "dst" not in tiles or "src" not in tiles:
             return None
         src, dst = tiles["src"].buffer.space, tiles["dst"].buffer.space
@@ -322,7 +321,7 @@ def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def known_starts(remedy: str = "") -> Condition:
-    """Return the condition that regions of local tiles start at constant registers. remedy: appended to the reason."""
+    """Return the condition that regions of local tiles have constant starts. remedy: appended to the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         for region in op.tiles.values():
@@ -338,7 +337,7 @@ def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
     return "needs barrier=: a load completes on a barrier" if is_missing else None
 
 
-#: for asynchronous copies that write the memory of one CTA
+#: for asynchronous copies that can write the memory of one CTA only
 FILLS_ONE = Condition("one CTA", _fills_one)
 
 #: for asynchronous copies that complete on a barrier if they write shared memory

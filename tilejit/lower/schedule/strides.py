@@ -1,4 +1,4 @@
-"""Strides of digits: in memory, in registers, or over threads."""
+"""Strides of the digits of an index: in memory, in registers, or over threads."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The stride of a dimension that can't be split into digits with a constant stride each.
+    """The stride of a dimension that is one digit, although its distances aren't multiples of a single stride.
 
-    The distance of index i is the sum over `parts` (divisor, extent, stride), slowest first, of
-    (start + i) // divisor % extent * stride. The first part omits `% extent`, since its quotient may exceed the extent.
+    Index i adds to the address the sum over `parts` (divisor, extent, stride), slowest first, of
+    (start + i) // divisor % extent * stride. The first part omits `% extent`, since i may be past the dimension's end.
     """
 
     start: Expr
@@ -48,7 +48,7 @@ Term = tuple[Stride, Expr]
 
 
 def multiple_of(stride: int | Scaled) -> int:
-    """Return a known divisor of the stride; 0 for a stride of 0."""
+    """Return a known divisor of the stride; 0 if the stride is known to be 0."""
     return abs(stride) if isinstance(stride, int) else stride.multiple
 
 
@@ -73,7 +73,7 @@ def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
 
 
 def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
-    """Return the sum of indices times strides; strides over threads contribute nothing."""
+    """Return the sum of indices times strides (see `Folded` for its formula); strides over threads count as 0."""
     weighted: list[tuple[Expr, int]] = []
     for stride, index in terms:
         if isinstance(stride, int):

@@ -33,7 +33,7 @@ ATOM_ROWS = 8
 #: names of the swizzle modes, indexed by the bits of the swizzle
 MODES = tuple(SWIZZLE_BITS)
 
-#: bytes of a chunk, which every swizzle keeps contiguous
+#: bytes of a chunk, which every swizzle mode keeps contiguous
 _CHUNK_BYTES = 16
 
 
@@ -50,7 +50,7 @@ class Atoms:
     #: number of blocks of columns; a single block may be partial (columns < e)
     blocks: int
     block_stride: int
-    #: the stride of groups of 8 rows
+    #: distance from one group of 8 rows to the next
     group_stride: int
     #: the dimension of `placement` that counts columns
     major: int
@@ -83,7 +83,7 @@ class Atoms:
 
     @property
     def is_dense(self) -> bool:
-        """True if all rows of a block are contiguous."""
+        """True if all rows of a block are `row_elements` apart, also across groups of 8 rows."""
         return self.rows <= ATOM_ROWS or self.group_stride == ATOM_ROWS * self.row_elements
 
     def at(self, row: int, column: int) -> int:
@@ -96,9 +96,9 @@ class Atoms:
 def atoms_of(region: Region, k: int | None = None) -> Atoms:
     """Return a region of shared memory as atoms, or raise LayoutError.
 
-    accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one block,
-        starting at a multiple of 8 rows; without a swizzle, groups of 8 contiguous rows of contiguous elements. If
-        columns run along dimension `k`, a part of a block may start at a multiple of an instruction's k.
+    accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or the beginning of one
+        block, from a multiple of 8 rows on; without a swizzle, groups of 8 contiguous rows of contiguous elements. If
+        columns run along dimension `k`, a part of one block may start at any multiple of wgmma's k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
@@ -120,15 +120,15 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
 
 def _swizzle_bits(placement: Placement) -> int:
-    """Return the swizzle's bits, 0 without one; raise LayoutError unless TMA and wgmma support it."""
+    """Return how many bits the swizzle changes, 0 without one; raise LayoutError unless it is one of `MODES`."""
     swizzle, dtype = placement.swizzle, placement.buffer.dtype
     if swizzle is None:
         return 0
     wanted = Swizzle.for_dtype(dtype, _mode_of(swizzle))
     if swizzle == wanted:
         return swizzle.bits
-    if swizzle.base != wanted.base:
-        bits = 8 * _CHUNK_BYTES >> swizzle.base
+    bits = 8 * _CHUNK_BYTES >> swizzle.base
+    if swizzle.base != wanted.base and 8 <= bits <= 64:
         raise LayoutError(
             f"swizzle {swizzle!r} is for {bits}-bit elements; {dtype} needs base {wanted.base}",
             hint=f'use swizzle="{_mode_of(swizzle)}" or {wanted!r}',
@@ -144,12 +144,14 @@ def _major(placement: Placement) -> int:
     for d, steps in enumerate(placement.dims):
         if steps[-1].stride == 1:
             return d
+    if not placement.dims:
+        raise LayoutError(f"the region of {placement.buffer.name} is a single element; needs a contiguous dimension")
     strides = ", ".join(str(step.stride) for steps in placement.dims for step in steps)
     raise LayoutError(f"no dimension of {placement.buffer.name} has unit stride; strides are ({strides})")
 
 
 def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int]:
-    """Return (elements of an atom's row, number of blocks of columns, their stride), or raise LayoutError."""
+    """Return (elements of an atom's row, number of blocks, their stride, 0 for one block), or raise LayoutError."""
     buffer, steps = placement.buffer, placement.dims[major]
     *slower, fastest = steps
     e = (_CHUNK_BYTES * 8 << bits) // buffer.dtype.bits if bits else fastest.extent
@@ -171,7 +173,7 @@ def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int
 
 
 def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return (number of rows, stride of groups of 8, dimensions over rows, slowest first), or raise LayoutError."""
+    """Return (number of rows, distance between groups of 8, row dimensions, slowest first), or raise LayoutError."""
     buffer = placement.buffer
     others = [d for d in range(len(placement.dims)) if d != major]
     others.sort(key=lambda d: -_stride(placement.dims[d][-1]))
@@ -195,7 +197,7 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
     raise LayoutError(
         f"rows of {buffer.name} are split into runs of {_listed(steps)}; "
         f"needs contiguous rows, or evenly spaced runs of {ATOM_ROWS}",
-        hint="take one tile at a time",
+        hint="take one tile at a time: index the leading dimensions",
     )
 
 
@@ -257,7 +259,7 @@ def _need_period(atoms: Atoms, column_step: int) -> None:
 
 
 def _is_within_row(offset: Offset, step: int, e: int) -> bool:
-    """True if an offset is known to be in the first row of an atom, at a multiple of `step`."""
+    """True if an offset is known to be in the first row of an atom, at a multiple of `step` columns."""
     if offset.stride != 1 or offset.multiple % step:
         return False
     if isinstance(offset.index, Const):

@@ -6,7 +6,7 @@ A swizzle of 3 bits permutes the 8 chunks of a row by the row's index. With `bas
     becomes   ... r r r x x x e e e      x = c xor r
 
 A swizzle is linear over bits: if a and b share no bits, the swizzled a + b is the xor of the swizzled a and b. So a
-loop that adds b to an address needs one xor, or none if b has no bits among r and c.
+loop that adds such a b to an address needs one xor, or none if b has no bits among r and c.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...remember import remembered
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """Return a swizzled address; terms that are multiples of the swizzle's period are added after the XOR."""
+    """Return the swizzled address; terms that are multiples of the swizzle's period are added after the xor."""
     if swizzle is None:
         return address
     far, near = build.apart(address, swizzle.period)
@@ -52,7 +52,7 @@ def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> E
 
 @remembered
 def possible_bits(expr: Expr) -> int:
-    """Return a mask of the bits that may be set: negative if `expr` may be negative or has no known upper bound."""
+    """Return a mask of the bits that may be set, negative unless `expr` is known to be nonnegative and bounded."""
     if isinstance(expr, Const):
         return int(expr.value) if expr.value >= 0 else -1
     bits = _from_facts(expr)

@@ -31,7 +31,7 @@ class Words:
     #: elements per word
     packed: int
     registers: Array
-    #: lane and column of each word in the buffer's tensor memory, of shape (threads, words)
+    #: lane and 32-bit column of each word in the buffer's tensor memory, of shape (threads, words)
     lanes: Array
     columns: Array
     #: run-time offsets to add to `registers` and `columns`, in words
@@ -43,9 +43,9 @@ class Words:
 class Elements:
     """The places of a region's elements; run-time starts count as 0."""
 
-    #: the owner's index in the warpgroup; 0 for memory
+    #: the owner's index in the scope; 0 for memory
     threads: Array
-    #: the index in the thread's tile; in tensor memory, lane * TMEM_LANE + column
+    #: the index in the thread's tile; in tensor memory, lane * TMEM_LANE + column, in elements
     places: Array
 
     @staticmethod
@@ -91,7 +91,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words to move, or raise LayoutError, e.g. if threads hold `local` in different registers."""
+    """Return the words to move, or raise LayoutError, e.g. if threads hold their elements in different registers."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -123,14 +123,13 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
     if owners != WARPGROUP:
         return LayoutError(
             f"{'1 thread owns' if owners == 1 else f'{owners} threads own'} the region of {local.buffer.name}; "
-            f"tcgen05.ld and .st need all {WARPGROUP} "
-            "of the warpgroup",
-            hint="take a region of which every thread owns a part",
+            f"tcgen05.ld and .st need all {WARPGROUP} threads of the warpgroup",
+            hint="take a region of which every thread owns a part, or use a layout such as tj.tcgen05.atom_layout(...)",
         )
     return LayoutError(
         f"threads own between {counts.min()} and {counts.max()} elements of {local.buffer.name}; "
         "tcgen05.ld and .st move the same number for each thread",
-        hint="take a region of the same size in every thread",
+        hint="take a region of which every thread owns the same number of elements",
     )
 
 
@@ -138,7 +137,7 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if places.shape[-1] % packed:
         raise LayoutError(
             f"each thread has {counted(places.shape[-1], 'element')} of {region.buffer.name}; "
-            f"{packed} {region.dtype} fill a 32-bit register",
+            f"{packed} {region.dtype} elements fill a 32-bit register",
             hint=f"move a multiple of {packed} columns",
         )
     groups = places.reshape(*places.shape[:-1], -1, packed)
@@ -146,8 +145,8 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if (groups != first + np.arange(packed)).any() or (first % packed).any():
         what = "register" if region.buffer.space == "local" else "column"
         raise LayoutError(
-            f"the elements of {region.buffer.name} don't fill whole 32-bit {what}s with {packed} consecutive ones each",
-            hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} of a row together",
+            f"the region of {region.buffer.name} doesn't fill each 32-bit {what} with {packed} consecutive elements",
+            hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} elements of a row adjacent",
         )
 
 
@@ -161,13 +160,13 @@ def _moved(placement: Placement, packed: int) -> Expr:
         if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:
             raise LayoutError(
                 f"{offset.what} is known only at run time, and selects a lane of tensor memory",
-                hint="start at constants in dimensions over threads or lanes",
+                hint="start at a constant in each dimension over lanes",
             )
         if offset.multiple % packed:
             name, dtype = placement.buffer.name, placement.buffer.dtype
             raise LayoutError(
-                f"{name} starts at an element that isn't known to be a multiple of {packed}: "
-                f"{packed} {dtype} share 32 bits",
+                f"{name} starts at an element offset that isn't known to be a multiple of {packed}: "
+                f"{packed} {dtype} elements share a 32-bit word",
                 hint=f"start at a known multiple of {packed}: tj.sym(..., multiple_of={packed}) or i * {packed}",
             )
         moved = build.mul(build.cast(offset.index, int32), offset.stride)
@@ -180,7 +179,7 @@ def _placed(region: Region) -> Placement:
     if layout.replica or layout.swizzle is not None:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(
-            f"{region.buffer.name} has {what}; each element of tensor memory goes to one register",
+            f"{region.buffer.name} has {what}; needs one place for each element, at constant strides",
             hint="use a layout without replicas or a swizzle",
         )
     axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
@@ -196,7 +195,7 @@ def _placed(region: Region) -> Placement:
 
 
 def lane_fault(moved: Words, tmem: Region) -> str | None:
-    """Return why some warp would access lanes other than its own 32, or None if no warp would."""
+    """Describe the first word outside the 32 lanes of its thread's warp, or return None if there is none."""
     warp = np.arange(WARPGROUP)[:, None] // WARP
     wrong = np.argwhere(moved.lanes // WARP != warp)
     if not len(wrong):

@@ -40,7 +40,7 @@ class Digit:
     """One mixed-radix digit of an index into the space of a `DigitSchedule`."""
 
     extent: int
-    #: the digit's dimension of the space; None if it merges digits that aren't consecutive in one dimension
+    #: the digit's dimension of the space; None if it counts replicas or merges digits not consecutive in one dimension
     dim: int | None
     #: the increment of the index in that dimension per step of the digit
     weight: int
@@ -71,7 +71,7 @@ class Digit:
         return Digit(-(-self.extent // width), self.dim, self.weight * width, strides)
 
 
-#: used with `map`, which avoids the Python frame of a comprehension
+#: used with `map`, which executes no Python code per digit
 _EXTENT = attrgetter("extent")
 
 
@@ -79,8 +79,8 @@ _EXTENT = attrgetter("extent")
 class DigitSchedule:
     """An index into a space: its digits, slowest first, and the operands that it addresses."""
 
-    #: the extents of the space: (m, n, k) for products; otherwise the extents other than 1 of the destination, or of a
-    #: reduction's source
+    #: the extents of the space: (m, n, k) for products; otherwise the extents other than 1 of the largest operand, such
+    #: as the destination, or the source of a reduction
     extents: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
@@ -179,7 +179,8 @@ class DigitSchedule:
     def joined(self) -> DigitSchedule:
         """Merge adjacent digits that are contiguous in every operand.
 
-        Digits of different dimensions are not merged if either dimension has padding or edges: masks test its index.
+        Digits that aren't consecutive in one dimension are merged only if their dimensions have neither padding nor
+        edges, because masks test the index in such a dimension.
         """
         edges = set(self.padded)
         for view in self.views:
@@ -194,7 +195,7 @@ class DigitSchedule:
         return self.over(run)
 
     def in_vectors(self, width: int) -> DigitSchedule:
-        """Return the schedule that counts vectors of `width` along the last digit; the last vector may be partial."""
+        """Return the schedule that counts vectors of `width` along the last digit; the last of a run may be partial."""
         if width == 1:
             return self
         *slower, last = self.digits
@@ -264,7 +265,7 @@ class View:
         return total_along(zip(self.strides, values, strict=True), self.buffer.index_dtype)
 
     def located(self, index: Expr) -> Expr:
-        """Return the unswizzled address of a flat index, which counts all digits."""
+        """Return the unswizzled address of a flat index over all digits, slowest first."""
         return total_along((*self.placement.terms, *self._counted(index)), self.buffer.index_dtype)
 
     def steps(self, index: Expr) -> Expr:
@@ -321,7 +322,7 @@ def _chained(digits: tuple[Digit, ...], operand: str) -> tuple[list[int], list[S
 
 
 def _digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
-    """Return the digits of `index`, slowest first; `index` must be below the product of the extents."""
+    """Return the digits of `index`, slowest first; the slowest digit isn't limited by its extent."""
     values: list[Expr] = []
     weight = prod(extents)
     for k, extent in enumerate(extents):
@@ -337,7 +338,7 @@ def _digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 @lru_cache(LIMIT)
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Map each non-unit dimension of `to` to a non-unit dimension of `shape`, or to None if `shape` is broadcast."""
+    """Return, for each non-unit dimension of `to`, its index among the non-unit ones of `shape`; None if broadcast."""
     leading, kept = len(to) - len(shape), count()
     return tuple(
         next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
@@ -381,12 +382,12 @@ def _refined_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim
 
 
 def _counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
-    """Extend `steps` to `count` values, or raise LayoutError if a local tile has fewer. Added values are masked."""
+    """Extend `steps` to `count` values, the added ones masked, or raise LayoutError if the tile is local."""
     counted = prod([step.extent for step in steps])
     if placement.buffer.space == "local":
         raise LayoutError(
             f"{placement.buffer.name} has {counted} slots along a dimension; another tile has {count}",
-            hint="copy it to a tile with the other's layout first",
+            hint="copy it to a tile with the other tile's layout first",
         )
     slowest, *faster = steps
     inner = counted // slowest.extent
@@ -407,7 +408,7 @@ def _folded(steps: tuple[DigitStep, ...]) -> Stride:
 
 
 def _continues(slow: Digit, fast: Digit, edges: Set[int]) -> bool:
-    """True if two digits are contiguous in every operand, and of one dimension or both of dimensions not in `edges`."""
+    """True if two digits are contiguous in every operand, and consecutive in one dimension or both outside `edges`."""
     if not all(goes_on(stride, fast.strides[name], fast.extent) for name, stride in slow.strides.items()):
         return False
     return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
@@ -418,10 +419,10 @@ def _one_dimension(slow: Digit, fast: Digit) -> bool:
 
 
 def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
-    """Raise LayoutError unless each thread that owns an element of `owner` also owns that element of `name`.
+    """Raise LayoutError unless each thread that owns an element of `owner` owns the corresponding element of `name`.
 
-    Both tiles must be owned by the whole scope. So if `name` has a stride of 0 along a thread digit of `owner`, its
-    replicas are spread over these threads.
+    The whole scope must own both tiles. So if `name` has a stride of 0 along a thread digit of `owner`, the replicas of
+    `name` are spread over these threads.
     """
     for digit in schedule.digits:
         stride, of_owner = digit.strides[name], digit.strides[owner]
@@ -453,7 +454,7 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
     split = {name: "·".join(str(s.extent) for s in steps) for name, steps in there.items()}
     listed = " and ".join(f"{placement.buffer.name} as {split[name]}" for name, placement in operands.items())
     raise LayoutError(
-        f"a dimension over threads has no digits common to the operands: {listed}",
+        f"operands split a dimension over threads in incompatible ways: {listed}",
         hint="choose layouts and regions whose extents divide each other",
     )
 

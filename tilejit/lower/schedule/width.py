@@ -31,7 +31,7 @@ def widest_vector(schedule: DigitSchedule, names: Collection[str], *, ragged: bo
     term of its addresses must be provably a multiple of its width: the strides of all other digits, the offsets and the
     base.
     ragged: True if the last vector of a run may be partial; otherwise the width divides the run.
-    source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
+    source: PTX ISA, "State Spaces, Types, and Variables: vectors", on the alignment of vector accesses.
     """
     bits = max([schedule.operands[name][0].region.dtype.bits for name in names])
     width, limit = max(1, WIDEST_BITS // bits), ""
@@ -74,7 +74,7 @@ def _no_run(views: Sequence[View]) -> str:
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why vectors of `width` elements may be misaligned, or None. strides: the strides between vectors."""
+    """Return why vectors of `width` elements, `strides` apart, may be misaligned or split by a swizzle, or None."""
     region, swizzle = placement.region, placement.swizzle
     buffer, offsets = region.buffer, placement.offsets
     bytes_each = buffer.dtype.bytes

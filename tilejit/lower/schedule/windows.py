@@ -34,7 +34,7 @@ class Edges:
     view: View
     #: the buffer's dimensions in which accesses may cross the tensor's edge
     dims: tuple[int, ...]
-    #: the schedule's dimension along which vectors run; None if there are no digits or vectors span several dimensions
+    #: the schedule's dimension along which vectors run, which is `Digit.dim` of the last digit; None without digits
     run_dim: int | None
     #: distance in that dimension between adjacent elements of a vector
     run_step: int
@@ -67,7 +67,7 @@ class Edges:
         return self._mask([_plain(self.view, d, refuted) for d in self.dims])
 
     def clamped(self, b: Builder, refuted: Expr = FALSE) -> Mask:
-        """Return the tests with windows clamped to the region, which use 32 bits; meant for loops."""
+        """Return the tests with windows clamped to the region, most of which use 32 bits; meant for loops."""
         return self._mask([_clamped_window(self.view, d, b, refuted) for d in self.dims])
 
     @property
@@ -104,7 +104,7 @@ Coordinate = Callable[[int, DType], Expr]
 
 @lean(frozen=True, slots=True)
 class Window:
-    """The test 0 <= start + coordinate < size in dimension `dim`; `dim` is None if the only coordinate is 0."""
+    """The test 0 <= start + coordinate < size in the space's dimension `dim`, None if the only coordinate is 0."""
 
     dim: int | None
     start: Expr
@@ -131,7 +131,7 @@ class Window:
     def count_from(self, coordinate: Coordinate, first: Expr, width: int, step: int) -> Expr:
         """Return how many of `width` coordinates, `step` apart from `coordinate` + `first` on, precede the end.
 
-        They must not precede the start.
+        None of them may be before the beginning (start + coordinate < 0).
         """
         ahead = build.sub(self.size, self._at(coordinate, first))
         if step > 1:
@@ -159,7 +159,7 @@ class Mask:
         return self.edges.whole
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return the condition that element `step`, or the first if None, of a vector passes the tests."""
+        """Return the condition that element `step` of a vector, the first if None, passes the tests."""
         cond: Expr = TRUE
         run_dim, run_step = self.edges.run_dim, self.edges.run_step
         further = step if step is None or run_step == 1 else build.mul(step, run_step)
@@ -181,7 +181,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of a vector's elements [start, start + width) precede the end, if none precedes the start."""
+        """Return how many of the elements [start, start + width) precede the end, if none precedes the tensor."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
         step = self.edges.run_step
         return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
@@ -189,7 +189,7 @@ class Mask:
 
 #: Smallest number of tests per thread for which a window is clamped. A 64-bit test takes about 4 machine instructions
 #: and 2 registers, a 32-bit test 2 and 1; clamping takes about 20 instructions. A softmax of 65,536 float16 in 1,024
-#: threads (8 vectors) takes 24 fewer instructions with clamping and spills 8 fewer registers.
+#: threads (8 vectors each) takes 24 fewer instructions with clamping and spills 8 fewer registers.
 _MANY_TESTS = 8
 
 _ZERO = build.const(0, int32)

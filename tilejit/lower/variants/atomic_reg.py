@@ -1,7 +1,7 @@
 """Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
-    the place's shape; the others, except an index, broadcast to it.
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. At least
+    one tile of values has the place's shape; the other tiles, except an index, broadcast to it.
 emits: the widest vector `red` that applies, if any, to relaxed additions of float tiles at GPU scope that return no
     old values; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The others
     get the old value, if it is used, through shared memory.
@@ -88,7 +88,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
-    """Return the instruction that updates one element; if the target has none, a compare-and-swap for a loop."""
+    """Return the instruction that updates one element; if the target has none, the compare-and-swap of a loop."""
     place, order = op.region("place").buffer, str(op.attr("order"))
     form = form_of(str(op.attr("operation")), place.dtype, place.space)
     assert form is not None, "the operation's rule rejects other types"

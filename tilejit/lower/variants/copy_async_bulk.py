@@ -40,7 +40,7 @@ _UNIT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class RunCopy(Plan):
-    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
+    """A contiguous copy of `count` elements by a CTA of `threads` threads. loads: True if it writes shared memory."""
 
     dst: Placement
     src: Placement
@@ -60,7 +60,7 @@ class RunCopy(Plan):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Return 16-byte pieces, all moved by thread 0. Variables in starts take their possible values nearest 0."""
+        """Return 16-byte pieces, all assigned to thread 0. Variables in starts take their possible values nearest 0."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
@@ -70,7 +70,7 @@ class RunCopy(Plan):
         return Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per piece of 16 bytes: (first element in the destination, first element in the source)."""
+        """Return one row per piece of 16 bytes: (address in the destination, address in the source), in elements."""
         return self.moves().places
 
 
@@ -99,7 +99,7 @@ def plan(op: TileOp, context: DispatchContext) -> RunCopy:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return a side's dimensions, slowest first, and size, or raise LayoutError if it isn't contiguous and aligned."""
+    """Return a side's dimensions, slowest first, and element count; raise LayoutError unless contiguous and aligned."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")

@@ -6,8 +6,7 @@ accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed th
 emits: instructions of the widest shape that all registers match, as few as possible with powers of two as repeat
     counts. With a `.16x*b` shape, each accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
     memory: its values pass through registers, and the wait is emitted here.
-source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
-    shapes" and "tcgen05.ld".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement Shape" and "tcgen05.ld".
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
         raise LayoutError(
             f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to "
             f"{TMEM_COLUMNS - 1}",
-            hint="use fewer columns, at most 512 in all of a CTA's tensor memory",
+            hint=f"use fewer columns: all tiles of a CTA share {TMEM_COLUMNS} of 32 bits",
         )
     for form in sorted(TCGEN05_SHAPES.values(), key=lambda f: f.columns, reverse=True):
         steps = _steps(form, moved)
@@ -140,7 +139,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     raise LayoutError(
         lane_fault(moved, tmem) or f"the registers of {local.buffer.name} match none of the shapes {shapes}",
         hint=f"give {local.buffer.name} the layout tj.tcgen05.atom_layout(shape, num, dtype) or "
-        f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} a data path with the same rows",
+        f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} the layout "
+        "tj.tmem.datapath(path, rows, columns) with the same rows",
     )
 
 
@@ -162,7 +162,7 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
     """Return the lane and column of each register for `.x1` at row 0, as arrays of shape (threads, registers)."""
-    # PTX ISA, "tcgen05: matrix fragments and data movement shapes"
+    # PTX ISA, "Matrix fragments for shape .32x32b" and the following sections
     t, r = np.indices((WARPGROUP, form.registers))
     warp, x = t // WARP, t % WARP
     row, column = {
@@ -175,7 +175,7 @@ def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
-    """Group units with equal rows and consecutive registers and columns, which `.xN` moves together."""
+    """Group adjacent units of one row with consecutive registers and columns, which one `.xN` can move."""
     runs: list[list[Issue]] = []
     for unit in units:
         last = runs[-1][-1] if runs else None

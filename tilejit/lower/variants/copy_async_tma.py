@@ -2,10 +2,10 @@
 
 tma_load: boxes from global to shared memory; a phase of a barrier completes when they have arrived (`moves/boxes.py`).
   accepts: a barrier; a global source: a region of an argument of at most 5 dimensions in any order, whose base, outer
-    strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of swizzle atoms
-    (`schedule.swizzle_atoms`) with the same contiguous dimension. Regions may extend past any edge of the tensor;
-    elements outside read as 0. With multicast=, the number of blocks of columns, or that of rows along a dimension,
-    must be divisible by the number of CTAs along the axis.
+    strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of dense
+    swizzle atoms (`schedule.swizzle_atoms`) with the same contiguous dimension. Regions may extend past any edge of the
+    tensor; elements outside read as 0. With multicast=, the blocks of columns, or the rows along a dimension, must
+    divide into one equal, aligned part per CTA along the axis.
   emits: the scope's leader copies one box per block of columns, or several if a block exceeds a box; the barrier
     expects the bytes of all. The tensor map, a parameter of the kernel, is created by the launch. With multicast=, each
     CTA loads an equal part of the boxes into all CTAs along the axis; the barrier of each CTA expects all bytes.

@@ -85,7 +85,7 @@ class OwnerCopy(VectorPlan):
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that `thread` moves a register, and the element's coordinates in non-unit dimensions."""
+        """Return the condition that `thread` moves a register, and its element's index in each non-unit dimension."""
         is_active, values = self._values_of(thread)
         tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []

@@ -8,8 +8,8 @@ gmem_smem: copy, through registers.
 
 ldgsts: copy_async from global to shared memory by cp.async, bypassing registers. The caller commits and waits.
   accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
-    provably aligned; swizzles that keep them together; regions that extend past the tensor's edges, where elements read
-    as 0.
+    provably aligned; swizzles that keep them together; regions that may extend past the tensor's edges, where elements
+    read as 0.
   emits: the widest copies, predicated in a partial last iteration. A copy at a tensor's edge takes a predicate, or the
     number of bytes inside the tensor. Copies of 16 bytes bypass the L1 cache (`.cg`), narrower ones don't (`.ca`).
 

@@ -38,7 +38,7 @@ _IGNORES_ADDRESSES = 80
 class Plan(PlanBase):
     """In issue m each warp moves `num` tiles; lane 8j+i passes the address of row i of tile j.
 
-    loads: True if the registers are the destination. repeats: True if lanes without a row pass others' addresses.
+    loads: True if the registers are the destination. repeats: True if lanes without a row pass other lanes' addresses.
     """
 
     issues: int
@@ -120,7 +120,7 @@ class Plan(PlanBase):
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
 
     def moves(self) -> Moves:
-        # PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile
+        # PTX ISA, "ldmatrix": lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile
         iterations = self._iterations()
         row_starts = self.schedule()[:, 2].reshape(self.issues, self.threads // WARP, WARP)
         issue, thread, tile, half = np.indices((self.issues, self.threads, self.num, 2)).reshape(4, -1)
