@@ -229,7 +229,7 @@ def _has_driver() -> bool:
 def _cuda(ordinal: int) -> Device:
     problem = cuda_problem()
     if problem is not None:
-        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="choose the device sim to run on the simulator")
+        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="use the device sim, or set TILEJIT_DEVICE=sim")
     from . import cuda
 
     opened = cuda.CudaDevice(ordinal)
