@@ -41,7 +41,7 @@ _INVALID_PTX = (
 
 
 def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-    """Call a driver function and return its result; raise LaunchError if it fails, DeviceError if it is missing."""
+    """Call a driver function and return its result; raise LaunchError for errors, DeviceError if it is missing."""
     try:
         error, *values = function(*args)
     except RuntimeError as missing:
@@ -106,7 +106,7 @@ def _loaded(code: MachineCode, entry: str) -> Loaded | None:
 
 
 def load_ptx(ptx: str, entry: str) -> Loaded:
-    """Compile PTX with the driver, and load the result in the current context; raise DeviceError for invalid PTX."""
+    """Compile PTX with the driver, and load it in the current context; raise DeviceError if it is rejected."""
     log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
     kinds = driver.CUjit_option

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: dtypes with their own tensor map type; copies don't interpret elements, so others use unsigned integers of that width
+#: dtypes with their own tensor map type; copies don't interpret elements, so others use unsigned types of equal width
 _MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024
@@ -126,8 +126,8 @@ class CudaFunction:
             self.launch(launch, call)
 
         if call.has_host or self._is_cooperative or call.first is None or 0 in launch.grid:
-            # host arrays are staged at each launch, a cooperative launch needs another driver call and its own barrier
-            # word, `_quick` finds the stream by a device array, and an empty grid launches nothing
+            # host arrays are staged at each launch, cooperative launches use another driver function, `_quick` finds
+            # the stream by a device array, and an empty grid launches nothing
             return PreparedRun(lambda: False, run)
         quick = self._quick(launch, call, call.first, owned)
         if deletable:

@@ -139,7 +139,7 @@ def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.Dir
 
 
 def _library(name: str) -> str:
-    """Return a digest of a library's version files and its binaries' sizes. Importing llvmlite for this takes 60 ms."""
+    """Return a digest of a library's version files and its binaries' sizes. Importing llvmlite would take 60 ms."""
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         return "none"

@@ -139,7 +139,7 @@ def check_threads(threads: Any) -> int:
 
 def _threads_hint(threads: Any) -> str:
     sizes = _sizes(threads) if isinstance(threads, (tuple, list)) else None
-    if sizes is None:
+    if sizes is None or min(sizes) < 1 or math.prod(sizes) > MAX_THREADS:
         return f"write a number from 1 to {MAX_THREADS}"
     if len(sizes) == 1:
         return f"write {sizes[0]}"

@@ -38,7 +38,7 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """The inputs on which a tuned kernel's choice of a configuration depends, in addition to the argument types.
+    """The inputs of a tuned kernel's choice of a configuration that aren't in the lookup keys of all launchers.
 
     numbers: names of parameters whose values, if they are numbers, are inputs. extra_key: returns a key of the others.
     """

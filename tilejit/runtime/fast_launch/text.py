@@ -50,7 +50,7 @@ class LauncherText(NamedTuple):
     captured: Sequence[str]
     #: the number of closure cells that are read
     cells: int
-    #: True to try torch's guards first, and compute the key only if they fail
+    #: True to try torch's guards first, and compute the key only if they fail or another item of the key differs
     is_guarded: bool
     #: True if the launcher chooses threads and values of parameters
     chooses: bool = False
