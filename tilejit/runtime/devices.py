@@ -162,7 +162,7 @@ def _refuse_simulator(number: int, chosen: str | None) -> None:
         raise LaunchError(
             f"an array is on cuda:{number}, and the simulator can't read a GPU's memory",
             hint="copy it to host memory first (.cpu(), .numpy(), cupy.asnumpy), or "
-            + ("leave tj.use_device" if chosen else "unset TILEJIT_DEVICE"),
+            + ("leave the tj.use_device block" if chosen else "unset TILEJIT_DEVICE"),
         )
 
 
