@@ -445,7 +445,7 @@ def test_a_cooperative_launch_without_a_barrier_is_one_too(fake, device):
 def test_a_grid_that_cant_be_resident_is_refused_with_the_limit(fake, device):
     fake.errors["cuLaunchCooperativeKernel"] = real.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
     f = device.load(compiled(cooperative=True))
-    words = "the 5,000 CTAs.*cuda:0 runs 4,224 of k with 64 threads: 32 on each of 132 multiprocessors"
+    words = "the 5,000 CTAs.*cuda:0 runs 4,224 of k with 64 threads each: 32 on each of 132 multiprocessors"
     with pytest.raises(tj.LaunchError, match=words):
         f.launch(Launch((5000, 1, 1), 64), call())
     fake.errors["cuLaunchCooperativeKernel"] = real.CUresult.CUDA_ERROR_INVALID_VALUE

@@ -46,7 +46,7 @@ def device_count() -> int:
 
 
 class CudaDevice:
-    """A GPU, used through its primary context, which it shares with other frameworks."""
+    """A GPU, used through its primary context, which other frameworks use, too."""
 
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
@@ -66,7 +66,7 @@ class CudaDevice:
 
     @cached_property
     def context(self) -> Any:
-        """The primary context. Creating it takes 0.25 s, unless a framework has already created it."""
+        """The primary context. Its first use takes 0.25 s, unless a framework has already created it."""
         if self._preparation is not None:
             self._preparation.wait()
         return call(driver.cuDevicePrimaryCtxRetain, self._device)
@@ -148,7 +148,7 @@ class CudaDevice:
             function.check_assertions()
 
     def is_current(self) -> bool:
-        """True if this device's context is current in the calling thread; make it current if the thread has none."""
+        """Return True if this device's context is current in the calling thread; if no context is, make it current."""
         error, context = driver.cuCtxGetCurrent()
         if error != cuda_driver.SUCCESS:
             raise cuda_driver.failure(error, "cuCtxGetCurrent")

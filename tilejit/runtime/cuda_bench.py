@@ -18,8 +18,8 @@ from .signature import Call
 if TYPE_CHECKING:
     from .cuda import CudaDevice
 
-#: bytes written before each timing to flush the L2 cache: five times its size on an H100 (50 MB). Writing them takes
-#: 90 µs there, which also hides the time that Python takes to enqueue the launch.
+#: bytes written before each timing to flush the L2 cache: five times its size on an H100 (50 MB), or less, down to
+#: `_LEAST_BYTES`, if memory is short. On an H100 this takes 90 µs, which also hides the time to enqueue the launch
 _FLUSH_BYTES = 256 << 20
 _LEAST_BYTES = 16 << 20
 
@@ -105,7 +105,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """Return memory and its size: `_FLUSH_BYTES`, halved while the allocation fails, but at least `_LEAST_BYTES`."""
+    """Allocate `_FLUSH_BYTES`, or half of that, and so on down to `_LEAST_BYTES`; return the memory and its size."""
     size = _FLUSH_BYTES
     while True:
         try:

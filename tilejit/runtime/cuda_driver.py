@@ -1,6 +1,6 @@
 """Calls to the CUDA driver, its errors, contexts and streams, and loading and compilation of kernels.
 
-cuda.bindings is called directly, with parameters packed in advance, because a launch is the hot path.
+To keep launches fast, cuda.bindings is called directly, and with kernel parameters that are already packed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _INVALID_PTX = (
 
 
 def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-    """Call the driver and return its result; raise LaunchError for its errors, DeviceError if it lacks the function."""
+    """Call a driver function and return its result; raise LaunchError for errors, DeviceError if it is missing."""
     try:
         error, *values = function(*args)
     except RuntimeError as missing:
@@ -93,10 +93,10 @@ class Loaded(NamedTuple):
 
 
 def load(executable: Executable, capability: int) -> Loaded:
-    """Load a kernel in the current context: its machine code if that fits `capability` and loads, else its PTX."""
+    """Load a kernel in the current context: its machine code if made for `capability` and loadable, else its PTX."""
     code = executable.machine_code
     loaded = None if code is None or code.capability != capability else _loaded(code, executable.entry)
-    # the driver caches the code that it compiles from PTX
+    # no cache is needed here: the driver caches the code that it compiles from PTX
     return loaded or load_ptx(executable.ptx, executable.entry)
 
 
@@ -106,7 +106,7 @@ def _loaded(code: MachineCode, entry: str) -> Loaded | None:
 
 
 def load_ptx(ptx: str, entry: str) -> Loaded:
-    """Compile PTX with the driver, and load the result in the current context; raise DeviceError if it is rejected."""
+    """Compile PTX with the driver, and load it in the current context; raise DeviceError if it is rejected."""
     log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
     kinds = driver.CUjit_option
@@ -119,7 +119,7 @@ def load_ptx(ptx: str, entry: str) -> Loaded:
 
 
 def link(executable: Executable, capability: int) -> MachineCode:
-    """Compile PTX with the driver's linker for the current context's GPU; raise DeviceError if it is rejected.
+    """Compile PTX with the driver's linker for the current context's GPU; raise DeviceError if the PTX is rejected.
 
     The code is relocatable, which makes it slower: see `runtime/disk.py`.
     """
@@ -176,7 +176,9 @@ def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
     needs = f": the kernel needs PTX {wanted[1]}" if wanted else ""
     return DeviceError(
         f"the driver (CUDA {driver_version()}) rejected the PTX: {name(error)}{needs}" + (f"\n{text}" if text else ""),
-        hint="update the driver, or choose an older target",
+        hint="install the driver's PTX compiler, libnvidia-ptxjitcompiler"
+        if error == driver.CUresult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+        else "update the driver, or choose an older target",
     )
 
 
@@ -188,7 +190,7 @@ def driver_version() -> str:
 
 @contextmanager
 def uncaptured() -> Iterator[None]:
-    """Allow calls that aren't stream operations, such as loading a module, while a stream is being captured."""
+    """Within the `with` block, allow calls that aren't stream operations, such as module loads, during a capture."""
     mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         yield
@@ -197,7 +199,7 @@ def uncaptured() -> Iterator[None]:
 
 
 class ByStream(dict[int, Any]):
-    """Objects of cuda.bindings by stream handle, made on lookup. make: returns the object for a `CUstream`.
+    """Objects of cuda.bindings by stream handle, made on first lookup. make: returns the object for a `CUstream`.
 
     Passing a `CUstream` to a launch is 0.2 us faster than passing its handle.
     """
@@ -214,7 +216,7 @@ class ByStream(dict[int, Any]):
 
 
 def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, stream: Any) -> Any:
-    """Return a `CUlaunchConfig`. stream: a `CUstream`."""
+    """Return a `CUlaunchConfig`. threads: per CTA. dynamic_bytes: dynamic shared memory. stream: a `CUstream`."""
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
@@ -223,10 +225,10 @@ def launch_config(grid: tuple[int, int, int], threads: int, dynamic_bytes: int, 
 
 
 def stream_of_framework(owner: Any) -> Callable[[int], int]:
-    """Return a function that maps an ordinal to the current stream of array `owner`'s framework: 0 if it is unknown."""
+    """Return a function from a GPU's ordinal to the current stream of array `owner`'s framework, 0 if unknown."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
-        # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5
+        # the function that torch.compile's kernels use: it takes 0.1 us, current_stream() 1.5 us
         raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
         return raw or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
     cupy = sys.modules.get("cupy")
@@ -236,7 +238,7 @@ def stream_of_framework(owner: Any) -> Callable[[int], int]:
 
 
 def current_stream(ordinal: int) -> int:
-    """Return the current stream of torch if it uses CUDA, else of CuPy if it is imported, else 0, the legacy stream."""
+    """Return torch's current stream if it has initialized CUDA, else CuPy's if it is imported, else 0 (legacy)."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return int(torch.cuda.current_stream(ordinal).cuda_stream)
@@ -245,13 +247,12 @@ def current_stream(ordinal: int) -> int:
 
 
 def ordinal_at(pointer: int) -> int:
-    """Return the ordinal of the GPU that owns an address; 0 if the driver doesn't know the address."""
+    """Return the ordinal of the GPU that owns an address; 0 if the driver doesn't know it, or isn't installed."""
     try:
         error, ordinal = driver.cuPointerGetAttribute(
             driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer
         )
     except RuntimeError:
-        # no driver is installed
         return 0
     return int(ordinal) if error == SUCCESS else 0
 
@@ -266,7 +267,7 @@ def is_capturing(stream: int) -> bool:
 
 
 def wait_for(stream: int, producer: int) -> None:
-    """Make later work on `stream` wait for the work that has been enqueued on `producer`."""
+    """Make later work on `stream` wait for the work that has been enqueued on `producer` so far."""
     event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
     try:
         call(driver.cuEventRecord, event, producer)

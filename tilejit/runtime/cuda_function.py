@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: element types with a tensor map type; copies don't interpret elements, so others use unsigned integers of their width
+#: dtypes with their own tensor map type; copies don't interpret elements, so others use unsigned types of equal width
 _MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024
@@ -53,12 +53,12 @@ def _check_registers(executable: Executable, registers: int) -> None:
     raise ResourceError(
         f"{executable.name} sets the registers of warpgroups, and assumes {wanted} per thread at its entry; the "
         f"driver's compiler allocates {registers}, so the register pool differs in size and threads may wait forever",
-        hint=f"write max_registers={wanted}, or leave tj.set_registers out",
+        hint=f"write max_registers={wanted}, or remove tj.set_registers",
     )
 
 
 class CudaFunction:
-    """A kernel loaded on one device."""
+    """A kernel loaded on one CUDA device."""
 
     def __init__(self, device: CudaDevice, compiled: Compiled) -> None:
         executable = compiled.executable
@@ -126,8 +126,8 @@ class CudaFunction:
             self.launch(launch, call)
 
         if call.has_host or self._is_cooperative or call.first is None or 0 in launch.grid:
-            # host arrays are staged at each launch, a launch with a grid barrier needs its own barrier word, `_quick`
-            # finds the stream by a device array, and an empty grid launches nothing
+            # host arrays are staged at each launch, cooperative launches use another driver function, `_quick` finds
+            # the stream by a device array, and an empty grid launches nothing
             return PreparedRun(lambda: False, run)
         quick = self._quick(launch, call, call.first, owned)
         if deletable:
@@ -203,7 +203,7 @@ class CudaFunction:
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
         if cuda_driver.is_capturing(stream):
             raise LaunchError(
-                "an array in host memory can't be an argument while a graph is being captured: the graph can't copy it",
+                "a host array can't be an argument while a graph is being captured: the graph can't include its copies",
                 hint="pass device arrays, such as tj.to_device(a)",
             )
         with staged(call.arguments, tuple(self._written.values()), stream) as moved:
@@ -239,14 +239,14 @@ class CudaFunction:
         count, name = self.device.multiprocessors, self.compiled.executable.name
         return LaunchError(
             f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
-            f"{self.device.name} runs {each * count:,} of {name} with {launch.threads} threads: "
+            f"{self.device.name} runs {each * count:,} of {name} with {launch.threads} threads each: "
             f"{each} on each of {count} multiprocessors",
             hint="launch fewer CTAs that do more work each, or reduce a CTA's shared memory and registers",
         )
 
 
 class Packed(ParameterBlock):
-    """A parameter block with the layout of a kernel's parameters, which `fill` overwrites with new values."""
+    """A parameter block with the layout of a kernel's parameters; `fill` overwrites all their values."""
 
     __slots__ = ("_pack_into",)
 

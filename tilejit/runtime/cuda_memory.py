@@ -60,7 +60,7 @@ def _free(allocator: Any, pointer: int, context: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedRange:
-    """Host memory from `low` to `high` and its copy on the device, at address `at`. base: address of the allocation."""
+    """Host memory from address `low` to `high`, exclusive; its copy is at `at`, in the device allocation at `base`."""
 
     low: int
     high: int
@@ -72,7 +72,7 @@ class StagedRange:
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
     """Copy host arrays to the current device; at the end, copy the written ones back and wait for the copies.
 
-    Overlapping host arrays share one copy. Nothing is copied back after a failed launch.
+    Overlapping host arrays share one copy. Nothing is copied back if the `with` block raises an error.
     written: positions of arrays that the kernel writes.
     yields: the arguments with host addresses replaced by device addresses.
     """
@@ -92,7 +92,7 @@ def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -
 
 
 def merged(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
-    """Return the ranges of host memory that the arrays span, in order, with overlapping ones merged."""
+    """Return the address ranges that the host arrays span, in ascending order, with overlapping ones merged."""
     ranges = sorted(_range(a) for a in arguments if is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
     found: list[tuple[int, int]] = []
     for low, high in ranges:

@@ -58,14 +58,14 @@ class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     compiled: Compiled
-    #: for launches with parameters packed by the caller; None if a launch needs more than these
+    #: for launches with parameters packed by the caller; None if only `launch` can launch the kernel
     direct: DirectLaunch | None
 
     def launch(self, launch: Launch, call: Call) -> None:
-        """Run the kernel; arguments are in the order of its Python parameters."""
+        """Launch the kernel; arguments are in the order of its Python parameters."""
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        """Return functions that run the kernel with these arguments at each call."""
+        """Return functions that launch the kernel with these arguments each time they are called."""
 
 
 class Bench(Protocol):
@@ -78,7 +78,7 @@ class Bench(Protocol):
         """Return `call` for repeated launches, with host arrays replaced by the bench's device copies, if any."""
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
-        """Run each piece of work once, with a cold cache, and return their times."""
+        """Run each piece of work once, on a GPU with a cold L2 cache, and return their times."""
 
 
 class Device(Protocol):
@@ -107,10 +107,10 @@ class Device(Protocol):
         """Raise DeviceError if the device can't run code for `target`."""
 
     def prepare(self) -> None:
-        """Start the work that `load` waits for, and return at once."""
+        """Start any work that `load` would wait for, and return at once."""
 
     def open(self) -> None:
-        """Raise any error that would prevent all launches on this device."""
+        """Open the device, so that an error that would prevent all launches is raised now."""
 
     def load(self, compiled: Compiled) -> LoadedKernel: ...
 
@@ -122,7 +122,7 @@ class Device(Protocol):
         """A string that identifies the device and its driver; earlier timings are invalid if it changes."""
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
-        """Return a bench on a stream. stream: None for the current one.
+        """Return a context manager that yields a bench on a stream. stream: None for the current one.
 
         call: the launch whose host arrays the bench stages; None if there is none, and then `kept` is empty.
         kept: positions of the call's arrays to restore before each timing and at the end.

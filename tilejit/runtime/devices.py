@@ -40,7 +40,7 @@ _used: dict[int, Device] = {}
 
 _PACKAGE = __name__.partition(".")[0]
 
-#: the compiler's modules, each of which takes some 10 ms to import; a program that uses a GPU usually needs them next
+#: the compiler's modules, imported one by one while the driver is initialized; most programs that use a GPU need them
 _COMPILER = (
     "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.words", "frontend.values", "frontend.kernel",
     "lower.variant", "lower.variants", "lower", "codegen", "pipeline",
@@ -51,7 +51,7 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """In the context, run launches without device arrays on the device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """Within the context, run launches without device arrays on device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError if the device does not exist.
 
@@ -104,7 +104,7 @@ def default() -> Device:
 
 
 def reason() -> str:
-    """Return the reason for which `default` chooses its device."""
+    """Return the reason why `default` chooses its device."""
     if _chosen.get():
         return "set by tj.use_device"
     name = os.environ.get("TILEJIT_DEVICE")
@@ -161,7 +161,8 @@ def _refuse_simulator(number: int, chosen: str | None) -> None:
     if name and is_simulator(name):
         raise LaunchError(
             f"an array is on cuda:{number}, and the simulator can't read a GPU's memory",
-            hint="copy it to host memory first (.cpu(), cupy.asnumpy), or leave the simulator",
+            hint="copy it to host memory first (.cpu(), .numpy(), cupy.asnumpy), or "
+            + ("leave the tj.use_device block" if chosen else "unset TILEJIT_DEVICE"),
         )
 
 
@@ -216,7 +217,7 @@ def cuda_problem() -> str | None:
 
 
 def _has_driver() -> bool:
-    """True if the driver's library can be loaded. `cuda.bindings`, which also loads it, takes 40 ms to import."""
+    """True if the driver's library can be loaded. Importing `cuda.bindings` to find out would take 40 ms."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
@@ -228,7 +229,7 @@ def _has_driver() -> bool:
 def _cuda(ordinal: int) -> Device:
     problem = cuda_problem()
     if problem is not None:
-        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="set TILEJIT_DEVICE=sim to run on the simulator")
+        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="use the device sim, or set TILEJIT_DEVICE=sim")
     from . import cuda
 
     opened = cuda.CudaDevice(ordinal)
@@ -285,7 +286,7 @@ def machine_code(executable: Executable) -> MachineCode:
     if number == SIMULATOR:
         raise DeviceError(
             f"machine code of {executable.name} needs a GPU's driver, and {default().name} is in use: {reason()}",
-            hint="save PTX, which every driver compiles when it loads it, or save on a machine with a GPU",
+            hint="save PTX, which drivers compile when they load the kernel, or save with a GPU as the current device",
         )
     from . import cuda
 

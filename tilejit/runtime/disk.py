@@ -2,9 +2,9 @@
 
 ```
 program:     kernel source, captured values, signature, target, threads, build, options, compiler ─▶ PTX and its record
-decisions:   the same as for program, and the names of the source files ─▶ the decisions that `explain` shows
-written:     the same, with all overlapping arrays marked ─▶ names of the arguments that the kernel writes
-tuning:      the same, with all configurations, and the device ─▶ the time of each configuration
+decisions:   as for program, and the names of the source files ─▶ the decisions that `explain` shows
+written:     as for program, with all overlapping arrays marked ─▶ names of the arguments that the kernel writes
+tuning:      as for program, with all configurations, and the device ─▶ the time of each configuration
 source:      sizes and times of the compiler's files ─▶ the digest of their contents
 ```
 The global and closure names that a kernel reads are known when its decorator runs, so the key contains their values.
@@ -172,7 +172,7 @@ def _written(part: Hashable) -> Any:
         return {type(part).__name__: repr(part)}
     if isinstance(part, EnumMeta) and _is_importable(part):
         return {"enum": [part.__module__, part.__qualname__]}
-    # instances of user-defined subclasses, such as members of an IntEnum
+    # instances of subclasses of int and str
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}
     if isinstance(part, str):

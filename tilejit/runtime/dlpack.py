@@ -62,7 +62,7 @@ _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def view(value: Any) -> ArrayView:
-    """Return the view of the tensor that `value` exports, synchronized with the legacy stream.
+    """Return the view of the tensor that `value` exports; on a GPU, it is synchronized with the legacy stream.
 
     raises: LaunchError if the tensor is unsupported, or its library raises an error.
     """

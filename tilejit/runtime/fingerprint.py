@@ -1,4 +1,4 @@
-"""A fingerprint of the compiler: of this package's source and of the libraries that it depends on."""
+"""A fingerprint of the compiler: of this package's source, the libraries that affect compilation, and Python."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fingerprint(store: DiskStore) -> str | None:
 
 
 def still_holds(store: DiskStore) -> bool:
-    """Return True if the compiler's files are unchanged; warn if not. They are rechecked only after further imports."""
+    """True if the compiler's files are as imported; warn if not. They are rechecked only after further imports."""
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
     if parts == _parts:
@@ -78,13 +78,13 @@ def is_as_imported(imported: float) -> bool:
         # changes to a zip file can't be detected
         return True
     except OSError:
-        # the package is being replaced
+        # files disappear while the package is being replaced
         return False
     return latest <= imported
 
 
 def source_digest(package: Path) -> str:
-    """Return a digest of all Python files below a folder; 540 files take 5 to 15 ms.
+    """Return a digest of all Python files below a folder; some 430 files take 5 to 15 ms.
 
     It covers contents, because an installer may give the files of two versions equal times.
     """
@@ -139,7 +139,7 @@ def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.Dir
 
 
 def _library(name: str) -> str:
-    """Return a digest of a library's version files, and its binaries' sizes. Importing llvmlite would take 60 ms."""
+    """Return a digest of a library's version files and its binaries' sizes. Importing llvmlite would take 60 ms."""
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         return "none"

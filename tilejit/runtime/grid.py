@@ -1,4 +1,4 @@
-"""Launch configurations: the grid, threads and stream in the brackets of `k[...]`."""
+"""Checks of launch configurations, `k[grid, threads, stream]`, and of a kernel's cluster and maximum registers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def split(configuration: Any) -> tuple[Any, Any, Any]:
     if len(configuration) > 3:
         raise LaunchError(
             f"k[...] takes a grid, threads and a stream; got {len(configuration)} values",
-            hint="write k[grid], k[(grid,), threads] or k[(grid,), threads, stream]",
+            hint="write k[grid], k[grid, threads] or k[grid, threads, stream], with a tuple or a function as the grid",
         )
     grid, threads, stream = (*configuration, None, None)[:3]
     return grid, threads, stream
@@ -78,7 +78,7 @@ class GridArguments(dict[str, Any]):
     """A launch's arguments by name, also accessible as attributes; passed to `prune` and to some grid functions."""
 
     def __missing__(self, name: str) -> NoReturn:
-        raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
+        raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self) or 'none'}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -123,7 +123,7 @@ class GridFunction:
             name = getattr(self.function, "__name__", type(self.function).__name__)
             raise LaunchError(
                 f"the grid function {name} raised {type(error).__name__}: {error}",
-                hint=f"it receives the launch's arguments: {', '.join(names)}",
+                hint=f"it receives the launch's arguments: {', '.join(names) or 'none'}",
             ) from error
         return check_grid(grid)
 
@@ -139,7 +139,7 @@ def check_threads(threads: Any) -> int:
 
 def _threads_hint(threads: Any) -> str:
     sizes = _sizes(threads) if isinstance(threads, (tuple, list)) else None
-    if sizes is None:
+    if sizes is None or min(sizes) < 1 or math.prod(sizes) > MAX_THREADS:
         return f"write a number from 1 to {MAX_THREADS}"
     if len(sizes) == 1:
         return f"write {sizes[0]}"
@@ -162,7 +162,7 @@ def check_registers(limit: Any) -> int:
 def check_cluster(cluster: Any) -> tuple[int, int, int]:
     sizes = _sizes(cluster)
     if sizes is None or min(sizes) < 1:
-        raise LaunchError(f"{shown(cluster)} is not a cluster", hint="write one to three positive numbers of CTAs")
+        raise LaunchError(f"{shown(cluster)} is not a cluster", hint="write one to three positive CTA counts")
     return _three(sizes)
 
 
@@ -175,7 +175,7 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
 
 
 def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
-    """Warn if a grid has several CTAs, or none, along an axis of which the kernel reads neither index nor extent.
+    """Warn if a grid has several CTAs, or none, along an axis whose index and extent the kernel never reads.
 
     Likely mistakes are `k[4, 256]`, as in Numba, and `k[4, 256, 0]`, with stream 0 as in CUDA. In an empty grid, only
     the axes without CTAs are reported.

@@ -57,7 +57,7 @@ class Once(Generic[K, V]):
                 computation.done.release()
                 self._forget(key, computation)
             if first.process != computation.process or not first.done.locked():
-                # this process was forked during the computation, or an interrupt kept the entry from being removed
+                # the computation ended, or an interrupt left its entry, or its thread exists only in the parent process
                 self._forget(key, first)
                 continue
             if first.thread == computation.thread:

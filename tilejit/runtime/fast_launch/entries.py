@@ -34,7 +34,7 @@ _POINTER, _WORD_BYTES = Field("Q", 8), 8
 
 
 def bounds_of(views: Sequence[ArrayView]) -> Bounds:
-    """Return, for each array, the offsets from its address to its lowest byte and to its end."""
+    """Return, for each array, the offsets in bytes from its address to its lowest byte and to its end."""
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
 
 
@@ -80,7 +80,7 @@ def entry_of(
 
 
 def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
-    """Yield, for each of `text.pairs`, the exclusive bounds of the address differences at which the arrays overlap."""
+    """Yield two bounds for each (a, b) of `text.pairs`: the arrays overlap if b's address minus a's is in between."""
     bounds_by_number = dict(zip((i for i, _ in text.arrays), bounds, strict=True))
     for a, b in text.pairs:
         (low_a, high_a), (low_b, high_b) = bounds_by_number[a], bounds_by_number[b]

@@ -27,7 +27,7 @@ class ResolvedLaunch(NamedTuple):
     """A launch that the slow path has resolved.
 
     captured: the values that the kernel was compiled with. picked: values of the parameters that the launcher chose.
-    is_empty: the grid has no CTAs, so a tuned kernel may have picked any configuration.
+    is_empty: True if a `Launcher`'s grid has no CTAs, so a tuned kernel may have picked any configuration.
     """
 
     call: Call
@@ -38,7 +38,7 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """The inputs on which a tuned kernel's choice of a configuration depends, in addition to the argument types.
+    """The inputs of a tuned kernel's choice of a configuration that aren't in the lookup keys of all launchers.
 
     numbers: names of parameters whose values, if they are numbers, are inputs. extra_key: returns a key of the others.
     """
@@ -84,7 +84,7 @@ class GeneratedLaunchers:
         """Record a launch; return a launcher, generated if necessary, or None.
 
         The result is None at the first launch of a variant, because many variants are launched only once, and the first
-        launch, which compiles, should not take longer. It is also None if no generated function can do such launches.
+        launch, which compiles, should not take longer. It is also None if no generated function suits such launches.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -134,7 +134,7 @@ class GeneratedLaunchers:
 
 
 def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
-    """True if `resolved` needs only packed parameters and no wait for a stream, so a generated launcher can do it."""
+    """True if `resolved` needs only packed parameters and no wait for a stream, so a generated launcher suffices."""
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))

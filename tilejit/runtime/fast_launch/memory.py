@@ -1,8 +1,8 @@
 """The tables in which generated launchers look up entries. Each kernel and each prepared launch has its own tables.
 
-No lookup is needed if the arrays are torch tensors with the same properties as those of the last launch. Torch's tensor
-guards compare these in one call, which takes 0.7 us; computing and comparing a key takes 1.9 us. The guards are private
-to torch and may be missing; then the key is computed at each launch.
+No lookup is needed if all arrays are torch tensors with the same properties as those of the last launch, and the rest
+of the key is equal. Torch's tensor guards compare the tensors in one call, which takes 0.7 us; computing and comparing
+a key takes 1.9 us. The guards are private to torch and may be missing; then the key is computed at each launch.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LaunchMemory:
     ) -> None:
         """Record a launch of the slow path, so that later launches can find its entry in the function's state.
 
-        key: as the function computed it; None if the function returned before that.
+        key: as the function computed it; None to update the captured values without adding an entry.
         """
         text, captured = generated.text, resolved.captured
         kept = self._kept.get(text.number)
@@ -134,7 +134,7 @@ class LaunchMemory:
         return False
 
     def launch_in_context(self) -> None:
-        """Make later launches switch to the device's context, for threads with another current context."""
+        """Make later launches switch to the device's context, for threads in which another context is current."""
         with self._lock:
             self._in_context = True
             for table, last in self._tables.values():

@@ -28,7 +28,7 @@ _NUMPY_NUMBERS = (
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
 )
 
-#: types of constexprs that are keyed by value alone, because a generated function handles a single type
+#: types of constexprs whose value alone is in the key, because a generated function handles a single type
 _KEYS = (int, str, bool)
 
 

@@ -46,11 +46,11 @@ class LauncherText(NamedTuple):
     parts: Sequence[Part]
     positional: int
     named: frozenset[str]
-    #: names that are looked up in namespaces
+    #: names of captured values that are looked up in namespaces
     captured: Sequence[str]
     #: the number of closure cells that are read
     cells: int
-    #: True to try torch's guards first, and compute the key only if they fail
+    #: True to try torch's guards first, and compute the key only if they fail or another item of the key differs
     is_guarded: bool
     #: True if the launcher chooses threads and values of parameters
     chooses: bool = False
@@ -158,7 +158,7 @@ class LauncherText(NamedTuple):
         yield from _where(["@entry is None"], self._missed("@key"))
 
     def _exact_lookup(self) -> Iterator[str]:
-        """Yield a second lookup, needed if arrays overlap, are aligned to less than 32 bytes, or have no memory."""
+        """Yield code that unpacks the entry, and replaces it if arrays overlap, aren't aligned or have no memory."""
         pointers = [f"@p{i}" for i, _ in self.arrays]
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
@@ -226,7 +226,7 @@ def _where(tests: Sequence[str], statement: str, levels: int = 1) -> Iterator[st
         yield from _indented(levels, ["if (", f"    {tests[0]}", *rest, "):", f"    {statement}"])
 
 
-#: for each array, the offsets from its address to its lowest byte and to its end
+#: for each array, the offsets in bytes from its address to its lowest byte and to its end
 Bounds = tuple[tuple[int, int], ...]
 
 
@@ -241,7 +241,7 @@ def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[in
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _files = count(1)
 
-#: values of names in the generated source, except those that depend on the arguments
+#: values of names in the generated source, except those that differ between launchers
 _NAMES: dict[str, Any] = {
     "absent": ABSENT,
     "missing": MISSING,
@@ -253,7 +253,7 @@ _NAMES: dict[str, Any] = {
     "is_simulator": devices.is_simulator,
     "overlapping_pairs": overlapping_pairs,
     "stream_handle": entry_point(stream_handle),
-    # errors for numbers outside the range of the type in which they are packed
+    # errors of packing a number that is outside the range of its type
     "out_of_range": (struct.error, OverflowError),
 }
 
