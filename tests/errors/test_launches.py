@@ -124,8 +124,8 @@ def on(device):
 # the launch, its error's class, what the message says, what the help says
 ARGUMENTS = [
     (lambda: add(A, B), LAUNCH, "add is a kernel and needs a grid", "write add[grid](...)"),
-    (lambda: add[1](A), LAUNCH, "add is missing B", "pass all parameters that have no default"),
-    (lambda: add[1](), LAUNCH, "add is missing A, B", "pass all parameters that have no default"),
+    (lambda: add[1](A), LAUNCH, "add is missing B", "pass every parameter that has no default"),
+    (lambda: add[1](), LAUNCH, "add is missing A, B", "pass every parameter that has no default"),
     (lambda: add[1](A, B, 1, 2), LAUNCH, "add takes 3 arguments; got 4 by position", "A, B, n"),
     (lambda: add[1](A, B, m=1), LAUNCH, "add has no parameter 'm'", "its parameters: A, B, n"),
     (lambda: add[1](A, B, A=A), LAUNCH, "add got 'A' twice", "by position or by keyword"),
@@ -153,7 +153,7 @@ ARGUMENTS = [
     (lambda: typed[1](B, 1, "x", 1), LAUNCH, "x is float32; got str 'x'", "pass floats"),
     (lambda: typed[1](B, 1, 1.0, -1), LAUNCH, "u is uint16, which holds 0 to 65535; got -1", "signed type"),
     (lambda: typed[1](B, 1, 1.0, 1, [1]), LAUNCH, "K is a constexpr; a list can't be one", "tuples of these"),
-    (lambda: add[1].bind(A), LAUNCH, "add is missing B", "pass all parameters that have no default"),
+    (lambda: add[1].bind(A), LAUNCH, "add is missing B", "pass every parameter that has no default"),
     (lambda: add[1](np.zeros(17, np.uint8)[1:].view(np.float32), B), LAUNCH, "the address of A", "copy"),
     (lambda: add[1].bind(A, B, 1)(A), LAUNCH, "add takes 3 arguments that aren't constexprs; got 1", "pass all"),
     (lambda: add[1].bind(A, B, 1)(A, "x", 1), LAUNCH, "B: str is not an array", "a NumPy array"),
@@ -176,7 +176,7 @@ GRIDS = [
     (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
     (lambda: add[0, -1](A, B), LAUNCH, "grid (0, -1) has -1 CTAs along axis 1", "0 to launch nothing"),
     (lambda: add[lambda A: -1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
-    (lambda: add[0](A), LAUNCH, "add is missing B", "pass all parameters that have no default"),
+    (lambda: add[0](A), LAUNCH, "add is missing B", "pass every parameter"),
     (lambda: add[0](A, "text"), LAUNCH, "B: str is not an array", "pass a NumPy array"),
     (lambda: add[0](A, READ_ONLY), LAUNCH, "B is a read-only array, but the kernel writes it", "pass a copy"),
     (lambda: add[0].bind(A, READ_ONLY)(), LAUNCH, "B is a read-only array, but the kernel writes it", "pass a copy"),
@@ -459,7 +459,7 @@ def test_an_expression_deeper_than_python_recurses_is_refused():
     names, _ = execute("@tj.kernel\ndef deep(A):\n    A[0] = " + " + ".join(["A[0]"] * 900) + "\n")
     with pytest.raises(tj.KernelSyntaxError, match="beyond Python.s recursion limit") as caught:
         names["deep"][1](np.zeros(1, np.float32))
-    assert caught.value.hint == "assign parts of it to variables"
+    assert caught.value.hint == "assign parts of it to variables, or split the chain"
 
 
 def test_captures_of_a_deep_expression_are_read():

@@ -71,7 +71,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
             values[i] = parameter.default
     missing = [p.name for p, v in zip(parameters, values, strict=True) if v is _NO_ARGUMENT]
     if missing:
-        raise LaunchError(f"{name} is missing {', '.join(missing)}", hint="pass all parameters that have no default")
+        raise LaunchError(f"{name} is missing {', '.join(missing)}", hint="pass every parameter that has no default")
     return values
 
 
@@ -126,7 +126,7 @@ class Call:
             if isinstance(value, (int, float, np.generic)):
                 raise LaunchError(
                     f"{parameter.name} is an array parameter; got {typed(value)}",
-                    hint=f"to pass a number, annotate it, such as `{parameter.name}: tj.int32` or `tj.constexpr`",
+                    hint=f"annotate it with a scalar type, as in `{parameter.name}: tj.int32`, or `tj.constexpr`",
                 ) from None
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
@@ -166,7 +166,7 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def freeze(value: Any, name: str) -> Any:
-    """Return a hashable key for a constexpr; raise LaunchError if it has none. `1`, `1.0` and `True` have different keys."""
+    """Return a hashable key for a constexpr, or raise LaunchError; `1`, `1.0` and `True` have different keys."""
     try:
         return _frozen(value, name)
     except RecursionError:
