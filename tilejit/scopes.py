@@ -19,7 +19,7 @@ from .target import WARPGROUP as WARPGROUP_THREADS
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """A thread's index in its CTA, divided by `divisor` and rounded down, modulo `modulus` unless that is None."""
+    """An id of threads: the thread's index in its CTA // `divisor`, modulo `modulus` unless that is None."""
 
     name: str
     divisor: int = 1

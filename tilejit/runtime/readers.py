@@ -203,7 +203,7 @@ def _view_of_interface(value: Any, interface: Any) -> ArrayView:
 
 
 def _entries(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
-    """Return (address, is read-only, dtype, shape, byte strides or None); raise LaunchError if one is invalid."""
+    """Return (address, is read-only, dtype, shape, byte strides or None); raise LaunchError if an entry is invalid."""
     def refused(name: str, wanted: str) -> LaunchError:
         entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
         return LaunchError(

@@ -36,7 +36,7 @@ def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[
 def checked_packer(
     pack: Callable[..., None], executable: Executable, of_arguments: dict[int, int], warned: set[str]
 ) -> Callable[..., None]:
-    """Return a packer that also warns like `warn_of_rounding`. of_arguments: argument's position -> index in values."""
+    """Return a packer that also warns like `warn_of_rounding`. of_arguments: argument's position -> value's index."""
     watched = [(name, of_arguments[executable.positions[name]]) for name in executable.widened]
 
     def packed(memory: Any, at: int, *values: Any) -> None:

@@ -246,7 +246,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span of the first line that a message names: the error's own if on that line; None for no line."""
+        """Return the span of the first line named in the message (the error's own span if on that line), or None."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None
@@ -291,7 +291,7 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    # if multicast copies split boxes in several ways, that of a given box is unknown
+    # if multicast copies split boxes in several ways, the split of a given box is unknown
     shares = [Share(share.coordinates, share.bytes) for share in param.shares]
     return TensorMap(
         memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,

@@ -6,7 +6,7 @@ FOLDER/tilejit-….tmp                                    an entry that is being
 ```
 An entry is written to a temporary file and renamed, so that readers never see partial entries and no locks are needed.
 A digest of key and payload detects damage. To guard against other users, only folders and files that belong to this
-user and that no other user can write are read; on Windows, owners and permissions aren't checked.
+user and that no other user can write are read; on Windows the user profile's permissions are trusted.
 Disk problems never cause errors: unreadable entries count as missing, and failed writes cause at most a warning.
 """
 
@@ -36,7 +36,7 @@ _DIGEST_BYTES = 32
 _PREFIX = "tilejit-"
 _TEMPORARY = ".tmp"
 
-#: for file names in keys: as Python strings, those that aren't UTF-8 contain surrogates
+#: error handler for keys, which contain file names: Python decodes names that aren't UTF-8 to surrogates
 _SURROGATES = "surrogatepass"
 
 #: seconds after which a temporary file counts as abandoned, and by which a file system's clock may differ from ours
@@ -158,7 +158,7 @@ class DiskStore:
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # most processes write too little to exceed this threshold, so some of their writes, at random, sweep, too
+        # most processes write too little to exceed the first threshold, so some writes, chosen at random, sweep, too
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 

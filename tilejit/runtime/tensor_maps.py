@@ -51,7 +51,7 @@ def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
 
 def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
     what = f"dimension {axis} of {spec.of}"
-    passed = "a part" if extent >= spec.EXTENT_END else "a row-major copy"
+    passed = "a part" if extent >= spec.EXTENT_END else "a dense copy"
     hint = f"choose a variant of the copy that doesn't use TMA, with variant=..., or pass {passed} of the array"
     if extent >= spec.EXTENT_END:
         return LaunchError(f"{what} has {extent:,} elements; TMA supports at most {spec.EXTENT_END - 1:,}", hint=hint)

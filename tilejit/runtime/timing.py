@@ -21,7 +21,7 @@ LEAST = 5
 
 @dataclass(slots=True)
 class Contender:
-    """A piece of work with its times, in `Bench.unit`. is_out: True if it is clearly slower than the best and dropped."""
+    """A piece of work and its times, in `Bench.unit`. is_out: True if it dropped out because it is clearly slower."""
 
     work: Callable[[], object]
     samples: list[float] = field(default_factory=list)

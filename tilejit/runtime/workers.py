@@ -78,7 +78,7 @@ START_SECONDS = 0.5
 #: size of the length field that precedes a message
 _HEAD_BYTES = 8
 
-#: the maximum number of workers by default; more gain little, as a fifth of the work, the frontend, runs serially here
+#: the default limit on workers: more gain little, because the frontend, a fifth of the work, runs in this process
 _MOST = 8
 
 #: seconds to wait for a worker to exit after its pipe has broken
@@ -111,7 +111,7 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[D
     """Run the tasks and yield the outcome of each as soon as it is known.
 
     workers: the maximum number of worker processes; None for one per processor, up to `_MOST`, but only if there are
-    several, and the rest of the tasks, estimated by one that succeeded, takes over twice `START_SECONDS`.
+    several processors and the remaining tasks are expected to take over twice `START_SECONDS`.
     """
     remaining = deque(enumerate(tasks))
     most, pays = _most(workers), workers is not None
@@ -250,7 +250,7 @@ class WorkerProcess:
         threading.Thread(target=self._listen, name="tilejit-start", daemon=True).start()
 
     def _listen(self) -> None:
-        """Read until the worker is ready or its pipe closes, which a child of the worker may delay: run in a daemon thread."""
+        """Read until the worker is ready or its pipe closes; in a daemon thread, because a child may keep it open."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
             # bypass the file object's buffer, whose lock would be held during the read
@@ -260,7 +260,7 @@ class WorkerProcess:
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Wait for the worker to start; return True if it did in time, and found the package as this process imported it."""
+        """Wait for the worker; return True if it starts in time and finds the package as this process imported it."""
         self._has_started.wait(_READY_SECONDS)
         return self._output.endswith(_READY)
 
