@@ -48,7 +48,7 @@ T = TypeVar("T")
 #: a compiled kernel, and milliseconds by stage; None if no worker has compiled it
 Answer = tuple["Executable", dict[str, float]] | None
 
-#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C (then this process kills it),
+#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C (this process kills it then),
 #: and redirects all output other than answers to stderr
 _PROGRAM = """
 import sys
@@ -100,7 +100,7 @@ def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return seen
 
 
-#: a function that takes a compiler, or None for `pipeline.compile`
+#: a function with one parameter: a compiler, or None for `pipeline.compile`
 Task = Callable[[Compiler | None], T]
 
 #: the index of a task and its outcome
