@@ -280,7 +280,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number; if it is finite but exceeds the range of a float16 or float32 `dtype`, round it as NumPy does."""
+    """Return the number, rounded as by NumPy if it is finite but exceeds the range of a float16 or float32 `dtype`."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
