@@ -19,14 +19,14 @@ from .target import WARPGROUP as WARPGROUP_THREADS
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """An id of threads: the thread's index in its CTA, divided by `divisor`, modulo `modulus` unless that is None."""
+    """An id of threads: the thread's index in its CTA // `divisor`, modulo `modulus` unless that is None."""
 
     name: str
     divisor: int = 1
     modulus: int | None = None
 
     def of(self, threads: np.ndarray) -> np.ndarray:
-        """Return the ids of threads given by their indices in the CTA."""
+        """Return the ids of the threads with these indices in the CTA."""
         number = threads // self.divisor
         return number if self.modulus is None else number % self.modulus
 
@@ -35,7 +35,7 @@ class ThreadId:
         return self.greatest_of(MAX_THREADS)
 
     def greatest_of(self, threads: int) -> int:
-        """Return the maximum value in a CTA of `threads` threads."""
+        """Return the greatest id in a CTA of `threads` threads."""
         last = (threads - 1) // self.divisor
         return last if self.modulus is None else min(last, self.modulus - 1)
 
@@ -47,7 +47,7 @@ class Scope:
     name: str
     #: threads per instance, None if the launch determines it
     size: int | None
-    #: thread axes of layouts that range over the scope -> name of the narrower scope whose instances they count
+    #: thread axis of layouts that ranges over the scope -> name of the narrower scope whose instances it counts
     axes: Mapping[str, str] = field(default_factory=dict)
     #: other names in kernels, `tj.<alias>`
     aliases: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Scope:
         return next((axis for axis, unit in self.axes.items() if unit == "thread"), None)
 
     def threads(self, cta: int) -> int:
-        """Return the number of threads of an instance in a CTA of `cta` threads. Undefined for scopes above the CTA."""
+        """Return the number of threads of a whole instance; for a CTA, `cta`. Undefined for scopes above the CTA."""
         return cta if self.size is None else self.size
 
     def left_over(self, cta: int) -> int:

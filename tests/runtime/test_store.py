@@ -543,7 +543,8 @@ class TestEnvironment:
         with pytest.warns(CacheWarning) as caught:
             assert stores.current() is None and stores.current() is None
         (warned,) = caught
-        assert str(warned.message) == f"{words}: nothing is kept on disk\nhelp: {stores._HINT}"
+        hint = stores._SETTING_HINT if words.startswith("TILEJIT_CACHE") else stores._HINT
+        assert str(warned.message) == f"{words}: nothing is kept on disk\nhelp: {hint}"
         assert stores.asked().unused == words
         a = np.zeros(32, np.int32)
         with tj.use_device("sim"):
@@ -606,7 +607,7 @@ class TestEnvironment:
         with pytest.warns(CacheWarning, match="'1 GB' is not a number of bytes: at most 536,870,912") as caught:
             assert stores.current().limit_bytes == stores.DEFAULT_LIMIT
             stores.current()
-        assert len(caught) == 1 and stores.asked().unused is None
+        assert len(caught) == 1 and stores.asked().unused is None and stores._SETTING_HINT in str(caught[0].message)
 
     def test_without_platformdirs_it_is_a_warning(self):
         self.set_item(sys.modules, "platformdirs", None)

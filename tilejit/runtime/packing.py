@@ -1,4 +1,4 @@
-"""The values of a kernel's parameters at a launch."""
+"""A kernel's parameters at a launch: their values, and the memory from which the driver reads them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def argument_of(param: Param) -> str | None:
-    """Return the name of the argument whose address or value determines `param`; None if it is packed only once."""
+    """Return the name of the argument whose address or value determines `param`; None if a `Slot` keeps its value."""
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of
         case ExtentParam() | StrideParam() | AssertionsParam() | BarrierParam():
-            # the barrier word differs between launches, but kernels with a grid barrier are never launched directly
+            # barrier words differ between launches, but generated launchers never launch kernels with a grid barrier
             return None
         case _:
             return assert_never(param)
@@ -93,7 +93,7 @@ def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> 
 
 
 def encoder(dtype: DType) -> Callable[[float], int] | None:
-    """Return a function that encodes a number as bits if `struct` has no code for the type, else None."""
+    """Return a function that encodes a number as the bits of a type that `struct` lacks; None for other types."""
     if dtype.name not in _AS_BITS:
         return None
     kind = dtype.numpy

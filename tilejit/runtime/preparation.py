@@ -12,8 +12,8 @@ class Preparation:
     """Runs `work` once in a thread.
 
     It is an optimization only: a caller that needs the result waits, and then repeats the work, which is quick if the
-    thread succeeded and fails again if it failed. So errors are raised where the result is needed, and a thread that
-    couldn't be started (at interpreter exit), or that exists only in the parent of a fork, does no harm.
+    thread succeeded and fails again if it failed. So errors are reported where the result is needed, and a thread that
+    couldn't be started (as at interpreter exit), or that exists only in the parent of a fork, does no harm.
     """
 
     def __init__(self, work: Callable[[], object]) -> None:
@@ -24,7 +24,7 @@ class Preparation:
             self._thread.start()
 
     def _run(self) -> None:
-        # the caller that needs the result gets the same error
+        # the caller that needs the result repeats the work, and so gets the error
         with suppress(Exception):
             self._work()
 
@@ -39,7 +39,7 @@ class Preparation:
 
 
 def import_during(preparation: Preparation, modules: Sequence[str]) -> None:
-    """Import modules in order while the preparation is running."""
+    """Import the modules in order, until the preparation has ended."""
     for module in modules:
         if not preparation.is_running:
             return

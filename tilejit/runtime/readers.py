@@ -1,7 +1,7 @@
 """Readers of array arguments: NumPy arrays, tensors, and objects with `__cuda_array_interface__` or DLPack.
 
-Attributes such as `data_ptr` are read directly if an object has them: on an H100 host, reading a torch tensor takes
-0.7 us this way, 3.2 us by `__cuda_array_interface__`, and 5.3 us by DLPack.
+The attributes of tensors, such as `data_ptr`, are read directly if an object has them: on an H100 host, reading a torch
+tensor takes 0.7 us this way, 3.2 us through `__cuda_array_interface__`, and 5.3 us through DLPack.
 
 source: Numba's documentation, "CUDA Array Interface (Version 3)".
 """
@@ -35,17 +35,17 @@ from .arrays import (
 
 _INTERFACE = "__cuda_array_interface__"
 
-#: type of array -> the function that returns its view, for some of the types that have been passed
+#: type of an array -> the function that returns its view, for types that have been passed and need no inspection
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 
 
 def is_array(value: object) -> bool:
-    """True if the value looks like an array, which `view_of` may still reject."""
+    """True if the value looks like an array; `view_of` may still reject it."""
     if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
-    # checked last, because objects compute their interface when it is read
+    # checked last, because `hasattr` makes the object compute its interface
     return _has(value, "data_ptr") or _has(value, "__dlpack__") or _has(value, _INTERFACE)
 
 
@@ -53,7 +53,7 @@ def _has(value: object, name: str) -> bool:
     try:
         return hasattr(value, name)
     except Exception:
-        # the object's own code can raise anything; reading the array reports it
+        # the object's own code can raise anything; reading the array reports the error
         return True
 
 
@@ -89,7 +89,7 @@ def view_of(value: Any) -> ArrayView:
         )
     raise LaunchError(
         f"{type(value).__name__} is not an array",
-        hint="pass a NumPy array, a tensor of PyTorch, CuPy or JAX, or a tj.DeviceArray",
+        hint="pass a NumPy array, a PyTorch tensor, a CuPy or JAX array, or a tj.DeviceArray",
     )
 
 
@@ -109,20 +109,20 @@ def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
 def numpy_facts(
     dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
 ) -> ArrayFacts:
-    """Return the facts of an array from its NumPy attributes; raise LaunchError for unsupported dtypes and strides."""
+    """Return the facts of an array from its NumPy attributes; raise LaunchError for unsupported dtypes or strides."""
     if not dtype.isnative and dtype.isbuiltin == 0 and from_numpy(dtype.newbyteorder("=")) is not None:
         native = dtype.newbyteorder("=").name
         raise LaunchError(
-            f"an array of dtype {dtype!r} can't be passed: its byte order is not native",
+            f"an array of dtype {dtype} can't be passed: its byte order is not native",
             hint=f"pass a.astype(np.{native})",
         )
     found = from_numpy(dtype) if dtype.isnative else None
     if found is None:
-        raise unsupported(f"dtype {dtype!r}")
+        raise unsupported(f"dtype {dtype}")
     if any(s % found.bytes for s in strides_bytes):
         raise LaunchError(
-            f"an array has strides of {strides_bytes} bytes, which aren't multiples of its element size, {found.bytes}",
-            hint="pass a copy: np.ascontiguousarray(a)",
+            f"an array has strides of {strides_bytes} bytes, not all multiples of its element size, {found.bytes}",
+            hint="pass a copy, such as a.copy()",
         )
     return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
 
@@ -155,7 +155,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
 
 
 def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
-    """Return the facts of an array from its torch attributes; raise LaunchError if dtype or device is unsupported."""
+    """Return a tensor's facts from its torch attributes; raise LaunchError if its dtype or device is unsupported."""
     return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
 
 
@@ -242,7 +242,7 @@ def _is_integers(values: Any) -> bool:
 
 def _ordinal_at(pointer: int) -> int:
     try:
-        # cuda-python may be missing if no GPU is used
+        # without a GPU, cuda-python may be missing
         from .cuda_driver import ordinal_at
     except ImportError:
         return 0
@@ -250,6 +250,6 @@ def _ordinal_at(pointer: int) -> int:
 
 
 def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
-    """Return the facts of an array from its `__cuda_array_interface__`. strides_bytes: None for row-major."""
+    """Return the facts of an array from entries of `__cuda_array_interface__`. strides_bytes: None for row-major."""
     dense = [stride * dtype.itemsize for stride in row_major(shape)]
     return numpy_facts(dtype, shape, tuple(strides_bytes or dense), ordinal)

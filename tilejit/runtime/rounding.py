@@ -1,4 +1,4 @@
-"""Warnings about numbers that are passed as float32 although the kernel computes with them in float64."""
+"""Warnings about numbers that are rounded to float32 when passed, although the kernel uses them as float64."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOAT32 = struct.Struct("f")
 
 
 def is_rounded(value: Any) -> bool:
-    """True if `value` is a number that float32 can't represent exactly; False for NaN."""
+    """True if `value` is a number that float32 can't represent exactly; False for NaN and for any np.longdouble."""
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (int, float)):
         return False
@@ -53,7 +53,7 @@ def _warn(kernel: str, name: str, value: Any, warned: set[str]) -> None:
             passed = np.float32(value)
         warnings.warn(
             f"{name} of {kernel} is {value}, which is passed as float32 ({float(passed)!r}) and used as float64\n"
-            f"help: annotate it, `{name}: tj.float64`; or pass np.float32({value}) if that is meant",
+            f"help: annotate it, `{name}: tj.float64`; or pass np.float32({value}) if float32 is intended",
             PrecisionWarning, stacklevel=stack_level(),
         )
         warned.add(name)

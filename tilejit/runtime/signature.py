@@ -2,7 +2,7 @@
 
 The *quick key*, a tuple of array properties, scalar types and compile-time values, is computed at every launch on the
 slow path. The `Signature`, which contains exactly what the compiler may know, is made only if the quick key isn't
-cached. Several quick keys may have the same signature.
+cached. Several quick keys may map to the same signature.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
 #: dtype codes of NumPy scalars that equal a Python value but aren't real numbers: bytes, str, complex64, complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
-#: dtype -> its largest finite value, above which `struct` may raise an error
+#: name of a dtype -> its largest finite value, above which `struct` may raise an error
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
-#: (Python type, dtype) -> range of the values that are passed unchanged
+#: (Python type, dtype) -> inclusive range of the values that are passed unchanged
 _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
     (int, int32): (-(2**31), 2**31 - 1),
     (int, int64): (-(2**63), 2**63 - 1),
@@ -46,25 +46,25 @@ _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
 
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Return a call's arguments in the order of the parameters; raise LaunchError if they don't match."""
+    """Return a call's arguments and defaults in the order of the parameters; raise LaunchError if they don't match."""
     if not kwargs and len(args) == len(parameters):
         return list(args)
     if len(args) > len(parameters):
         raise LaunchError(
             f"{name} takes {counted(len(parameters), 'argument')}; got {len(args)} by position",
-            hint=f"its parameters: {', '.join(p.name for p in parameters)}",
+            hint=f"its parameters: {', '.join(p.name for p in parameters) or 'none'}",
         )
     values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
     names = [p.name for p in parameters]
     unknown = next((key for key in kwargs if key not in names), None)
     if unknown is not None:
-        hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
+        hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names) or 'none'}")
         raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
     # report errors in the order of the parameters, because a generated launcher loses the order of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs
         if is_named and values[i] is not _NO_ARGUMENT:
-            raise LaunchError(f"{name} got {parameter.name!r} twice", hint="pass it by position or by keyword")
+            raise LaunchError(f"{name} got {parameter.name!r} twice", hint="pass it either by position or by keyword")
         if is_named:
             values[i] = kwargs[parameter.name]
         elif values[i] is _NO_ARGUMENT and parameter.default is not NO_DEFAULT:
@@ -89,7 +89,7 @@ class Call:
     """The arguments of a launch, read in one pass.
 
     arguments: as devices receive them; None for a compile-time value. key: the quick key.
-    overlaps: pairs of positions of arrays whose byte ranges overlap. first: the first array in device memory.
+    overlaps: pairs of positions of arrays whose byte ranges overlap. first: the first array in device memory, or None.
     has_host: True if an array is in host memory. waits: True if an array's producer stream may still write it.
     """
 
@@ -126,7 +126,7 @@ class Call:
             if isinstance(value, (int, float, np.generic)):
                 raise LaunchError(
                     f"{parameter.name} is an array parameter; got {typed(value)}",
-                    hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
+                    hint=f"annotate it with a scalar type, as in `{parameter.name}: tj.int32`, or `tj.constexpr`",
                 ) from None
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
@@ -147,12 +147,12 @@ class Call:
             self.waits = True
         if parameter.spec is None:
             return facts.key, view.align
-        # the check of a pinned array depends on its shape and strides, so they are in the key
+        # the check of a pinned array depends on its shape and strides, which the facts' number determines
         return facts.number, view.pointer_align
 
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of positions whose byte ranges overlap. ranges: (low, high, position); sorted in place."""
+    """Return the pairs of positions whose byte ranges overlap. ranges: (start, end, position); sorted in place."""
     ranges.sort()
     reached = 0
     for low, high, _ in ranges:
@@ -171,7 +171,7 @@ def freeze(value: Any, name: str) -> Any:
         return _frozen(value, name)
     except RecursionError:
         raise LaunchError(
-            f"{name} is a constexpr of tuples several hundred levels deep, beyond Python's recursion limit",
+            f"{name} is a constexpr tuple nested several hundred levels deep, beyond Python's recursion limit",
             hint="pass a flat tuple",
         ) from None
 
@@ -213,7 +213,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     if dtype is None:
         return value
     if parameter.kind is _SCALAR and parameter.dtype is None and dtype.is_integer:
-        # an `int` parameter gets the type that the greatest value of `dtype` needs
+        # an `int` parameter gets int32 if that holds the greatest value of `dtype`, else int64
         return min(int(np.iinfo(dtype.numpy).max), 2**63 - 1)
     return dtype.numpy.type(0)
 
@@ -247,7 +247,7 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
         return _no_number(parameter, value, dtype)
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (bool, int, float)):
-        # `item` returns ml_dtypes scalars unchanged
+        # `item` returns some scalars unchanged, such as np.longdouble
         number = float(number) if isinstance(value, np.generic) else _no_number(parameter, value, dtype)
     if dtype.is_float:
         try:
@@ -275,12 +275,12 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """True for real numbers of NumPy and ml_dtypes; False for text, bytes, records, dates and complex numbers."""
+    """True for bools and real numbers, also of ml_dtypes; False for text, bytes, records, dates and complex numbers."""
     return dtype.isbuiltin != 0 and "complex" not in dtype.name
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number, converted by NumPy if it is finite but exceeds the range of a float16 or float32 `dtype`."""
+    """Return the number, rounded as by NumPy if it is finite but exceeds the range of a float16 or float32 `dtype`."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
@@ -333,7 +333,7 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
         facts.dtype,
         len(facts.shape),
         facts.unit_dim,
-        # pinned strides are known, so only the address counts
+        # the type contains pinned strides, so the alignment is that of the address alone
         min(view.align if spec is None else view.pointer_align, most),
         min(facts.extent_align, most),
         aliased,
@@ -350,7 +350,7 @@ def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tu
     shape, strides = spec.shape, spec.strides
     if facts.shape != shape:
         raise LaunchError(f"{name} is pinned to shape {shape}; got {facts.shape}", hint=hint)
-    # the stride of a dimension of extent 1 is never used, and NumPy leaves it arbitrary
+    # the stride of a dimension of extent 1 is never used, and in NumPy it is arbitrary
     differs = any(n != 1 and a != b for n, a, b in zip(shape, facts.strides, strides, strict=True))
     if differs and 0 not in shape:
         wanted = "row-major strides" if strides == row_major(shape) else "strides"

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
 
-#: an empty workspace, because the simulator creates the assertion record, barrier words and tensor maps itself
+#: a placeholder: with the simulator, `getter` computes only extents, strides and addresses
 _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
 
 
 class SimulatedMemory:
     """Host memory that represents device memory. It initially contains 0xFF bytes, which are NaN as floats.
 
-    initialized: False until a copy or a launch writes it; until then, checks report reads of unwritten elements.
+    initialized: False until a copy or a launch may have written it; until then, checks report reads of unwritten bytes.
     """
 
     __slots__ = ("host", "initialized")
@@ -103,10 +103,10 @@ class SimulatedDevice:
             )
 
     def prepare(self) -> None:
-        """Do nothing; there is nothing to wait for."""
+        """Do nothing; loading a kernel waits for nothing."""
 
     def open(self) -> None:
-        """Do nothing; the simulator always runs."""
+        """Do nothing; the simulator is always available."""
 
     def load(self, compiled: Compiled) -> SimulatedFunction:
         return SimulatedFunction(compiled)
@@ -139,7 +139,7 @@ class SimulatedFunction:
 
     def launch(self, launch: Launch, call: Call) -> None:
         if launch.stream is not None:
-            # streams have no effect here, but reject what a GPU would reject
+            # streams have no effect here, but reject values that a GPU would reject
             stream_handle(launch.stream)
         entries = counting.ledger.get()
         report = self.simulate(launch, call.arguments, checks=checks_wanted(), profile=entries is not None)
@@ -191,7 +191,7 @@ class SimulatedFunction:
         return report
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
-        """Warn about each non-empty tensor that the kernel accessed only in regions entirely outside its bounds."""
+        """Warn about each non-empty tensor of which tile operations accessed only regions entirely out of bounds."""
         executable = self.compiled.executable
         by_tensor: dict[str, list[tuple[WatchedRegion, RegionCount]]] = {}
         for watched, counted in zip(executable.watched, report.regions, strict=True):
@@ -246,7 +246,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span of the first line named in the message, preferably the error's own; None if none is named."""
+        """Return the span of the first line named in the message (the error's own span if on that line), or None."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None
@@ -264,7 +264,7 @@ def parameter_value(
     param: Param, positions: Mapping[str, int], arguments: Sequence[Argument], record: np.ndarray[Any, Any],
     profile: bool,
 ) -> Pointer | TensorMap | bytes | np.generic:
-    """Return a parameter's value for the simulator. record: memory for failed assertions."""
+    """Return a parameter's value for the simulator. record: memory of the assertion record."""
     match param:
         case PointerParam():
             return _pointer(arguments[positions[param.of]], param.of, param.written, profile)
@@ -291,7 +291,7 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    # if copies split boxes differently, the split of a given box is unknown
+    # if multicast copies split boxes in several ways, the split of a given box is unknown
     shares = [Share(share.coordinates, share.bytes) for share in param.shares]
     return TensorMap(
         memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,
@@ -305,7 +305,7 @@ def _pointer(view: Argument, of: str, written: bool, profile: bool) -> Pointer:
     if view.host is None:
         raise LaunchError(
             f"{of} is on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",
-            hint="copy it to host memory first (.cpu(), cupy.asnumpy)",
+            hint="copy it to host memory first: a.cpu() in PyTorch, cupy.asnumpy(a), or a.numpy() of a DeviceArray",
         )
     facts = view.facts
     memory = host_bytes(view.pointer, facts, view.owner)

@@ -6,8 +6,8 @@ FOLDER/tilejit-….tmp                                    an entry that is being
 ```
 An entry is written to a temporary file and renamed, so that readers never see partial entries and no locks are needed.
 A digest of key and payload detects damage. To guard against other users, only folders and files that belong to this
-user and that no other user can write are read; on Windows the permissions of the profile's folder are trusted.
-Disk problems never cause errors: entries that can't be read count as missing, and failed writes only cause a warning.
+user and that no other user can write are read; on Windows the user profile's permissions are trusted.
+Disk problems never cause errors: unreadable entries count as missing, and failed writes cause at most a warning.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _DIGEST_BYTES = 32
 _PREFIX = "tilejit-"
 _TEMPORARY = ".tmp"
 
-#: file names that aren't UTF-8 contain surrogates, and keys contain file names
+#: error handler for keys, which contain file names: Python decodes names that aren't UTF-8 to surrogates
 _SURROGATES = "surrogatepass"
 
-#: seconds after which a temporary file is abandoned, and by which a file system's clock may differ from this machine's
+#: seconds after which a temporary file counts as abandoned, and by which a file system's clock may differ from ours
 _ABANDONED, _SKEW = 3600, 24 * 3600
 
 #: seconds by which an entry's recorded time of use may lag, so that most reads don't update it
@@ -54,6 +54,7 @@ _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
 _HINT = "set TILEJIT_CACHE_DIR to another folder, or TILEJIT_CACHE=0 to turn the cache off"
+_SETTING_HINT = "correct or unset this environment variable"
 
 
 class EntryKind(Enum):
@@ -148,16 +149,16 @@ class DiskStore:
             os.replace(temporary, path)
         except OSError as error:
             _remove(temporary)
-            # on Windows a file that another process reads can't be replaced, but it has the same contents
+            # on Windows a file that another process reads can't be replaced, but it is an entry of the same key
             if os.name != "nt" or not isinstance(error, PermissionError) or not path.exists():
                 self._cannot_write(error)
             return
         except BaseException:
-            # also after an interrupt, remove the partial file
+            # remove the partial file even after an interrupt
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # most processes write too little to exceed the first threshold, so a random choice makes some of them sweep
+        # most processes write too little to exceed the first threshold, so some writes, chosen at random, sweep, too
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 
@@ -170,7 +171,7 @@ class DiskStore:
         return sum(entry.path.suffix != _TEMPORARY for entry in removed)
 
     def verify(self) -> list[Unsound]:
-        """Return the unusable entries, and remove those that belong to this user."""
+        """Return the unusable entries, after removing those that belong to this user, if possible."""
         found = []
         for entry in self.entries():
             try:
@@ -215,7 +216,7 @@ class DiskStore:
                     _remove(entry.path)
                 continue
             total += entry.size_bytes
-            # a time in the future is meaningless
+            # a time in the future is meaningless, so such an entry is evicted first
             entries.append((entry.used if entry.used < now + _SKEW else 0.0, entry))
         if total <= self.limit_bytes:
             return
@@ -268,7 +269,7 @@ class DiskStore:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except FileExistsError:
-            # the path is not a folder, which the caller reports
+            # the path or its parent is not a folder, which the caller reports
             return
         except FileNotFoundError as error:
             # raised by /proc, for example, in which no folder can be created
@@ -292,7 +293,7 @@ class DiskStore:
 
 
 class Asked(NamedTuple):
-    """The store that the environment selects. problem: the reason for having no store, or the invalid setting."""
+    """The store that the environment selects. problem: the reason why there is none, or an invalid setting."""
 
     store: DiskStore | None
     problem: str | None = None
@@ -304,17 +305,18 @@ class Asked(NamedTuple):
 
 
 def current() -> DiskStore | None:
-    """Return the store that the environment selects, or None; warn if a setting is invalid or no folder is found."""
+    """Return the store that the environment selects, or None; warn if a setting is invalid or there is no folder."""
     if os.environ.get("TILEJIT_CACHE") == "0":
         return None
     store, problem = asked()
     if problem is not None:
-        _tell(problem if store is not None else f"{problem}: nothing is kept on disk")
+        hint = _SETTING_HINT if problem.startswith("TILEJIT_CACHE") else _HINT
+        _tell(problem if store is not None else f"{problem}: nothing is kept on disk", hint)
     return store
 
 
 def asked() -> Asked:
-    """Return the store that the environment selects, without a warning."""
+    """Return the store that the environment selects, or the problem, without a warning."""
     environment = os.environ
     switch = environment.get("TILEJIT_CACHE") or "1"
     if switch != "1":
@@ -332,7 +334,7 @@ def _store(folder: str | None, limit: str | None) -> Asked:
             return Asked(None, "platformdirs isn't installed")
         folder = platformdirs.user_cache_dir("tilejit", appauthor=False)
     try:
-        # absolute, because the program may change its directory
+        # absolute, because the program may change the current directory
         path = Path(folder).expanduser().absolute()
     except (RuntimeError, OSError) as error:
         # the user has no home directory, or the current directory was removed
@@ -345,8 +347,8 @@ def _store(folder: str | None, limit: str | None) -> Asked:
 
 
 @lru_cache(maxsize=8)
-def _tell(problem: str) -> None:
-    _warn(f"{problem}\nhelp: {_HINT}")
+def _tell(problem: str, hint: str) -> None:
+    _warn(f"{problem}\nhelp: {hint}")
 
 
 def _warn(message: str) -> None:
@@ -360,7 +362,7 @@ def _read(path: Path) -> tuple[bytes, float]:
         facts = os.fstat(opened)
         _check(facts, path, stat.S_ISREG)
     except BaseException:
-        # `os.fdopen` refuses folders, so the check precedes it and closes the file, also after an interrupt
+        # `os.fdopen` refuses folders, so check before it, and close the file after any error, even an interrupt
         os.close(opened)
         raise
     with os.fdopen(opened, "rb") as file:
@@ -368,7 +370,7 @@ def _read(path: Path) -> tuple[bytes, float]:
 
 
 def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], bool]) -> None:
-    """Raise _Foreign if a file or folder is of another kind, belongs to another user, or can be written by others."""
+    """Raise _Foreign for the wrong kind of file and, except on Windows, if others own it or can write it."""
     if not is_right_kind(facts.st_mode):
         raise _Foreign(path, f"is not a {'folder' if is_right_kind is stat.S_ISDIR else 'file'}")
     if not hasattr(os, "geteuid"):

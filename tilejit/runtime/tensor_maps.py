@@ -21,7 +21,7 @@ _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array's extents, with the dimension of stride 1 first, and the strides of the other dimensions, in bytes."""
+    """An array's extents, with the dimension of stride 1 first, and the byte strides of the other dimensions."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -32,7 +32,7 @@ Encode = Callable[[TensorMapSpec, int, MappedArray], bytes]
 
 
 def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
-    """Return extents and strides for an array's map, None if it is empty; raise LaunchError if TMA can't copy it."""
+    """Return an array's extents and strides, or None if it has no elements; raise LaunchError if TMA can't copy it."""
     if 0 in facts.shape:
         return None
     dims: list[int] = []
@@ -51,18 +51,18 @@ def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
 
 def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
     what = f"dimension {axis} of {spec.of}"
-    hint = "choose a variant of the copy that doesn't use TMA, with variant=..., or pass a part of the array"
+    passed = "a part" if extent >= spec.EXTENT_END else "a dense copy"
+    hint = f"choose a variant of the copy that doesn't use TMA, with variant=..., or pass {passed} of the array"
     if extent >= spec.EXTENT_END:
         return LaunchError(f"{what} has {extent:,} elements; TMA supports at most {spec.EXTENT_END - 1:,}", hint=hint)
     if stride < 0:
         return LaunchError(f"{what} has a stride of {stride:,} bytes; TMA supports no negative strides", hint=hint)
-    return LaunchError(
-        f"{what} has a stride of {stride:,} bytes; TMA supports strides below {spec.STRIDE_END_BYTES:,}", hint=hint
-    )
+    most = f"{spec.STRIDE_END_BYTES:,} bytes"
+    return LaunchError(f"{what} has a stride of {stride:,} bytes; TMA supports strides below {most}", hint=hint)
 
 
 class ParameterMaps:
-    """The maps of one parameter."""
+    """The cached maps of one parameter."""
 
     def __init__(self, param: TensorMapParam, encode: Encode) -> None:
         self.spec = param.map

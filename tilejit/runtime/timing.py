@@ -1,4 +1,4 @@
-"""Races between functions: each function is timed repeatedly, in rotation, and clear losers drop out."""
+"""Races between functions: each function is timed repeatedly, in rotation, and clearly slower ones drop out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .device import Bench
 #: A single slow timing, for example at a low clock rate, drops no work.
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
-#: the minimum number of timings of work that doesn't drop out, unless `most` is less or the bench is exact
+#: the minimum number of timings of work that doesn't drop out, unless `most` is smaller or the bench is exact
 LEAST = 5
 
 
 @dataclass(slots=True)
 class Contender:
-    """A piece of work with its times. is_out: True if it is clearly slower than the best and no longer timed."""
+    """A piece of work and its times, in `Bench.unit`. is_out: True if it dropped out because it is clearly slower."""
 
     work: Callable[[], object]
     samples: list[float] = field(default_factory=list)
@@ -67,7 +67,7 @@ def _drop_losers(contenders: Sequence[Contender], running: Sequence[Contender]) 
         contender.is_out = any(count >= least and fastest > limit * best for least, limit in OUT_AFTER)
 
 
-#: the maximum number of timings per function in `do_bench`
+#: the maximum number of timings per function in `do_bench`, and of its warm-up rounds
 _MOST = 1000
 
 
@@ -87,9 +87,9 @@ def do_bench(
 
     For a list of functions, return a list of times. The functions should launch on the current stream; they are timed
     in rotation, the clearly slower ones less often. On the simulator each function runs once, and the result is its
-    modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
-    warmup, rep: milliseconds of warm-up, and of timing each function.
-    raises: LaunchError for an empty list, and for items that can't be called.
+    modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` defines the weights).
+    warmup: ms of warm-up, of all functions together. rep: ms of timing each function, in 5 to 1,000 timings.
+    raises: LaunchError for an empty list, and for anything that can't be called.
     """
     works = [work] if callable(work) else list(work) if isinstance(work, Iterable) else []
     if not works or not all(map(callable, works)):

@@ -40,7 +40,7 @@ Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
 
 class BuildRequest(NamedTuple):
-    """The inputs of a build. debug: True for the checked build."""
+    """The inputs of a build. debug: True for a checked build."""
 
     signature: Signature
     target: Target
@@ -56,7 +56,7 @@ class TileDraft(NamedTuple):
 
 
 class VariantBuilder:
-    """Builds variants of a kernel. build: translates its source to tile IR. options: further decorator arguments."""
+    """Builds variants of a kernel. build: translates its source to tile IR. options: other decorator arguments."""
 
     def __init__(self, source: KernelSource, captured: Captured, build: Build, options: Hashable) -> None:
         self._source = source
@@ -81,7 +81,7 @@ class VariantBuilder:
         return compiled
 
     def written(self, request: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
-        """Return the names of the arguments that the variant writes, and its tile IR if it had to be built."""
+        """Return the names of the arguments that the variant may write, and its tile IR if it had to be built."""
         captured = self._captured.current()
         entry = self._cache.entry(*request)
         names = None if entry is None else entry.written()
@@ -94,8 +94,8 @@ class VariantBuilder:
         return names, draft
 
     def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
-        """True if no captured value has changed since `captured`, the values for which the entry was determined."""
-        # a function passed as a compile-time value captures further values
+        """True if the entry is still the request's: no captured value has changed since `captured`, read before it."""
+        # a function passed as a compile-time value may capture further values
         passes_values = any(isinstance(kind, ConstexprType) for _, kind in request.signature.arguments)
         if not passes_values and self._captured.current() is captured:
             return True
@@ -123,7 +123,7 @@ class VariantBuilder:
             changes = " and ".join(self._captured.changes(captured, self._captured.number()))
             raise LaunchError(
                 f"{self._source.name} was loaded from disk, and its captured values have changed since: {changes}",
-                hint="explain it before changing these values, or compile it again",
+                hint="inspect it before changing these values, or compile it again",
             )
 
     # The collector is paused until the compiler's memo tables are cleared, so that it has less to traverse. Without the
@@ -162,5 +162,5 @@ class VariantBuilder:
                 f"{self._source.name} has an expression, an elif chain or a tuple of several hundred levels, "
                 "beyond Python's recursion limit",
                 span=self._source.span(self._source.node),
-                hint="assign parts of it to variables",
+                hint="assign parts of it to variables, or split the chain",
             ) from None

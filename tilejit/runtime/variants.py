@@ -34,7 +34,7 @@ _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
 @contextmanager
 def without_compiling(where: str) -> Iterator[None]:
-    """Within the context, make launches that would compile raise LaunchError. where: a phrase for the message."""
+    """Within the context, make launches that would compile a new variant raise LaunchError. where: see `_frozen`."""
     token = _frozen.set(where)
     try:
         yield
@@ -46,7 +46,7 @@ def refuse_compiling(what: str) -> None:
     """Raise LaunchError if nothing may be compiled now. what: the refused action, for the message."""
     where = _frozen.get()
     if where is not None:
-        raise LaunchError(f"{what} {where}", hint="launch it once before that")
+        raise LaunchError(f"{what} {where}", hint="launch it with these arguments before that")
 
 
 class Request(NamedTuple):
@@ -113,7 +113,7 @@ class VariantCache:
         self._captured = captured
         self._builder = builder
         self._variants: Once[Key, CompiledVariant] = Once()
-        # the arguments that the kernel writes; in the key every overlapping array has the overlap bit
+        # names of the arguments that the kernel may write; in these keys, all overlapping arrays have the overlap bit
         self._written: Once[Key, frozenset[str]] = Once()
 
     @property
@@ -125,10 +125,10 @@ class VariantCache:
         """Return the compiled variant for a request, compiled now if necessary.
 
         compiler: used instead of `pipeline.compile`.
-        raises: LaunchError if it would have to be compiled inside `without_compiling`.
+        raises: LaunchError if `without_compiling` forbids compiling it, or an array doesn't match its parameter.
         """
         while True:
-            # repeat if another thread changed a captured value
+            # repeat if a captured value changed meanwhile
             with suppress(_Overtaken):
                 return self._get(*self._key_and_draft(request), compiler)
 
@@ -167,7 +167,7 @@ class VariantCache:
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Compile the kernel for a signature, a target and a number of threads, without adding a variant."""
+        """Load or compile the kernel for a signature, a target and a number of threads, without adding a variant."""
         return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
@@ -215,7 +215,7 @@ class VariantCache:
         nearest = min((_differences(old, key, self._captured) for old in keys), key=len)
         raise LaunchError(
             f"{name} would be compiled again {where}: {'; '.join(nearest)}",
-            hint="launch it with these arguments before that, or pass arrays of a compiled signature",
+            hint=f"launch or bind {name} this way before that, or pass arguments of a compiled signature",
         )
 
 

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: a compiled kernel, and milliseconds by stage; None if the worker failed
+#: a compiled kernel, and milliseconds by stage; None if no worker has compiled it
 Answer = tuple["Executable", dict[str, float]] | None
 
-#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C (then this process kills it),
+#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C (this process kills it then),
 #: and redirects all output other than answers to stderr
 _PROGRAM = """
 import sys
@@ -78,10 +78,10 @@ START_SECONDS = 0.5
 #: size of the length field that precedes a message
 _HEAD_BYTES = 8
 
-#: the maximum number of workers by default: the frontend, a fifth of the work, runs serially in this process
+#: the default limit on workers: more gain little, because the frontend, a fifth of the work, runs in this process
 _MOST = 8
 
-#: seconds to wait for a worker to exit
+#: seconds to wait for a worker to exit after its pipe has broken
 _PATIENCE = 2.0
 
 
@@ -96,11 +96,11 @@ def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         limit, period = map(int, quota.read_text().split())
         return max(1, min(seen, round(limit / period))) if limit > 0 else seen
     except (OSError, ValueError, ZeroDivisionError):
-        # no file, or no limit: "max"
+        # the file doesn't exist, or contains "max": no limit
         return seen
 
 
-#: a function that takes a compiler, or None for `pipeline.compile`
+#: a function with one parameter: a compiler, or None for `pipeline.compile`
 Task = Callable[[Compiler | None], T]
 
 #: the index of a task and its outcome
@@ -110,8 +110,8 @@ Done = tuple[int, Future[T]]
 def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[Done[T], None, None]:
     """Run the tasks and yield the outcome of each as soon as it is known.
 
-    workers: the maximum number of worker processes; None for one per processor, up to `_MOST`, but only if the
-    remaining work, estimated from the last successful task, takes over twice as long as starting a worker.
+    workers: the maximum number of worker processes; None for one per processor, up to `_MOST`, but only if there are
+    several processors and the remaining tasks are expected to take over twice `START_SECONDS`.
     """
     remaining = deque(enumerate(tasks))
     most, pays = _most(workers), workers is not None
@@ -175,7 +175,7 @@ class Workers:
                     # run the task with the caller's device and other context variables
                     numbers[self._threads.submit(copy_context().run, task, self._compile)] = number
                 except RuntimeError:
-                    # no thread can be started at interpreter exit
+                    # no thread can be started, as at interpreter exit
                     refused.append((number, task))
         yield from (_here(number, task) for number, task in refused)
         for future in as_completed(numbers):
@@ -192,7 +192,7 @@ class Workers:
         from ..compiled import Compiled
 
         executable, timings = answer
-        # a derivation contains functions and can't be sent, so recompute it on demand
+        # a derivation contains functions and can't be pickled, so recompute it on demand
         derive = lambda: _compile_here(kernel, signature, target).derivation  # noqa: E731
         return Compiled(replace(executable, signature=signature, target=target), timings, derive)
 
@@ -245,12 +245,12 @@ class WorkerProcess:
             env={**os.environ, _MARK: "1"},
         )
         self._output = b""
-        # set when the worker is ready or has ended
+        # set when the worker is ready, has ended or is being killed
         self._has_started = threading.Event()
         threading.Thread(target=self._listen, name="tilejit-start", daemon=True).start()
 
     def _listen(self) -> None:
-        """Read until the worker is ready or ends, in a daemon thread: a child of the worker may keep the pipe open."""
+        """Read until the worker is ready or its pipe closes; in a daemon thread, because a child may keep it open."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
             # bypass the file object's buffer, whose lock would be held during the read
@@ -260,12 +260,12 @@ class WorkerProcess:
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Wait for the worker; return True if it starts and finds the package as this process imported it."""
+        """Wait for the worker; return True if it starts in time and finds the package as this process imported it."""
         self._has_started.wait(_READY_SECONDS)
         return self._output.endswith(_READY)
 
     def ask(self, question: bytes, name: str) -> Answer:
-        """Send a kernel and return the answer; raise WorkerError if the worker ends. name: the kernel's name."""
+        """Send a kernel and return the answer; raise WorkerError if the worker ends first. name: the kernel's name."""
         assert self._process.stdin is not None and self._process.stdout is not None
         broken: Exception | None = None
         try:
@@ -280,7 +280,7 @@ class WorkerProcess:
             self._process.wait(_PATIENCE)
         raise WorkerError(
             f"the process that compiled {name} {_ending(self._process.returncode)}",
-            hint="compile it in this process (workers=0) to see the cause",
+            hint="compile it in this process, with tj.compile_many(..., workers=0), to see the cause",
         ) from broken
 
     def end(self) -> None:
@@ -331,7 +331,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
         try:
             _send(answers, answer)
         except BrokenPipeError:
-            # the parent has closed the pipe; a normal exit would flush it again and report an error
+            # the parent has closed the pipe; a normal exit would flush the stream again and report an error
             os._exit(1)
         forget()
         # collect only the young generation, which contains this kernel's cycles
@@ -339,7 +339,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads instances of this package's classes only, because loading others would import the user's modules."""
+    """Loads only this package's classes and functions, because loading others would import the user's modules."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] != __package__.partition(".")[0]:
