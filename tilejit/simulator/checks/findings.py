@@ -1,6 +1,6 @@
 """Findings: errors and warnings about a kernel, one per rule, level and pair of locations.
 
-A location is the source position that `.loc` gives or, without one, the PTX line.
+A location is the source position of the last `.loc` or, without one, the PTX line. An error that ends a run is separate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...errors import (
 )
 from ..decode.ptx import Loc, Module, PtxFunction
 
-#: rule → the error that a launch raises for it
+#: rule → the class of the error that a launch raises for it
 RULES: dict[str, type[SimulationError]] = {
     "race": RaceError,
     "scope": RaceError,
@@ -91,9 +91,9 @@ class Findings:
         self, rule: str, message: str, pc: int, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error", then: str = "", more: str = "",
     ) -> Finding:
-        """Raise errors, unless they are collected; return the finding, or the earlier one that it extends.
+        """Raise an error, unless errors are collected; return the finding, or the earlier one that it extends.
 
-        The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`.
+        The message is `message`, the location of `pc`, `then` and, if it isn't empty, the location of `other_pc`, `more`.
 
         threads: linear indices in the grid.
         """
