@@ -6,8 +6,7 @@ memory, in an atomic update or as an argument of a collective. A store of a mark
 that location unwritten again. A register is also marked when a thread reads it after having skipped the predicated
 instruction or load that writes it.
 
-Most launches have no marks and do no work here. Otherwise the marks are updated after each basic block, instruction by
-instruction.
+Most launches have no marks and do no work here. Otherwise the marks are updated after each basic block.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class Definedness:
         for name in instruction.addresses:
             self.use(name, instruction.pc, positions, "uses it as an address")
         if instruction.root in _COLLECTIVES:
-            # A lane may skip the write of a value that it shuffles to no lane; lanes that receive the value get the mark.
+            # A lane may skip the write of a value that no lane receives; lanes that receive the value get its mark.
             ignored = self.skips.values() if instruction.root == "shfl" else ()
             for name in instruction.reads:
                 self.use(name, instruction.pc, positions, "passes it on", ignored)
@@ -157,7 +156,7 @@ class Definedness:
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
-        """Return each thread's mark of a selp's predicate or chosen operand (both if unknown); None if there are none."""
+        """Return each thread's mark of a selp's predicate or chosen operand (or either if unknown); None if none."""
         sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):
@@ -217,7 +216,7 @@ class Definedness:
                 shadow.writes[cells] = UNWRITTEN
 
     def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
-        """If any of these threads has a mark other than `ignored`, report the use of the register and clear their marks."""
+        """If any of these threads has a mark not in `ignored`, report the use of the register and clear their marks."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]

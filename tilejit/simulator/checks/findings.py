@@ -1,6 +1,6 @@
 """Findings: errors and warnings about a kernel, one per rule, level and pair of locations.
 
-A location is the source position of the last `.loc` or, without one, the PTX line. An error that ends a run is separate.
+A location is a `.loc`'s source position or, without one, the PTX line. The error that ends a launch is added to them.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ class Findings:
     ) -> Finding:
         """Raise an error, unless errors are collected; return the finding, or the earlier one that it extends.
 
-        The message is `message`, the location of `pc`, `then` and, if it isn't empty, the location of `other_pc`, `more`.
-
-        threads: linear indices in the grid.
+        The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`; if `then` is
+        empty, without the second location. threads: linear indices in the grid.
         """
         message = self.places.located(message, pc, then, other_pc) + more
         if level == "error" and not self.collect:

@@ -1,8 +1,7 @@
 """Check that each wait for a numbered phase of an mbarrier returns before the parity of the phase recurs.
 
 The wait tests only the parity of the phase's number. A waiter for phase n must therefore have returned before phase
-n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise a late waiter
-hangs.
+n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise it may hang.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Passed:
     pc: int
     event: int
     positions: Index
-    #: the first lane to be elected among lanes with each thread after its wait (-1: none), and the event of the election
+    #: the position of the leader of each thread's first election after its wait (-1: none), and the election's event
     leaders: Index
     led: Index
 
@@ -56,7 +55,7 @@ class LateWaiters:
             kept.append(Passed(n, pc, event, passed, np.full(passed.size, -1), np.zeros(passed.size, np.int64)))
 
     def note_led(self, leader: Any, pc: int) -> None:
-        """Record that executing lanes have elected lane `leader` of their warp, whose later arrivals follow their waits."""
+        """Record that the executing lanes have elected `leader`, a lane of their warp, which may arrive for them."""
         if not any(self.of.values()):
             return
         positions, event = self.lanes.positions(), self.order.tick(pc)
@@ -67,7 +66,7 @@ class LateWaiters:
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
-        """Report waits that aren't ordered before any of the arrivals in the next phase of their barrier.
+        """Report waits that aren't ordered before any arrival in the next phase of their barrier.
 
         coming: the message that these arrivals release. ctas: CTAs in which a phase of the barrier has just completed.
         """
