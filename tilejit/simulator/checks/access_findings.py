@@ -47,7 +47,7 @@ class AccessFindings:
         self.replicas = Replicas(program.control_flow, precedence, findings)
         #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
-        #: the chunk's bulk copies and TMA operations in flight; None if the kernel can't start any
+        #: the chunk's bulk copies and TMA operations in flight; None before the first bulk or wgmma instruction
         self.operations: Operations | None = None
 
     def begin(self, lanes: Lanes) -> None:

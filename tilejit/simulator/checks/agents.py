@@ -28,11 +28,11 @@ from .records import ACTOR, BARRIER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, CellAc
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The issue of an operation that accesses memory at `site`."""
+    """The issue of an operation; `site` is one of its accesses."""
 
     #: the operation's name, for messages
     what: str
-    #: positions of the issuing threads, for wgmma the first and last of each warp; earlier accesses must precede all
+    #: positions of the issuing threads (wgmma: each warp's first and last); earlier accesses must happen before all
     issuers: Index
     site: Site
 
@@ -124,7 +124,7 @@ class Agents:
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
     def examine(self, span: ByteSpan, records: Record, start: Start, did: str) -> None:
-        """Report forbidden marks, and recorded accesses that are unordered or not visible to the asynchronous proxy.
+        """Report misuses of marked cells, and recorded accesses unordered or not visible to the asynchronous proxy.
 
         did: "wrote" or "read", what the recorded accesses did. They must be ordered before all issuers.
         """

@@ -8,7 +8,7 @@ A *frontier* is the id of a row. A row has a column for each thread, warp, CTA o
 
 The join of two frontiers is the maximum of their rows; if that equals one of them, no row is added. Rows that are added
 together and differ little from their predecessors, as when the threads of an instruction update one location in turn,
-are compressed into pages; the ids of such rows begin at PAGED.
+are compressed into pages; a frontier that is a row of a page has an id of at least PAGED.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 They are kept for kernels with mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy. A
 *view* is a row with an event per column: the accesses of the column's threads, or agent, up to that event happen before
 what the view's owner does next. Some threads need a row or column of their own, because they have released or acquired
-something, executed a proxy fence or met at a barrier without the rest of their warp.
+something, executed a proxy fence or synchronized at a warp barrier without the rest of their warp.
 
     columns   the cluster's warps, rank by rank; then, with one column per rank, such threads and agents (`agents.py`)
     rows      a CTA's warps, and such threads
@@ -12,9 +12,9 @@ something, executed a proxy fence or met at a barrier without the rest of their 
               their accesses are visible
 
 A proxy fence joins the first plane into one or both of the proxy's planes. Barriers and messages update all planes,
-except messages of agents and some to other CTAs (`order.py`). A *message* has the events that some threads release and
-others acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a
-chunk. Without clusters, each CTA is a cluster.
+except messages about agents and some to other CTAs (`order.py`). A *message* has the events that some threads release
+and others acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of
+a chunk. Without clusters, each CTA is a cluster.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxies"; "mbarrier".
 """
@@ -177,7 +177,7 @@ class Clocks:
         return ctas, warps
 
     def released(self, positions: Index, now: int, cta_start: Index, warp_start: Index) -> RowOfEach:
-        """Return the message that threads release: their events up to `now`, and those that views or barriers add.
+        """Return a message of threads' events up to `now`, and of those that their views or barriers order before it.
 
         cta_start, warp_start: the event of the last barrier of each CTA and warp of the chunk.
         """
@@ -331,7 +331,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by` (threads of one CTA), the event up to which they all see all its warps."""
+        """Return, for each row of `by` (threads of one CTA), the event up to which they all see all the CTA's warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))

@@ -1,6 +1,6 @@
-"""Findings: errors and warnings about a kernel, one per rule, level and pair of locations.
+"""Findings: errors and warnings about a kernel. `Findings.add` merges those of equal rule, level and locations.
 
-A location is a `.loc`'s source position or, without one, the PTX line. The error that ends a launch is added to them.
+A location is the source position of a `.loc` or, without one, the PTX line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check that each wait for a numbered phase of an mbarrier returns before the parity of the phase recurs.
+"""Check that each wait for an mbarrier's phase of known number returns before the parity of the phase recurs.
 
 The wait tests only the parity of the phase's number. A waiter for phase n must therefore have returned before phase
 n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise it may hang.

@@ -95,7 +95,7 @@ class HappensBefore:
     def begin(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self.clocks = Clocks(lanes, self.facts.proxies, self.clocks) if self.facts.clocks else None
-        #: warp x lane x other lane → the other lane's last event that partial barriers order before the lane, or 0
+        #: warp x lane x other lane → the other lane's last event that partial warp barriers order before the lane
         self.lane_clock: Index | None = None
         self.flags.begin(lanes)
 

@@ -28,7 +28,7 @@ class First:
     event: int
     #: the arriving thread
     position: int
-    #: True if the warp has arrived again in this phase, by another instruction or execution
+    #: True if the warp has arrived in this phase by more than one executed instruction
     again: bool = False
 
 

@@ -65,7 +65,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return a mask, True if a record is FORGOTTEN, or some (`every`: each) writer is `me` or `ordered`."""
+        """Return a mask, True if a record is FORGOTTEN, or some (`every`: each) writer is `me` or `ordered` before."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)

@@ -109,7 +109,7 @@ def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Inde
 
 
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (wavefronts, minimum) of each warp of an instruction. address: in bytes, warps x 32, ABSENT if inactive.
+    """Return (wavefronts in shared memory, minimum) per warp. address: in bytes, warps x 32, ABSENT if inactive.
 
     A warp's 8-byte accesses take a pass per half-warp, its 16-byte accesses a pass per quarter-warp. In each pass, a
     bank delivers one 4-byte word per wavefront, to any number of threads.
@@ -126,7 +126,7 @@ def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
 
 
 def sectors(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (32-byte sectors, minimum) per warp. address: in bytes, warps x 32, ABSENT if inactive."""
+    """Return (32-byte sectors, minimum for the bytes) per warp. address: in bytes, warps x 32, ABSENT if inactive."""
     address = np.sort(address, axis=1)
     there = address > ABSENT // 2
     # An aligned access of at most 32 bytes is within one sector.

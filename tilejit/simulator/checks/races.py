@@ -157,7 +157,7 @@ class AccessChecker:
         return result
 
     def base(self, shadow: Shadow, count: int) -> Any:
-        """Return a bound, or one per cell: smaller records are 0 or precede the CTA's last barrier, and don't matter."""
+        """Return a bound (or one per cell) of relevant records: smaller ones are 0 or before the CTA's last barrier."""
         if not shadow.shared or shadow.agents:
             return ONE
         start = self.order.common_start
@@ -226,7 +226,7 @@ class AccessChecker:
     def examine_store(
         self, x: CellAccess, writes: Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
-        """Report faults. Return elements of `at` to which an unordered store of the same operation wrote an equal value."""
+        """Report faults. Return elements of `at` where unordered stores of the same operation wrote an equal value."""
         shadow: Shadow = x.shadow
         index, value, view = data
         self.report.marks(x, writes, at)

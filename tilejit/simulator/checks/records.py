@@ -144,7 +144,7 @@ class Shadow:
 
 
 class LocalShadow:
-    """A mask of the written cells of local memory, of which each is accessible to a single thread."""
+    """A mask of the written cells of local memory, each of which is accessible to a single thread."""
 
     def __init__(self, region: MemoryRegion, cell_shift: int) -> None:
         self.cell_shift = cell_shift
