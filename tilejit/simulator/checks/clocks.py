@@ -12,7 +12,7 @@ something, executed a proxy fence or synchronized at a warp barrier without the 
               their accesses are visible
 
 A proxy fence joins the first plane into one or both of the proxy's planes. Barriers and messages update all planes,
-except messages about agents and some to other CTAs (`order.py`). A *message* has the events that some threads release
+except messages about agents and some to other CTAs (`order.py`). A *message* lists the events that some threads release
 and others acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of
 a chunk. Without clusters, each CTA is a cluster.
 

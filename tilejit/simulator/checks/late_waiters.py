@@ -20,7 +20,7 @@ from .order import HappensBefore, Message
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads whose waits for phase number `phase` have returned at event `event`."""
+    """Threads whose waits for phase number `phase` returned at event `event`."""
 
     phase: int
     pc: int

@@ -227,7 +227,7 @@ class HappensBefore:
                 self.flags.learn(row, here)
 
     def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
-        """Return a mask of the threads whose `event` is included in the message to their own CTA."""
+        """Return a mask of the threads whose `event`, or a later product, is included in the message to their CTA."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)[GENERIC]
         home, warps = clocks.ctas_and_warps(positions)

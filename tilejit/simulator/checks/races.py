@@ -184,7 +184,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # Keep a read that races with more accesses than the new one: .nc reads race with most, strong with fewest.
+            # Keep the read that races with more accesses: .nc reads race with the most, strong ones with the fewest.
             if not shadow.shared and not x.site.strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader remains the first; its record is updated to its latest read
@@ -261,7 +261,7 @@ class AccessChecker:
             wrong |= self.report.race(x, reads, there, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # For each cell without a race so far, report one reader that is neither the first nor the last.
+            # For each cell without a race so far, report a race with one reader that is neither the first nor the last.
             groups = shadow.group_reads[:, x.cells]
             differs = (groups != 0) & (groups != shadow.first_reads[x.cells]) & (groups != shadow.last_reads[x.cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():

@@ -367,7 +367,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Record threads' updates of a location in order. Each adds its releases; if it reads, it sees earlier ones."""
+        """Record updates of a location in thread order. Each adds its releases; if it reads, it sees earlier ones."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
