@@ -1,4 +1,4 @@
-"""Messages for faulty memory accesses: both parties, both source lines, and a hint."""
+"""Findings about faulty memory accesses: one or two parties, the locations of their instructions, and a hint."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "use .gpu: the scope of one access doesn't include the other's CTA",
 }
-# (substring of an opcode, name of the asynchronous operation, the wait for it)
+# (substring of an opcode, name of the asynchronous operation, the wait for it); the first match counts
 _WAITS = (
     ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
     ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),
 )
-#: kind of a memory instruction → verb
+#: kind of a `Site` → verb in messages
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "initializes an mbarrier in"}
 _CTAS_HINT = "CTAs run in any order: give each its own place, or use atomic operations or a grid-wide barrier"
 _RING_HINT = "put a barrier between them: one thread arrives after its access, the other waits before its own"
@@ -47,12 +47,12 @@ class AccessFindings:
         self.replicas = Replicas(program.control_flow, precedence, findings)
         #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
-        #: the bulk copies, TMA operations and wgmma products of the chunk
+        #: the chunk's bulk copies and TMA operations in flight; None before the first bulk or wgmma instruction
         self.operations: Operations | None = None
 
     def begin(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        #: copies by cp.async that have not been waited for
+        #: batches of cp.async copies, of which some have not been waited for
         self.in_flight: list[Batch] = []
         self.definedness.select(lanes)
         self.replicas.select(lanes)
@@ -67,7 +67,7 @@ class AccessFindings:
         return place(region, offset, 1 << x.site.shift)
 
     def party(self, x: CellAccess, at: int, verb: str = "") -> str:
-        """Describe the access to a cell, for example 'thread 5 ... writes 4 bytes at A+20 bytes'."""
+        """Describe the access to a cell, such as 'thread 5 … writes 4 bytes at A+20 bytes, element 5 of 4 bytes'."""
         what = f"{verb or VERBS[x.site.kind]} {in_bytes(1 << x.site.shift)}"
         return f"{self.lanes.describe(int(x.me[at]))} {what} at {self.place(x, at)}"
 
@@ -78,7 +78,7 @@ class AccessFindings:
         return [int(x) - 1 for x in fast_unique(me)]
 
     def sources(self, x: CellAccess) -> None:
-        """Report a copy in flight that still reads one of `x.cells`, which are about to be written."""
+        """Report a cp.async copy in flight whose source includes one of `x.cells`, which are about to be written."""
         hit = self.touched_copy(x, x.cells, targets=False)
         if hit is None:
             return
@@ -90,7 +90,7 @@ class AccessFindings:
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
-        """Report accesses to mbarriers and to targets in flight; pass reads of unwritten cells to `unwritten`."""
+        """Report accesses to mbarriers or targets of copies in flight; pass reads of unwritten cells to `unwritten`."""
         self.target_in_flight(x, at[writes[at] == IN_FLIGHT])
         self.of_barrier(x, at[writes[at] == BARRIER])
         if x.site.kind != "store":
@@ -130,7 +130,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access, before the wait, to cells that an asynchronous operation wrote or read (`did`)."""
+        """Report an access that no wait separates from an operation that "wrote" or "read" (`did`) the cells."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(
@@ -140,7 +140,7 @@ class AccessFindings:
         )
 
     def unwritten(self, x: CellAccess, at: Index) -> None:
-        """Mark the result of a load of unwritten cells as undefined; report accesses other than loads at once."""
+        """Mark registers loaded from unwritten cells as undefined; report other instructions that read such cells."""
         if not at.size:
             return
         pc = x.site.pc
@@ -166,7 +166,7 @@ class AccessFindings:
         )
 
     def race(self, x: CellAccess, records: Record, at: Index, did: str) -> bool:
-        """Report races with the recorded accesses, which wrote or read (`did`); return True if any is an error."""
+        """Report races with recorded accesses, which "wrote" or "read" (`did`); return True if any is an error."""
         wrong = False
         while at.size:
             pcs = self.precedence.pcs(records[at])
@@ -203,7 +203,7 @@ class AccessFindings:
     def before_exchange(self, x: CellAccess, other_pc: int) -> bool:
         """True if `x` and `other_pc` are a plain load and a compare-and-swap with the same address operand.
 
-        The load gives a compare-and-swap loop its first guess, which the loop verifies.
+        Such a load is assumed to give a compare-and-swap loop its first guess, which the loop verifies.
         """
         pair = [x.site, *(s for s in self.sites if s.pc == other_pc)]
         loads = [s for s in pair if s.kind == "load" and not s.strong]
@@ -214,7 +214,7 @@ class AccessFindings:
         return loaded == exchanged
 
     def touched_copy(self, x: CellAccess, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-        """Return (batch, copy, index in `cells`) of a copy in flight to (or from) one of `cells`, or None."""
+        """Return (batch, copy, index in `cells`) of a cp.async copy in flight to or from one of `cells`, or None."""
         for batch in self.in_flight:
             for side in batch.targets if targets else batch.sources:
                 if side.region is not x.region or side.cells is None:

@@ -3,8 +3,8 @@
 When an operation is issued, earlier writes to its source and accesses to its target must be ordered before its issuers,
 and visible to the asynchronous proxy: after those by ordinary instructions, a fence.proxy.async is needed. From the
 issue until the delivery, every access to the target is an error. Reads are recorded at issue, writes at delivery, as
-accesses of an *agent*: all copies that signal one barrier, all products of a warpgroup, or the reads or the writes of
-all bulk stores of a thread. A wait orders the agent's accesses before the waiting threads.
+accesses of an *agent*. One agent performs all copies that signal one barrier, all products of a warpgroup, or the reads
+or the writes of all bulk stores of a thread. A wait orders the awaited accesses of an agent before the waiting threads.
 
 source: PTX ISA, "Memory Consistency Model": "Proxies"; "Async proxy".
 """
@@ -28,11 +28,11 @@ from .records import ACTOR, BARRIER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, CellAc
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The issue of an operation."""
+    """The issue of an operation; `site` is one of its accesses."""
 
     #: the operation's name, for messages
     what: str
-    #: positions of the issuing threads; earlier accesses must be ordered before all of them
+    #: positions of the issuing threads (wgmma: each warp's first and last); earlier accesses must happen before all
     issuers: Index
     site: Site
 
@@ -101,7 +101,7 @@ class Agents:
         return event
 
     def news(self, agent: Hashable, cta: int, event: int, issued: Index | None = None) -> Message:
-        """Return the message that a wait for an agent's event acquires. issued: a result of `self.issued`."""
+        """Return the message that a wait in `cta` for an agent's event acquires. issued: `self.issued` at the issue."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
         rows = clocks.nothing()
@@ -124,9 +124,9 @@ class Agents:
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
     def examine(self, span: ByteSpan, records: Record, start: Start, did: str) -> None:
-        """Report marked cells, and accesses not ordered before the issuers or not visible to the asynchronous proxy.
+        """Report misuses of marked cells, and recorded accesses unordered or not visible to the asynchronous proxy.
 
-        did: "wrote" or "read", what the recorded accesses did.
+        did: "wrote" or "read", what the recorded accesses did. They must be ordered before all issuers.
         """
         # Most accesses precede a barrier; checking that first makes checked matrix products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
@@ -140,7 +140,7 @@ class Agents:
         different, where = different[known], where[known]
         several = (different & KIND) == SEVERAL
         if np.count_nonzero(several):
-            # Of several threads that wrote the same value, only one is examined.
+            # Of several threads that wrote equal values, one is examined, or none if they are no longer listed.
             different[several] = shadow.log.records[(different[several] & ACTOR).astype(np.int64)]
         single = (different & KIND) == 0
         different, where = different[single], where[single]
@@ -163,7 +163,7 @@ class Agents:
         hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # Only warn if a CTA barrier follows a read of shared memory that the same CTA overwrites: NVIDIA's libraries
+        # Only warn if a CTA overwrites shared memory that its threads read before its last barrier: NVIDIA's libraries
         # refill pipeline stages without a proxy fence.
         cta = self.order.home(by[hidden])[0]
         excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)

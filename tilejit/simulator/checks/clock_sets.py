@@ -6,9 +6,9 @@ A *frontier* is the id of a row. A row has a column for each thread, warp, CTA o
     row 0       the empty frontier
     column 0    unused, 0 in every row
 
-The join of two frontiers is the maximum of their rows; if that equals one of them, no row is added. Rows that differ
-little from their predecessors, as when threads update one location one by one, are compressed into pages; their ids
-begin at PAGED.
+The join of two frontiers is the maximum of their rows; if that equals one of them, no row is added. Rows that are added
+together and differ little from their predecessors, as when the threads of an instruction update one location in turn,
+are compressed into pages; a frontier that is a row of a page has an id of at least PAGED.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Rows = NDArray[np.uint32]
 THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
 #: the empty frontier
 NOTHING = 0
-#: number of row elements that are processed at once (4 MiB)
+#: approximate maximum number of row elements that are processed at once (4 MiB); also scales the thresholds of sweeps
 STEP_ELEMENTS = 1 << 20
 #: minimum number of row elements worth compressing into a page
 WORTH_ELEMENTS = 1 << 16
-#: log2 of the number of rows of a full page
+#: log2 of the maximum number of rows of a page
 PAGE_BITS = 10
 # Frontiers from this id on are rows of pages: the high bits are the page's id, the low bits the row's index in it.
 PAGED = 1 << 30
@@ -40,7 +40,7 @@ _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Compressed rows: the first one, and for each other row the columns and values that differ from the row before."""
+    """Compressed rows: the first, and for each other row its changes against the row before: columns and new values."""
 
     first: Rows
     #: the index of each row's first change in `columns`; at the end, the number of changes
@@ -79,7 +79,7 @@ class ClockSets:
     """All frontiers of a launch. `sweep` drops those that are no longer used."""
 
     def __init__(self, threads: int, warps: int, ctas: int) -> None:
-        """threads, warps, ctas: their counts in the grid."""
+        """threads, warps, ctas: how many of them the grid has."""
         #: the column of each thread (counted from 1), warp, CTA and agent; 0 if it has none
         self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)
@@ -251,7 +251,7 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Return a mask, True if frontier `numbers[i]` includes `events[i]` of `thread[i]`, `warp[i]` or `cta[i]`."""
+        """Return a mask, True if frontier `numbers[i]` includes `events[i]` for `thread[i]`, `warp[i]` or `cta[i]`."""
         until = np.zeros(numbers.size, np.uint32)
         for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
             np.maximum(until, self.values(numbers, table[ids]), out=until)

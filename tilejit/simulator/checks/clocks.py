@@ -1,22 +1,22 @@
 """Vector clocks of the warps of a cluster.
 
-They are kept for kernels in which named barriers, mbarriers, cluster barriers or asynchronous operations order some
-threads of a CTA and not others. A *view* is a row with an event per column: the accesses of the column's threads, or
-agent, up to that event happen before what the view's owner does next.
+They are kept for kernels with mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy. A
+*view* is a row with an event per column: the accesses of the column's threads, or agent, up to that event happen before
+what the view's owner does next. Some threads need a row or column of their own, because they have released or acquired
+something, executed a proxy fence or synchronized at a warp barrier without the rest of their warp.
 
-    columns   the cluster's warps, rank by rank; then, with one column per rank, threads that have released something
-              or fenced without the rest of their warp, and agents (`agents.py`)
-    rows      a CTA's warps; threads that have acquired something or fenced without the rest of their warp
+    columns   the cluster's warps, rank by rank; then, with one column per rank, such threads and agents (`agents.py`)
+    rows      a CTA's warps, and such threads
     planes    the clocks for ordinary accesses; in kernels with the asynchronous proxy, its clocks for shared and for
               global memory; in these and in clusters of several CTAs, the events known to be executed, whether or not
               their accesses are visible
 
 A proxy fence joins the first plane into one or both of the proxy's planes. Barriers and messages update all planes,
-except some messages to other CTAs (`order.py`). A *message* has the events that some threads release and others
-acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk.
-Without clusters, each CTA is a cluster.
+except messages about agents and some to other CTAs (`order.py`). A *message* lists the events that some threads release
+and others acquire: in each plane, a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of
+a chunk. Without clusters, each CTA is a cluster.
 
-source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
+source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxies"; "mbarrier".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RowOfEach = NDArray[np.int64]
 GENERIC = 0
 #: the planes of the asynchronous proxy, by state space
 PROXY_PLANES = {"shared": 1, "global": 2}
-# In records, agents are numbered down from here, and threads up from 1.
+# In records, agents are numbered down from here in steps of WARP, and threads up from 1.
 LAST_AGENT = (1 << 30) - 1
 EMPTY = np.zeros(0, np.int64)
 
@@ -50,7 +50,7 @@ class Clocks:
     """The views of a chunk's CTAs."""
 
     def __init__(self, lanes: Lanes, proxies: bool, before: Clocks | None) -> None:
-        """proxies: True if the kernel uses the asynchronous proxy. before: the clocks of the previous chunk."""
+        """proxies: True if the kernel uses the asynchronous proxy. before: the clocks of the previous chunk, if any."""
         #: the number of the chunk's first agent in records; agents of earlier chunks have larger numbers
         self.last_agent = LAST_AGENT if before is None else before.next_agent
         self.lanes = lanes
@@ -59,7 +59,7 @@ class Clocks:
         planes = 1 + len(PROXY_PLANES) * proxies
         #: the plane of executed events, if there is one
         self.executed = planes if self.ranks > 1 or proxies else None
-        #: the planes in which threads see their own accesses
+        #: the planes in which a thread's own events count without a proxy fence
         self.own = (GENERIC,) if self.executed is None else (GENERIC, self.executed)
         planes += self.executed is not None
         #: plane x CTA x row x column → event
@@ -72,7 +72,7 @@ class Clocks:
         self.agents: dict[Hashable, int] = {}
         #: agent → its column for rank 0
         self.agent_columns: list[int] = []
-        #: agents that have written memory other than shared
+        #: indices of the agents that have written memory other than shared
         self.outer_agents: set[int] = set()
         sizes = np.full(self.warps, WARP)
         sizes[-1] = lanes.threads - WARP * (self.warps - 1)
@@ -139,7 +139,7 @@ class Clocks:
         return result
 
     def agent_record(self, agent: int, cta: int) -> int:
-        # Each agent has its own warp number, so that agents that read one location don't hide each other's records.
+        # Each agent has its own warp number, so that `read_by_group` rarely merges agents that read one cell.
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, actors: Index) -> tuple[Index, Index]:
@@ -177,7 +177,7 @@ class Clocks:
         return ctas, warps
 
     def released(self, positions: Index, now: int, cta_start: Index, warp_start: Index) -> RowOfEach:
-        """Return the message that threads release: their own and all other events that happen before their event `now`.
+        """Return a message of threads' events up to `now`, and of those that their views or barriers order before it.
 
         cta_start, warp_start: the event of the last barrier of each CTA and warp of the chunk.
         """
@@ -308,7 +308,7 @@ class Clocks:
             self.views[:, cta, rows] = joined[:, None]
 
     def events_of(self, plane: int, actors: Index, by: Index) -> Index:
-        """Return each actor's last event that the views order before the thread at the same index of `by`, or 0."""
+        """Return each actor's last event in the view, in `plane`, of the thread at the same index of `by`; or 0."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -331,7 +331,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by` (threads of one CTA), the last event up to which all see all the CTA's warps."""
+        """Return, for each row of `by` (threads of one CTA), the event up to which they all see all the CTA's warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))

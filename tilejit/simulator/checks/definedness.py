@@ -6,8 +6,7 @@ memory, in an atomic update or as an argument of a collective. A store of a mark
 that location unwritten again. A register is also marked when a thread reads it after having skipped the predicated
 instruction or load that writes it.
 
-Most launches have no marks and do no work here. Otherwise the marks are updated after each block, instruction by
-instruction.
+Most launches have no marks and do no work here. Otherwise the marks are updated after each basic block.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Marks = NDArray[np.int32]
 UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
 _SKIPPED_HINT = "write it on every path to the read"
 
-# These instructions pack elements into vectors, whose unused elements compilers may leave unwritten.
+# These instructions may pack elements into vectors, whose unused elements compilers may leave unwritten.
 _PACKS = frozenset({"mov", "prmt", "bfi"})
 #: instructions whose arguments are visible to other lanes, threads or units
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
@@ -55,7 +54,7 @@ class StoreNote:
 
 
 class Definedness:
-    """The marks of a launch's registers. active: True if there may be any."""
+    """The marks of the current chunk's registers. active: True if there may be any."""
 
     def __init__(self, program: Program, findings: Findings) -> None:
         self.program = program
@@ -71,9 +70,9 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # For each selp of the current block, its predicate's value, if there are marks.
+        # For each selp of the current basic block, its predicate's value, if there are marks.
         self.selected: dict[int, Any] = {}
-        # For each shuffle of the current block, a function that moves marks between lanes, if there are marks.
+        # For each shuffle of the current basic block, a function that moves marks between lanes, if there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
@@ -122,7 +121,7 @@ class Definedness:
         for name in instruction.addresses:
             self.use(name, instruction.pc, positions, "uses it as an address")
         if instruction.root in _COLLECTIVES:
-            # A lane may skip the write of a value that no lane reads; lanes that read the value get the mark.
+            # A lane may skip the write of a value that no lane receives; lanes that receive the value get its mark.
             ignored = self.skips.values() if instruction.root == "shfl" else ()
             for name in instruction.reads:
                 self.use(name, instruction.pc, positions, "passes it on", ignored)
@@ -157,7 +156,7 @@ class Definedness:
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
-        """Return the marks of a selp's predicate and chosen operand (both operands if unknown); None if none."""
+        """Return each thread's mark of a selp's predicate or chosen operand (or either if unknown); None if none."""
         sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):
@@ -200,7 +199,7 @@ class Definedness:
         notes = self.stores.get(instruction.pc, [])
         if any(note.region.space == "global" for note in notes) or not notes:
             if not self.findings.collect:
-                # Undo the store, so that the error leaves the kernel's outputs unchanged.
+                # Undo the store, so that the outputs contain no undefined values when the error is raised.
                 for note in notes:
                     note.view[note.index] = note.old
             for name in instruction.reads:
@@ -217,7 +216,7 @@ class Definedness:
                 shadow.writes[cells] = UNWRITTEN
 
     def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
-        """Report a use of a register if any of these threads has a mark other than `ignored`, and clear their marks."""
+        """If any of these threads has a mark not in `ignored`, report the use of the register and clear their marks."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]
@@ -233,5 +232,5 @@ class Definedness:
             hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
             then=f"and {self.lanes.describe_position(first)} {how}",
         )
-        # Each value is reported only once.
+        # The value of this register is reported only once.
         self.mark(name, positions, None)

@@ -1,6 +1,6 @@
-"""Findings: errors and warnings about a kernel, one per rule, level and pair of locations.
+"""Findings: errors and warnings about a kernel. `Findings.add` merges those of equal rule, level and locations.
 
-A location is the source position that `.loc` gives or, without one, the PTX line.
+A location is the source position of a `.loc` or, without one, the PTX line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...errors import (
 )
 from ..decode.ptx import Loc, Module, PtxFunction
 
-#: rule → the error that a launch raises for it
+#: rule → the class of the error that a launch raises for it
 RULES: dict[str, type[SimulationError]] = {
     "race": RaceError,
     "scope": RaceError,
@@ -91,11 +91,10 @@ class Findings:
         self, rule: str, message: str, pc: int, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error", then: str = "", more: str = "",
     ) -> Finding:
-        """Raise errors, unless they are collected; return the finding, or the earlier one that it extends.
+        """Raise an error, unless errors are collected; return the finding, or the earlier one that it extends.
 
-        The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`.
-
-        threads: linear indices in the grid.
+        The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`; if `then` is
+        empty, without the second location. threads: linear indices in the grid.
         """
         message = self.places.located(message, pc, then, other_pc) + more
         if level == "error" and not self.collect:

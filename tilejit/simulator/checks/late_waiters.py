@@ -1,8 +1,7 @@
-"""Check that each wait for a phase of an mbarrier returns before the parity of the phase recurs.
+"""Check that each wait for an mbarrier's phase of known number returns before the parity of the phase recurs.
 
-A wait sees only the parity of a phase's number. A waiter for phase n must therefore have returned before phase
-n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise a late waiter
-hangs.
+The wait tests only the parity of the phase's number. A waiter for phase n must therefore have returned before phase
+n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise it may hang.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from .order import HappensBefore, Message
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads whose waits for phase number `phase` have returned at event `event`."""
+    """Threads whose waits for phase number `phase` returned at event `event`."""
 
     phase: int
     pc: int
     event: int
     positions: Index
-    #: the first leader to synchronize with each thread after its wait (-1: none), and the event at which it did
+    #: the position of the leader of each thread's first election after its wait (-1: none), and the election's event
     leaders: Index
     led: Index
 
@@ -39,7 +38,7 @@ class LateWaiters:
         self.order = order
         self.lanes = order.lanes
         self.findings = findings
-        #: the waits at each barrier; those for phase n are dropped once phase n + 1 is complete
+        #: the waits at each barrier; when waits are added, those for phase n are dropped if phase n + 1 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:
@@ -56,7 +55,7 @@ class LateWaiters:
             kept.append(Passed(n, pc, event, passed, np.full(passed.size, -1), np.zeros(passed.size, np.int64)))
 
     def note_led(self, leader: Any, pc: int) -> None:
-        """Record that the executing lanes have synchronized, so that arrivals of lane `leader` follow their waits."""
+        """Record that the executing lanes have elected `leader`, a lane of their warp, which may arrive for them."""
         if not any(self.of.values()):
             return
         positions, event = self.lanes.positions(), self.order.tick(pc)
@@ -67,7 +66,7 @@ class LateWaiters:
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
-        """Report waits that aren't ordered before the arrivals that complete the next phase of their barrier.
+        """Report waits that aren't ordered before any arrival in the next phase of their barrier.
 
         coming: the message that these arrivals release. ctas: CTAs in which a phase of the barrier has just completed.
         """

@@ -1,9 +1,9 @@
 """The happens-before relation: event numbers and barriers.
 
-Each execution of a memory or synchronization instruction is an event, numbered in the order of the simulation. A
-barrier of a whole CTA or warp is stored as one event number: its threads' earlier events happen before their later
-ones. Barriers of a part of a CTA need a clock for each pair of warps (`clocks.py`), and barriers of a part of a warp
-one for each pair of lanes. Releases and acquires at memory locations are in `release_acquire.py`.
+Each execution of a memory or synchronization instruction by a group of threads is an event, numbered in the order of
+the simulation. A barrier of a whole CTA or warp is stored as one event number: its threads' earlier events happen
+before their later ones. Barriers of a part of a CTA need a clock for each pair of warps (`clocks.py`), and barriers of
+a part of a warp one for each pair of lanes. Releases and acquires at memory locations are in `release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication
 Instructions".
@@ -32,7 +32,7 @@ from .release_acquire import ReleaseAcquire
 class Message:
     """The events that a wait orders before the threads that have waited."""
 
-    #: a row of the clocks for each CTA of the chunk
+    #: for each plane and each CTA of the chunk, a row of the clocks
     rows: RowOfEach
     #: CTA of the chunk → a frontier's row
     frontiers: dict[int, Rows]
@@ -51,7 +51,7 @@ class Message:
 
 @dataclass(slots=True)
 class Releases:
-    """The messages released by arrivals at a barrier of each CTA: in its current phase, and in completed phases."""
+    """The messages released by arrivals at one barrier of each CTA: in its current phase, and in completed phases."""
 
     coming: Message | None = None
     done: Message | None = None
@@ -78,7 +78,7 @@ class HappensBefore:
     def __init__(self, ctas: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
         """ctas: the grid's CTA count. collectives_order: True if shuffles, votes, matches and redux order accesses."""
         self.event = 1
-        #: event → index of its instruction
+        #: event → index of its instruction; 0 for barriers of threads, releases and fences
         self.pcs = array("I", [0, 0])
         #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
@@ -95,7 +95,7 @@ class HappensBefore:
     def begin(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self.clocks = Clocks(lanes, self.facts.proxies, self.clocks) if self.facts.clocks else None
-        #: warp x lane x other lane → the last event of the other lane that is ordered before the lane
+        #: warp x lane x other lane → the other lane's last event that partial warp barriers order before the lane
         self.lane_clock: Index | None = None
         self.flags.begin(lanes)
 
@@ -132,7 +132,7 @@ class HappensBefore:
             self.flags.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
 
     def lane_barrier(self, positions: Index, groups: Index) -> None:
-        """Synchronize the threads with equal values in `groups`, which are lanes of one warp."""
+        """Synchronize the threads of each group: those with equal values in `groups`, all of them lanes of one warp."""
         now = self.tick(0)
         if self.lane_clock is None:
             self.lane_clock = np.zeros((self.lanes.ctas * self.lanes.warps_per_cta, WARP, WARP), np.int64)
@@ -227,7 +227,7 @@ class HappensBefore:
                 self.flags.learn(row, here)
 
     def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
-        """Return a mask of the threads whose `event` is included in the message to their own CTA."""
+        """Return a mask of the threads whose `event`, or a later product, is included in the message to their CTA."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)[GENERIC]
         home, warps = clocks.ctas_and_warps(positions)
@@ -273,8 +273,8 @@ class HappensBefore:
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
         """True only if each row's records are by threads of one CTA and precede its last barrier and a proxy fence.
 
-        by: for each row, threads of the same CTA, before which the barrier orders the recorded accesses. Records of
-        marks, agents or several writers make the result False, because their low halves exceed all thread numbers.
+        by: for each row, positions in that CTA, before which the barrier orders the recorded accesses. A mark, 0, and
+        a record of an agent or several writers give False: their low halves are 0 or exceed all thread numbers.
         """
         if not records.size:
             return True
@@ -339,7 +339,7 @@ class HappensBefore:
     def reached(self, cta: Index) -> Index:
         """Return the index of the group of CTAs that each CTA's narrow scopes include: its cluster, or the CTA alone.
 
-        In kernels with both .cluster and .cta scopes it is the CTA alone, which may cause false race reports.
+        In kernels with .cta scopes it is the CTA alone. If they also use .cluster, this may cause false race reports.
         """
         return cta if self.lanes.ranks == 1 or self.facts.within else cta // self.lanes.ranks
 

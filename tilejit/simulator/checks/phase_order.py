@@ -2,7 +2,7 @@
 
 The other warps' arrivals for the previous phase must happen before a warp's arrival for the next one. Otherwise that
 arrival could complete the previous phase in place of a late one, and waiters would hang. A phase of an mbarrier may
-expect several arrivals from one warp; a phase of a named barrier expects one from each thread.
+expect several arrivals from one thread; a phase of a named barrier expects at most one.
 
 Arrivals of one warp at the same barrier in several CTAs of a cluster count as one, at the time of the first: a consumer
 of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after the first of these
@@ -28,7 +28,7 @@ class First:
     event: int
     #: the arriving thread
     position: int
-    #: True if the warp has arrived more than once in this phase
+    #: True if the warp has arrived in this phase by more than one executed instruction
     again: bool = False
 
 

@@ -13,14 +13,14 @@ from .records import ACTOR, END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, Record, Sh
 
 # Up to this length, chains of writers are followed for all queries at once. Longer chains are rare.
 FEW_WRITERS = 1 << 10
-# Maximum number of (writer, query) pairs examined per access; examining them takes 1 s.
+# Maximum number of (writer, query) pairs of longer chains examined per access, in 1 s; further writers are ignored.
 MOST_PAIRS = 1 << 24
 # Number of writers of a longer chain that are examined at once.
 STEP = 1 << 12
 
 
 class Precedence:
-    """Happens-before queries about a launch's records. In each query, `me` is the thread accessing a record's cell."""
+    """Happens-before queries about a launch's records. me: for each record, the thread that now accesses its cell."""
 
     def __init__(self, order: HappensBefore) -> None:
         self.order = order
@@ -43,7 +43,7 @@ class Precedence:
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return a mask, True if a record is ordered before `me`, or it and site `strong` are morally strong."""
+        """Return a mask, True if a record is ordered before `me`, or morally strong relative to the site `strong`."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:
@@ -65,7 +65,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return a mask, True if some (with `every`: each) listed writer of a record is `me` or `ordered` before it."""
+        """Return a mask, True if a record is FORGOTTEN, or some (`every`: each) writer is `me` or `ordered` before."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)

@@ -19,13 +19,13 @@ SECTOR_BYTES = 32
 ABSENT = -(1 << 62)
 # Weights of a hash of rows of 32 integers. Hashes may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Costs are cached for accesses whose warps have at most this number of patterns.
+# Costs are cached for accesses whose warps have at most this number of distinct patterns.
 _FEW = 16
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Memory traffic of an instruction or line: shared-memory wavefronts, 32-byte global sectors, and the minima."""
+    """Memory traffic of an instruction or line: shared-memory wavefronts, 32-byte global sectors, and their minima."""
 
     wavefronts: int = 0
     ideal_wavefronts: int = 0
@@ -99,14 +99,17 @@ def same_rows(a: Index, b: Index) -> bool:
 
 @lru_cache(maxsize=1024)
 def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Index, Index]:
-    """Return (count, minimum) per warp. start: lane 0's offset in its word or sector. pattern: offsets from lane 0."""
+    """Return (count, minimum) per warp.
+
+    start: lane 0's byte offset in its word or sector. pattern: offsets from lane 0, in elements.
+    """
     table = np.frombuffer(pattern, np.int64).reshape(-1, WARP) << shift
     table = table + np.frombuffer(start, np.int64)[:, None]
     return wavefronts(table, 1 << shift) if shared else sectors(table, 1 << shift)
 
 
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (wavefronts, minimum) of a shared-memory instruction per warp. address: warps x 32, ABSENT if inactive.
+    """Return (wavefronts in shared memory, minimum) per warp. address: in bytes, warps x 32, ABSENT if inactive.
 
     A warp's 8-byte accesses take a pass per half-warp, its 16-byte accesses a pass per quarter-warp. In each pass, a
     bank delivers one 4-byte word per wavefront, to any number of threads.
@@ -123,10 +126,10 @@ def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
 
 
 def sectors(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (32-byte sectors, minimum for the bytes accessed) per warp. address: warps x 32, ABSENT if inactive."""
+    """Return (32-byte sectors, minimum for the bytes) per warp. address: in bytes, warps x 32, ABSENT if inactive."""
     address = np.sort(address, axis=1)
     there = address > ABSENT // 2
-    # An aligned access of at most 32 bytes lies within one sector.
+    # An aligned access of at most 32 bytes is within one sector.
     count = changes(address // SECTOR_BYTES, there).sum(axis=1)
     distinct = changes(address, there).sum(axis=1)
     return count, -(-distinct * width // SECTOR_BYTES)

@@ -1,13 +1,13 @@
 """Race and initialization checks, which compare each access with the records of its cells and update them.
 
-Two accesses to a location, at least one of them a write, must be ordered (`order.py`), or both must be strong with
-scopes that include the other thread. Stores of equal values by one operation don't race with each other, and a reader
-needs to be ordered after only one of them. A reported race exists in every schedule with the same synchronization
-(but see `HappensBefore.reached`). Races with loads whose values no instruction uses may be warnings (`replicas.py`).
+Accesses by two threads to a location, at least one a write, must be ordered (`order.py`), or both must be strong with
+scopes that include the other thread. Stores of equal values by one operation (one source location) don't race with each
+other, and a reader need only be ordered after one of them. A reported race exists in every schedule with the same
+synchronization (but see `HappensBefore.reached`). Races with loads of unused values may be warnings (`replicas.py`).
 
-Two readers of a location are kept: the first and the last since the last barrier of the CTA. If partial barriers or
-releases may order a write after these two but not after a third, the last reader of each of a few groups of warps is
-kept as well; its record replaces those of earlier readers of its group.
+Two readers of a location are kept: the first since the last barrier of the CTA, and the last other one. If partial
+barriers or releases may order a write after these two but not after a third, the last reader of each of a few groups of
+warps is kept as well; its record replaces those of earlier readers of its group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AccessChecker:
     """Checks the memory accesses of a launch, and owns the state of its other checks."""
 
     def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
-        """strict: True if shuffles, votes, matches and reductions don't order memory accesses."""
+        """strict: True if shuffles, votes, matches and redux don't order memory accesses."""
         self.lanes = lanes
         self.facts = program.ordering
         self.order = HappensBefore(ctas, lanes, not strict, self.facts)
@@ -94,7 +94,7 @@ class AccessChecker:
         view[index] = value
         stamp = self.stamp_write(shadow, x.me, site.pc)
         if np.ndim(base) == 0 and shadow.log.latest < int(base) >> 32:
-            # all writers in the log are older than the last barrier
+            # all writers in the log precede the last barrier of their CTAs
             shadow.log.size = 0
         if again is not None and again.size:
             stamp[again] = shadow.log.joined(stamp[again], shadow.writes[cells[again]])
@@ -157,7 +157,7 @@ class AccessChecker:
         return result
 
     def base(self, shadow: Shadow, count: int) -> Any:
-        """Return a bound, or one per cell: smaller records are 0 or older than the last barrier, and can be ignored."""
+        """Return a bound (or one per cell) of relevant records: smaller ones are 0 or before the CTA's last barrier."""
         if not shadow.shared or shadow.agents:
             return ONE
         start = self.order.common_start
@@ -167,7 +167,7 @@ class AccessChecker:
         return each if each.size == count else np.repeat(each, count // each.size)
 
     def record_read(self, x: CellAccess, base: Any) -> None:
-        """Record reads at the last event. base: as in `self.base`."""
+        """Record reads, with the number of the last event. base: a result of `self.base`."""
         shadow: Shadow = x.shadow
         cells, me = x.cells, x.me
         stamp = me + np.uint64(self.order.event << 32)
@@ -184,7 +184,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # Keep a read that races with more accesses than the new one: .nc reads race with most, strong with fewest.
+            # Keep the read that races with more accesses: .nc reads race with the most, strong ones with the fewest.
             if not shadow.shared and not x.site.strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader remains the first; its record is updated to its latest read
@@ -202,7 +202,7 @@ class AccessChecker:
             shadow.read_last(cells[others], stamp[others])
 
     def touched_by_others(self, x: CellAccess, writes: Record, base: Any) -> NDArray[np.bool_]:
-        """Return a mask of the cells that another thread has accessed since the last barrier."""
+        """Return a mask of the cells that are marked or that another thread has accessed since the last barrier."""
         foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != x.me)
         if since(x.shadow.read, base):
             for column in (x.shadow.first_reads, x.shadow.last_reads):
@@ -226,11 +226,11 @@ class AccessChecker:
     def examine_store(
         self, x: CellAccess, writes: Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
-        """Report races. Return elements of `at` where an unordered store of the same operation wrote an equal value."""
+        """Report faults. Return elements of `at` where unordered stores of the same operation wrote an equal value."""
         shadow: Shadow = x.shadow
         index, value, view = data
         self.report.marks(x, writes, at)
-        # another store of an equal value by the same operation is harmless to every reader
+        # an unordered store of an equal value by the same operation isn't a race: either order leaves the same value
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
         operation = self.facts.operation
@@ -261,7 +261,7 @@ class AccessChecker:
             wrong |= self.report.race(x, reads, there, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # For each cell without a race so far, report one reader that is neither the first nor the last.
+            # For each cell without a race so far, report a race with one reader that is neither the first nor the last.
             groups = shadow.group_reads[:, x.cells]
             differs = (groups != 0) & (groups != shadow.first_reads[x.cells]) & (groups != shadow.last_reads[x.cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
@@ -281,7 +281,7 @@ class AccessChecker:
             self.report.race(some, reads, there, "read")
 
     def unordered_reads(self, x: CellAccess, reads: Record, at: Index) -> Index:
-        """Return the elements of `at` whose read is by another thread and isn't ordered before the access `x`."""
+        """Return the elements of `at` whose read is by another thread and races with the access `x`."""
         at = x.by_others(reads, at)
         if not at.size:
             return at
@@ -292,7 +292,7 @@ class AccessChecker:
         self.report_conflicts_of_store(x, writes, at)
 
     def report_conflicts_of_store(self, x: CellAccess, writes: Record, at: Index) -> None:
-        """Report earlier writes and reads of the cells `at` that aren't ordered before `x`, a store or an atomic."""
+        """Report earlier accesses to the cells `at` that race with `x`, a write, and any earlier .nc loads of them."""
         others = x.by_others(writes, at[real(writes[at])])
         if others.size:
             ordered = self.precedence.writes_ordered(x.shadow, writes[others], x.me[others], x.site, every=True)

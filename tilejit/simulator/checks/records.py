@@ -126,7 +126,7 @@ class Shadow:
         self.group_reads[(warp ^ warp >> 3) % GROUPS, cells] = reads
 
     def written_by_several(self, cells: Index, stamps: Record, winners: Record) -> None:
-        """List the writers in `stamps` and in the `winners` that overwrote them as writers of equal values."""
+        """Record the writers in `stamps` and those in the `winners` that overwrote them as writers of equal values."""
         places, kept = self.log.gathered(cells, stamps, winners)
         self.writes[places] = kept
 
@@ -144,7 +144,7 @@ class Shadow:
 
 
 class LocalShadow:
-    """A mask of the written cells of local memory, which no other thread can access."""
+    """A mask of the written cells of local memory, each of which is accessible to a single thread."""
 
     def __init__(self, region: MemoryRegion, cell_shift: int) -> None:
         self.cell_shift = cell_shift
@@ -159,12 +159,12 @@ def add_shadow(region: MemoryRegion, shifts: Mapping[str, int], fresh: Sequence[
 
 @dataclass(slots=True)
 class CellAccess:
-    """An access, by threads that execute one instruction, to cells of a region."""
+    """An access to cells of a region, by the threads that execute an instruction or by an agent (`agents.py`)."""
 
     region: MemoryRegion
     site: Site
     cells: Index
-    #: the thread that accesses each cell
+    #: the thread (numbered from 1) or the agent that accesses each cell
     me: Record
 
     @property
@@ -202,7 +202,7 @@ class WriterLog:
         return np.arange(start, self.size)
 
     def chains(self, writes: Record) -> Index:
-        """Return the first log entry of each record's writers; add entries for records of one thread."""
+        """Return each record's first log entry (END if its writers are forgotten); add entries for single writers."""
         result = np.where((writes & KIND) == SEVERAL, (writes & ACTOR).astype(np.int64), END)
         single = np.flatnonzero((writes & KIND) == 0)
         result[single] = self.append(writes[single], np.full(single.size, END))
@@ -218,7 +218,7 @@ class WriterLog:
         return np.array(entries, np.int64)
 
     def joined(self, stamps: Record, writes: Record) -> Record:
-        """Return records that list the writers of both `stamps` and `writes`, which have stored equal values."""
+        """Return records of the writers of both `stamps` and `writes`, which have stored equal values."""
         if self.size > LONGEST_LOG:
             forgotten: Record = (stamps & ~LOW) | FORGOTTEN
             return forgotten
@@ -229,7 +229,7 @@ class WriterLog:
         return result
 
     def gathered(self, cells: Index, stamps: Record, winners: Record) -> tuple[Index, Record]:
-        """Return (cells, records) that list the writers of `stamps` and of the `winners` that overwrote them."""
+        """Return (cells, records of their writers): those of `stamps` and of the `winners` that overwrote them."""
         if self.size > LONGEST_LOG:
             return cells, (winners & ~LOW) | FORGOTTEN
         order = np.argsort(cells, kind="stable")

@@ -1,4 +1,4 @@
-"""Releases and acquires, which advance the frontiers (`clock_sets.py`) of single threads.
+"""Releases, and acquires, which advance the frontiers (`clock_sets.py`) of single threads.
 
 A release is kept with the location that it writes. If a thread later reads the location by a strong access, and this
 access or a later fence acquires, the release's frontier is joined into the thread's frontier, provided that the scope
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .order import HappensBefore
 
 # Kinds of releasing fences: all, those whose scope includes all CTAs, and those that are also sequentially consistent.
-# The last fence of each kind is kept.
+# Each thread's last fence of each kind is kept.
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
 
@@ -220,7 +220,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """List the events that partial warp barriers order before threads: (index into `positions`, column, event)."""
+        """List what partial warp barriers order before threads' `events`: (index into `positions`, column, event)."""
         full = self.lanes.full
         inside = full["chunk_warp"][positions]
         result = []
@@ -240,7 +240,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """List the events that `clocks` orders before threads: (index into `positions`, column, event)."""
+        """List what `clocks` order before threads' next events: (index into `positions`, column, event)."""
         full = self.lanes.full
         cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]
@@ -367,7 +367,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Record threads' updates of a location in order. Each adds its releases; if it reads, it sees earlier ones."""
+        """Record updates of a location in thread order. Each adds its releases; if it reads, it sees earlier ones."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
