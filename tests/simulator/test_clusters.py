@@ -430,3 +430,18 @@ def test_seeded_bugs_are_reported(name, seed, delivery):
     with pytest.raises(error, match=message):
         assert old in ring.text()
         play(ring, ring.text().replace(old, new), schedule=seed, delivery=delivery)
+
+
+@pytest.mark.parametrize("rule", ["undefined", "bounds", "race"])
+def test_findings_number_threads_as_the_grid_does(rule):
+    access = {
+        "undefined": "mov.u32 %r5, sm; ld.shared.u32 %r4, [%r5]; st.global.u32 [%x1], %r4;",
+        "bounds": "ld.global.u32 %r4, [%x1+64];",
+        "race": "mov.u32 %r3, %tid.x; st.global.u32 [%x1], %r3;",
+    }[rule]
+    body = f"""
+    mov.u32 %r7, %ctaid.x; mov.u32 %r8, %ctaid.y; mad.lo.u32 %r9, %r8, 2, %r7; setp.ne.u32 %p1, %r9, 2; @%p1 bra DONE;
+    {access} DONE:
+    """
+    report = launch(body, np.zeros(1, np.uint32), cluster=(1, 2, 1), grid=(2, 2), block=32, on_finding="collect")
+    assert report.findings and {x // 32 for f in report.findings for x in f.threads} == {2}

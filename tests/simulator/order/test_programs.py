@@ -6,7 +6,7 @@ import pytest
 from tests.simulator.order.programs import PROGRAMS
 from tests.simulator.small_kernels import kernel, pointer, simulate
 from tilejit.errors import SimulationError
-from tilejit.simulator import run
+from tilejit.simulator import run, run_grid
 from tilejit.simulator.checks.findings import RULES
 
 SCHEDULES = range(5)
@@ -42,6 +42,33 @@ def test_a_wrong_program_is_reported_in_every_order(program, schedule):
     assert errors & set(rules), report.findings
     first = report.findings[0]
     assert first.first is not None and first.count >= len(first.threads) >= 1
+
+
+GRIDS = [p for p in PROGRAMS if p.grid > 1]
+
+
+@pytest.mark.parametrize("program", GRIDS, ids=[p.name.replace(" ", "-") for p in GRIDS])
+def test_ctas_that_are_simulated_one_after_another_are_ordered_as_those_at_once(program, monkeypatch):
+    monkeypatch.setattr(run_grid, "CHUNK_THREADS", 1)
+    report, _ = attempt(program, program.right, 0, "collect")
+    assert {x.rule for x in report.findings if x.level == "error"} == set()
+    report, _ = attempt(program, program.wrong, 0, "collect")
+    assert {x.rule for x in report.findings if x.level == "error"} & set(program.rule.split())
+
+
+@pytest.mark.parametrize("wait", ["cp.async.bulk.wait_group 0;", ""])
+def test_a_flag_tells_later_ctas_of_a_bulk_store_that_was_waited_for(wait, monkeypatch):
+    monkeypatch.setattr(run_grid, "CHUNK_THREADS", 1)
+    body = START + f"""
+    ld.param.u64 %x2, [p1]; mov.u32 %r8, s; setp.ne.u32 %p1, %r1, 0; @%p1 bra E; setp.ne.u32 %p1, %r2, 0; @%p1 bra READ;
+    st.shared.v4.u32 [%r8], {{%r1, %r1, %r1, %r1}}; fence.proxy.async;
+    cp.async.bulk.global.shared::cta.bulk_group [%x1], [%r8], 16; cp.async.bulk.commit_group; {wait}
+    st.release.gpu.global.u32 [%x2], 1; bra E;
+    READ: ld.acquire.gpu.global.u32 %r9, [%x2]; ld.global.u32 %r9, [%x1]; E: ret;
+    """
+    arrays = np.zeros(8, "u4"), np.zeros(1, "u4")
+    report = simulate(body, *arrays, block=32, grid=3, registers=".shared .align 16 .b8 s[16];", on_finding="collect")
+    assert {x.rule for x in report.findings} == (set() if wait else {"in-flight"})
 
 
 START = "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; shr.u32 %r4, %r1, 5; ld.param.u64 %x1, [p0];"

@@ -75,7 +75,7 @@ class AccessFindings:
         return f"{self.party(x, at, verb)} of {x.region.space} memory"
 
     def threads(self, me: Record) -> list[int]:
-        return [int(x) - 1 for x in fast_unique(me)]
+        return self.lanes.numbers_of(fast_unique(me))
 
     def sources(self, x: CellAccess) -> None:
         """Report a cp.async copy in flight whose source includes one of `x.cells`, which are about to be written."""
@@ -84,7 +84,7 @@ class AccessFindings:
             return
         batch, copy, at = hit
         self.findings.add(
-            "in-flight", self.describe(x, at), x.site.pc, batch.pc, [int(x.me[at]) - 1],
+            "in-flight", self.describe(x, at), x.site.pc, batch.pc, self.threads(x.me[[at]]),
             hint="wait for the copy before its source changes",
             then=f"while an asynchronous copy by {self.lanes.describe(int(batch.threads[copy]))} still reads it",
         )

@@ -148,6 +148,11 @@ class Clocks:
         return agent, cta
 
     @property
+    def earlier_agents(self) -> int:
+        """The number of agents of earlier chunks."""
+        return (LAST_AGENT - self.last_agent) // WARP
+
+    @property
     def next_agent(self) -> int:
         return self.agent_record(len(self.agent_columns), 0)
 

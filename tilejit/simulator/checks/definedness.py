@@ -226,7 +226,7 @@ class Definedness:
         first = int(positions[at[0]])
         origin = int(marks[at[0]])
         message, read_pc = self.origins[origin]
-        threads = [int(x) - 1 for x in self.lanes.full["gid"][positions[at]]]
+        threads = self.lanes.numbers(positions[at])
         self.findings.add(
             "undefined", message, read_pc, pc, threads, at.size,
             hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,

@@ -264,7 +264,8 @@ class ReleaseAcquire:
         return leaves
 
     def numbered(self, agents: Index, ctas: Index) -> Index:
-        return agents * self.lanes.ctas + ctas
+        """Return the numbers in the launch of agents of the chunk's CTAs."""
+        return self.order.need_clocks().earlier_agents + agents * self.lanes.ctas + ctas
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
         """Return the rows that a strong write of each thread releases to all CTAs, and to its narrow scope."""

@@ -199,11 +199,14 @@ class Lanes:
 
     def numbers(self, positions: Index) -> list[int]:
         """Return the linear indices of threads in the grid, from 0, as used in findings."""
-        if self.ranks == 1:
-            return [int(x) - 1 for x in self.full["gid"][positions]]
-        x, y, z = (self.along(self.full["cta"][positions], axis) for axis in range(3))
-        ctas = (z * self.grid[1] + y) * self.grid[0] + x
-        result: list[int] = (ctas * self.threads + self.full["thread"][positions]).tolist()
+        return self.numbers_of(self.full["gid"][positions])
+
+    def numbers_of(self, gids: Index) -> list[int]:
+        cta, thread = np.divmod(gids.astype(np.int64) - 1, self.threads)
+        if self.ranks > 1:
+            x, y, z = (self.along(cta, axis) for axis in range(3))
+            cta = (z * self.grid[1] + y) * self.grid[0] + x
+        result: list[int] = (cta * self.threads + thread).tolist()
         return result
 
     def leader(self, warp: int) -> int:
