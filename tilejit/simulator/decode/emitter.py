@@ -101,7 +101,7 @@ class BlockWriter:
         bits = names.bits[slot]
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
-            needed = 8 * size if dtype != "p" else "a predicate"
+            needed = f"width {8 * size}" if dtype != "p" else "a predicate"
             self.fail(f"register {name} has width {bits}; the operand needs {needed}")
         full = dtype if 8 * size == bits or bits == 1 else f"u{bits // 8}"
         if not names.home[slot]:
@@ -166,7 +166,7 @@ class BlockWriter:
         return f"({', '.join(self.source(x, dtype) for x in operands)},)"
 
     def vector(self, operand: str, count: int) -> list[str]:
-        """Return the elements of `{a, b}`, or the operand alone; fail unless there are `count`."""
+        """Return the elements of `{a, b}`, or the operand alone; fail unless there are `count` of them."""
         elements = vector(operand)
         if len(elements) != count:
             self.fail(f"expected a vector of length {count}, got {len(elements)}")
@@ -217,7 +217,7 @@ class BlockWriter:
         bits = self.names.bits[slot]
         size = 8 * SIZE[dtype]
         if (dtype == "p") != (bits == 1) or (dtype != "p" and size > bits):
-            self.fail(f"register {name} has width {bits}; the result has {size if dtype != 'p' else 1}")
+            self.fail(f"register {name} has width {bits}; the result has width {size if dtype != 'p' else 1}")
         if dtype != "p" and size < bits:
             if dtype[0] == "f":
                 expression, dtype = f"({expression}).view(u{size // 8})", f"u{size // 8}"
@@ -443,7 +443,7 @@ def statement(text: str) -> Entry:
 
 
 def flags(m: Match, *groups: str) -> str:
-    """Return a tuple expression of the names of those `groups` that match."""
+    """Return a tuple expression of the names of those `groups` of a pattern that match."""
     return repr(tuple(x for x in groups if m.get(x)))
 
 

@@ -81,7 +81,7 @@ class Program:
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
-    # a cache lookup is cheap, because strings cache their hashes
+    # the cache lookup is cheap for a string that was passed before, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
 
