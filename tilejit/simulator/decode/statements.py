@@ -49,7 +49,7 @@ class _Scope:
 class _Body(Cursor):
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        # Positions of `.loc`s to ignore: LLVM numbers the lines of inline assembly, but they come from one source line.
+        # Positions of `.loc`s to ignore: LLVM counts on for each line of inline assembly, which has one source line.
         self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
