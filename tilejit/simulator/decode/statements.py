@@ -49,7 +49,7 @@ class _Scope:
 class _Body(Cursor):
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        # Positions of `.loc`s to ignore: LLVM counts on for each line of inline assembly, which has one source line.
+        # Positions of `.loc`s to ignore: LLVM increments the line number for each line of inline assembly.
         self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
