@@ -74,7 +74,7 @@ class Device:
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Return an array that counts as uninitialized until the host or an earlier launch has written to it."""
+        """Return an array of 0xFF bytes, which is uninitialized until the host or an earlier launch changes a byte."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
@@ -98,7 +98,7 @@ class Device:
 
 
 class DeviceModule:
-    """PTX loaded onto a device. Its variables keep their values between launches."""
+    """PTX loaded onto a device. Its global and constant variables keep their values between launches."""
 
     def __init__(self, device: Device, ptx: str) -> None:
         self._device = device
@@ -139,8 +139,8 @@ class DeviceModule:
         args: one per parameter: a NumPy array, a DeviceArray, a NumPy scalar, an int, or the parameter's bytes.
         shared_bytes: size of dynamic shared memory.
         write: called with each string that the kernel prints; None for standard output.
-        raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for arguments that
-            don't match the parameters; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
+        raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for an invalid
+            grid, block or argument; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)
@@ -159,7 +159,7 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
         return value
     if isinstance(value, float):
         raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
-    raise LaunchError(f"argument {position}, {value!r}, is not an array, a NumPy scalar, an int or bytes")
+    raise LaunchError(f"argument {position}, {value!r}, is not a NumPy array or scalar, a DeviceArray, an int or bytes")
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:

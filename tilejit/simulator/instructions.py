@@ -95,7 +95,7 @@ def _notation(pattern: str) -> str:
 
 
 def _group(match: re.Match[str]) -> str:
-    """Convert an innermost group. `_notation` then replaces "<" and ">" with parentheses."""
+    """Convert an innermost group. `_notation` finally replaces "<" and ">" with parentheses."""
     text = re.sub(r"^<([^<>]*)>$", r"\1", match[1])
     if match[2]:
         return "{" + text + "}"

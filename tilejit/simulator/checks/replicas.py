@@ -1,15 +1,15 @@
 """Races with loads whose values are unused.
 
-Compilers replicate small tiles over the warps of a CTA: several threads load a location by one instruction and compute
-the same result, and one of them stores it there. The store races with the other threads' loads, which is harmless as
-long as their values are unused. Such a race is a warning if all of the following hold, otherwise an error:
+Compilers replicate small tiles over the warps of a CTA: several threads load a location with the same instruction and
+compute the same result, and one of them stores it there. The store races with the other threads' loads, which is
+harmless as long as the loaded values are unused. Such a race is a warning only if all of the following hold:
 
 - Reader and writer are in one CTA. The writer has read the location before, with the reader's instruction, which is an
-  ordinary load into registers, and its store depends on that load.
-- Only arithmetic, stores and atomics depend on the value. The reader executes none of these stores and atomics later
-  and, if it read before the racing store, has executed none since the last barrier of the CTA.
-- The same is true of every other unordered reader of the location, and of every instruction that has read this memory
-  since the barrier, because records keep only one read per thread.
+  ordinary load (a weak ld or ldu without .nc), and the data that the writer stores depend on that load.
+- The value is used only in arithmetic and as data of stores and atomics, not in addresses or predicates. The reader
+  executes none of these stores and atomics later.
+- If the reader read before the racing store, it has executed none of them since the CTA's last barrier. The same holds
+  for every other load from this memory since that barrier, because not every read is recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class UnusedRead:
 
 
 class Replicas:
-    """Decides whether the values of racy loads of a chunk are used."""
+    """Decides whether the values of a chunk's racing loads are used."""
 
     def __init__(self, control_flow: ControlFlow, precedence: Precedence, findings: Findings) -> None:
         self.control_flow = control_flow
@@ -50,7 +50,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → per thread, the value of `order.event` when the thread last executed it in a diverged group
+        # store or atomic → per thread, `order.event` when it last executed this in a group other than the whole chunk
         self.executed: dict[int, NDArray[np.uint32]] = {}
         # store or atomic → the value of `order.event` when all threads of the chunk last executed it together
         self.executed_by_all: dict[int, int] = {}
@@ -67,7 +67,7 @@ class Replicas:
             self.use(pc)
 
     def use(self, pc: int) -> None:
-        """Promote pending warnings to errors if their readers are executing an instruction that uses the value read."""
+        """Promote each pending warning to an error if a reader is executing `pc` and `pc` uses the value read."""
         positions = self.lanes.positions()
         for key, read in list(self.unused.items()):
             users = positions[read.readers[positions]] if pc in read.stores else positions[:0]
@@ -86,9 +86,9 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that use a load's value; None if it has other uses or the load isn't ordinary.
+        """Return the stores and atomics that use a load's value; None if others may use it or the load isn't ordinary.
 
-        since: an event; also include all other loads from this memory since then.
+        since: an event; the result also covers all other loads from this memory since then.
         """
         facts = self.order.facts
         loads = {load}
@@ -106,10 +106,10 @@ class Replicas:
     def examine(
         self, x: CellAccess, at: Index, records: Record, pc: int, did: str
     ) -> tuple[NDArray[np.bool_], frozenset[int]]:
-        """Return a mask of the cells `at` whose race is only a warning, and the stores that may use the value.
+        """Return a mask of the cells `at` whose race is only a warning, and the stores and atomics that use the value.
 
-        In these cells, reader and writer are in one CTA, the writer has read the cell by the same load as the reader,
-        and the value that was read is unused. pc: the instruction of the recorded accesses. did: "wrote" or "read".
+        In these cells, reader and writer are in one CTA, the writer has read the cell with the same load as the reader,
+        and the value is unused so far. pc: the instruction of the recorded accesses, which wrote or read (`did`).
         """
         shadow, cells, me = x.shadow, x.cells[at], x.me[at]
         ctas = self.order.home(actors_of(me))[0]

@@ -50,13 +50,13 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts of executions of an operation, and of those that accessed a region at least partly inside its tensor."""
+    """Counts of an operation's executions, and of those in which a region lay at least partly inside its tensor."""
 
     line: int
     region: str
     #: number of executions, each by one instance of the operation's scope
     instances: int
-    #: number of those whose region was at least partly inside the tensor
+    #: number of those in which the region was at least partly inside its tensor
     inside: int
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class Report:
 
     @cached_property
     def instructions(self) -> dict[str, int]:
-        """Opcode → number of its executions, summed over threads."""
+        """Opcode with its modifiers → number of executions, summed over threads."""
         result: dict[str, int] = {}
         for pc, count in self._counts:
             opcode = self._places.opcode(pc)
@@ -122,7 +122,7 @@ class Report:
 
     @cached_property
     def events(self) -> dict[int, int]:
-        """16-bit mask of performance events → the number of times that threads triggered them."""
+        """16-bit mask of performance events → number of executions of pmevents with this mask, summed over threads."""
         result: dict[int, int] = {}
         for block, events in self._program.events:
             result[events] = result.get(events, 0) + self._block_lanes[block]
@@ -130,12 +130,12 @@ class Report:
 
     @property
     def outside(self) -> tuple[RegionCount, ...]:
-        """The regions that were wholly outside their tensors at every access."""
+        """The accessed regions that were wholly outside their tensors at every access."""
         return tuple(r for r in self.regions if r.instances and not r.inside)
 
     @cached_property
     def lines(self) -> dict[int, LineCounts]:
-        """Source line → its counts; memory traffic only with profile=True. Line 0 collects code without `.loc`."""
+        """Executed source line → its counts; memory traffic only with profile=True. Line 0: code without a location."""
         result: dict[int, LineCounts] = {}
         for pc, count in self._counts:
             self._line_of(result, pc).instructions += count

@@ -9,12 +9,12 @@ from .ptx import PtxFunction, PtxInstruction
 
 EXIT = -1
 
-# Warp-synchronous instructions start a block, so that lanes that arrive early can wait before it.
+# Opcodes that always start a basic block, so that lanes that arrive early can wait for the others.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
-# Instructions that end a block, and for which no code is emitted.
+# Opcodes that end a basic block, and for which no code is emitted.
 JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
 
 
@@ -27,7 +27,7 @@ class BasicBlock:
     pcs: list[int] = field(default_factory=list)
     #: kind of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
-    #: indices of the successors, or EXIT from the kernel; (taken, not taken) for "branch"
+    #: indices of the successors, EXIT for the kernel's end; (taken, not taken) for "branch"
     targets: tuple[int, ...] = ()
     #: the predicate register of a branch, or the index register of a switch
     predicate: str = ""
@@ -43,7 +43,7 @@ def is_warp_barrier(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps whose lanes must all execute `ins` together; 0 for others and for CTA barriers."""
+    """Return how many warps must execute `ins` together, with all lanes; 0 for CTA barriers and if it isn't aligned."""
     if ins.root == "setmaxnreg" or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
@@ -97,7 +97,7 @@ def _leaders(function: PtxFunction) -> set[int]:
             leaders.add(pc)
         if ins.guard and ins.root not in JUMP_ROOTS:
             leaders.add(pc)
-        # after an aligned instruction, all lanes execute the rest of the block together
+        # the threads that execute an aligned instruction together also execute the rest of the block together
         together = 0 if pc in leaders else together
         if aligned_warps(ins) > together:
             leaders.add(pc)
@@ -135,7 +135,7 @@ def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int],
 
 
 def live_after(block: BasicBlock, live: Sequence[int]) -> int:
-    """Return the registers live after a block, as a bit set. live: those live into each block."""
+    """Return the registers live after a block, as a bit set of slots. live: those live into each block."""
     result = 0
     for target in block.targets:
         if target != EXIT:
@@ -144,7 +144,7 @@ def live_after(block: BasicBlock, live: Sequence[int]) -> int:
 
 
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
-    """Return the registers live into each block, as bit sets. uses: its upward-exposed uses. defs: its definitions."""
+    """Return the registers live into each block, as bit sets, from each block's upward-exposed uses and definitions."""
     live = list(uses)
     changed = True
     while changed:

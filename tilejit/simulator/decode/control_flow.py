@@ -4,10 +4,10 @@ A loop may wait for other threads if it contains a strong load, an atomic or a w
 branches depends on the result of one of these, of another mbarrier instruction, or of any load other than `.nc` loads
 and loads from parameter or constant memory.
 
-The *deciding* registers of a loop are those on which its branches, its store addresses and the operands of its barriers
-and similar instructions depend, except those that affect only stored values. If they all have the values of an earlier
-iteration, and the memory read by the loads on which they depend is unchanged, then all later iterations take the same
-path and store to the same addresses: the loop is endless. So is a loop without an exit.
+The *deciding* registers of a loop are those on which its branches, its store addresses and the operands of its other
+instructions with side effects, such as barriers, depend; data of stores don't count. If they all have the values of an
+earlier iteration, and the memory read by the loads on which they depend is unchanged, then all later iterations take
+the same path and store to the same addresses: the loop is endless. So is a loop without an exit.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Cycle:
 
     #: the deciding registers
     registers: frozenset[str]
-    #: the loads, atomics and mbarrier instructions on which these registers depend, by `Site.index`
+    #: `Site.index` of the loads, atomics and mbarrier instructions on which these registers depend
     loads: frozenset[int]
-    #: False if the deciding registers also depend on something else, such as tensor memory
+    #: False if the deciding registers may also depend on other state, such as tensor memory
     understood: bool
 
 
 class ControlFlow:
-    """Facts about a program's control flow, computed on demand. live: registers live into each block, as bit sets."""
+    """Facts about a program's control flow, computed on demand. live: slots live into each block, as bit sets."""
 
     def __init__(
         self, function: PtxFunction, blocks: Sequence[BasicBlock], sites: Sequence[Site], slots: Mapping[str, int],
@@ -68,7 +68,7 @@ class ControlFlow:
 
     @cached_property
     def exit_only(self) -> frozenset[int]:
-        """The blocks from which all paths leave the kernel without a loop, a barrier or a trap."""
+        """The blocks from which all paths leave the kernel without a loop, a CTA barrier or a trap."""
         result: set[int] = set()
         for _ in self.blocks:
             more = {
@@ -143,7 +143,7 @@ class ControlFlow:
         )
 
     def is_read(self, block: BasicBlock, number: int) -> bool:
-        """True if a result of the instruction at index `number` of a block is read later."""
+        """True if a result of the instruction at index `number` of a block may be read later."""
         results = set(self.roles[block.pcs[number]].writes)
         for pc in block.pcs[number + 1 :]:
             later = self.roles[pc]
@@ -172,7 +172,7 @@ class ControlFlow:
         return self.live_into[number]
 
     def deciding(self, number: int) -> tuple[int, ...] | None:
-        """Return the slots of its cycle's deciding registers live into a block; None if the cycle isn't understood."""
+        """Return the slots of the deciding registers that are live into a block; None if its cycle isn't understood."""
         if number not in self.deciding_slots:
             cycle = self.cycle(number)
             slots = {self.slots[x] for x in cycle.registers if x in self.slots}
@@ -252,7 +252,7 @@ def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
 
 
 def origins(every: Sequence[Roles], seeds: Iterable[str]) -> tuple[list[Roles], set[str]]:
-    """Return the instructions on which `seeds` depend, directly or not, and the union of `seeds` and their inputs."""
+    """Return the instructions on which `seeds` depend, directly or not, and `seeds` with these instructions' inputs."""
     inputs: dict[str, list[str]] = {}
     for x in every:
         for name in x.writes:

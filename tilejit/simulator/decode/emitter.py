@@ -27,7 +27,7 @@ class Touched:
     at: tuple[int, ...]
 
 
-# `drop_dead` applies to blocks with more generated lines; the values of shorter blocks usually fit in the cache.
+# Above this number of generated lines, `drop_dead` applies: the values of shorter blocks usually fit in the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -94,14 +94,14 @@ class BlockWriter:
             if slot is None:
                 slot = names.slot(name)
         except KeyError:
-            self.fail(f"{name} is not declared")
+            self.fail(f"{name} is neither declared nor a supported special register")
         if name in names.never_written and not self.may_be_undefined():
             self.stmt(f"S.report_register(0, {name!r}, {self.pc})")
         self.note_read(name, slot)
         bits = names.bits[slot]
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
-            needed = 8 * size if dtype != "p" else "a predicate"
+            needed = f"width {8 * size}" if dtype != "p" else "a predicate"
             self.fail(f"register {name} has width {bits}; the operand needs {needed}")
         full = dtype if 8 * size == bits or bits == 1 else f"u{bits // 8}"
         if not names.home[slot]:
@@ -166,7 +166,7 @@ class BlockWriter:
         return f"({', '.join(self.source(x, dtype) for x in operands)},)"
 
     def vector(self, operand: str, count: int) -> list[str]:
-        """Return the elements of `{a, b}`, or the operand alone; fail unless there are `count`."""
+        """Return the elements of `{a, b}`, or the operand alone; fail unless there are `count` of them."""
         elements = vector(operand)
         if len(elements) != count:
             self.fail(f"expected a vector of length {count}, got {len(elements)}")
@@ -217,7 +217,7 @@ class BlockWriter:
         bits = self.names.bits[slot]
         size = 8 * SIZE[dtype]
         if (dtype == "p") != (bits == 1) or (dtype != "p" and size > bits):
-            self.fail(f"register {name} has width {bits}; the result has {size if dtype != 'p' else 1}")
+            self.fail(f"register {name} has width {bits}; the result has width {size if dtype != 'p' else 1}")
         if dtype != "p" and size < bits:
             if dtype[0] == "f":
                 expression, dtype = f"({expression}).view(u{size // 8})", f"u{size // 8}"
@@ -257,7 +257,7 @@ class BlockWriter:
         return slot
 
     def alias(self, name: str, source: str) -> None:
-        """Emit `mov` between registers of equal width, which then share their views."""
+        """Emit a copy of register `source` to register `name`, of equal width; they then share their views."""
         target = self.destination(name)
         origin = self.names.slot(source)
         self.note_read(source, origin)
@@ -273,7 +273,7 @@ class BlockWriter:
             self.names.home[target] = self.names.home[origin]
 
     def set_constant(self, name: str, bits: int, dtype: str) -> None:
-        """Emit `mov` of a literal, which doesn't set the register's home dtype."""
+        """Emit the assignment of a constant to a register, without setting the register's home dtype."""
         slot = self.destination(name)
         home = self.names.home[slot]
         dtype = home if home and SIZE[home] == SIZE[dtype] else dtype
@@ -294,7 +294,7 @@ class BlockWriter:
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """If wgmma registers were accessed since the last such call, emit a call that reports them to the machine."""
+        """If registers of products were accessed since the last wgmma, emit a call that reports this to the machine."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -315,7 +315,7 @@ class BlockWriter:
         return slot
 
     def barrier_result(self, name: str, dtype: str) -> None:
-        """Declare a register as written by the machine when the block's barrier completes."""
+        """Declare a register that the machine writes when the block's barrier completes."""
         self.write(name, dtype, self.names.constant(0, dtype))
         slot = self.names.slots[name]
         self.result_slot = (slot, dtype)
@@ -340,7 +340,7 @@ class BlockWriter:
             self.touch_product(self.product_reads, name)
 
     def check_defined(self, name: str, value: str) -> None:
-        """If some path skips the writes of register `name`, emit a check that all threads have written it."""
+        """If some path reads register `name` unwritten, emit a check that all executing threads have written it."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 
@@ -433,7 +433,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry that takes no operands and emits `text`; {pc} is the instruction's index, {x} is group x."""
+    """Return an entry for an opcode without operands; it emits `text`: {pc} is the instruction's index, {x} group x."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)
@@ -443,7 +443,7 @@ def statement(text: str) -> Entry:
 
 
 def flags(m: Match, *groups: str) -> str:
-    """Return a tuple expression of the names of those `groups` that match."""
+    """Return a tuple expression of the names of those `groups` of a pattern that match."""
     return repr(tuple(x for x in groups if m.get(x)))
 
 

@@ -49,7 +49,7 @@ class KernelNames:
         self.register_bits = {**function.registers, "%carry": 32}
         self.addresses = addresses
         self.params = params
-        #: (slot, dtype, offset) of the parameters that the kernel loads
+        #: (slot, dtype, byte offset) of each element that the kernel loads from its parameters
         self.loaded_params: list[tuple[int, np.dtype[Any], int]] = []
         self.namespace: dict[str, Any] = dict(DTYPES)
         self.sites: list[Any] = []
@@ -118,7 +118,7 @@ class KernelNames:
         return name
 
     def initial(self) -> tuple[Any, ...]:
-        """Return the value of each slot at the kernel's start."""
+        """Return a zero of each slot's home dtype; the machine then sets special registers and loaded parameters."""
         homes = [home or f"u{bits // 8}" for home, bits in zip(self.home, self.bits, strict=True)]
         return tuple(DTYPES[home].type(0) for home in homes)
 

@@ -35,7 +35,7 @@ class Ordering:
     consistent: bool
     #: `clocks` is true, or releases or fences may order a part of a CTA or threads of several CTAs
     partial: bool
-    #: vector clocks are needed for mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy
+    #: vector clocks may be needed for mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy
     clocks: bool
     proxies: bool
     #: some mbarrier instruction other than expect_tx has .relaxed, and so orders no memory accesses

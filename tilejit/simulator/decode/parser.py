@@ -44,7 +44,7 @@ _ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:(
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
-    """Parse a module, except the bodies of functions. raises: UnsupportedInstructionError for unknown syntax."""
+    """Parse a module, except kernels' and functions' bodies. raises: UnsupportedInstructionError for unknown syntax."""
     return _Parser(Source(text)).parse()
 
 

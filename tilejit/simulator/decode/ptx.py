@@ -173,7 +173,7 @@ class PtxParam:
 
 @dataclass(frozen=True, slots=True)
 class LaunchBounds:
-    """The launch bounds in a kernel's directives; 0 if not specified."""
+    """The launch bounds in a kernel's directives; 0, or None for `cluster`, if not specified."""
 
     #: maximum per CTA
     threads: int = 0
@@ -181,7 +181,7 @@ class LaunchBounds:
     registers: int = 0
     #: minimum per SM
     ctas: int = 0
-    #: CTAs per cluster along x, y and z; None without clusters
+    #: CTAs per cluster along x, y and z
     cluster: tuple[int, int, int] | None = None
 
 
@@ -191,7 +191,7 @@ class PtxFunction:
 
     name: str
     params: tuple[PtxParam, ...]
-    #: name → bits, 1 for predicates
+    #: name → width in bits, 1 for predicates
     registers: dict[str, int] = field(default_factory=dict)
     call_params: dict[str, int] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)

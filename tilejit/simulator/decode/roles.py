@@ -10,14 +10,14 @@ from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
 LOAD_ROOTS = frozenset({"ld", "ldu"})
-# Opcodes that write no register, although their first operand isn't in brackets; their forms with .red do write one.
+# Opcodes that don't write their first operand, although it isn't in brackets; only bar.red and barrier.red write it.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The registers of an instruction's operands. Reads and addresses may include names of variables."""
+    """The registers of an instruction's operands. Reads and addresses may include variables and labels."""
 
     pc: int
     root: str

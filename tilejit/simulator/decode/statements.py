@@ -35,7 +35,7 @@ def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
 
 
 class _Scope:
-    """The declarations between two braces."""
+    """The declarations between a pair of braces."""
 
     def __init__(self, first: int) -> None:
         #: index of its first instruction in the kernel's body
@@ -49,7 +49,7 @@ class _Scope:
 class _Body(Cursor):
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        # Positions of `.loc`s to ignore: LLVM numbers the lines of inline assembly, but they come from one source line.
+        # Positions of `.loc`s to ignore: LLVM increments the line number for each line of inline assembly.
         self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
@@ -152,7 +152,7 @@ class _Body(Cursor):
             raise self.refusal("this directive is malformed or not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """Handle a `.loc`. The location of an inlined call gets its own caller, if any, from an earlier `.loc` for it.
+        """Handle a `.loc`. If its caller is itself in an inlined function, an earlier `.loc` has the caller's caller.
 
         nvcc 13.5 omits `inlined_at` when it repeats a location, so the `inlined_at` of the earlier `.loc` is used.
         """

@@ -39,7 +39,7 @@ class TranslatedBlock:
     outputs: tuple[int, ...]
     #: slot and dtype of the result of a barrier with reduction
     result: tuple[int, str] | None
-    #: number of instructions that each thread executes, counting one for the terminator
+    #: instructions to count per thread: those in `block.pcs`, and one for the terminator even if there is none
     steps: int
 
 
@@ -61,11 +61,11 @@ class Program:
     local_bytes: int
     #: registers live into each block, as bit sets of slots
     live: tuple[int, ...]
-    #: value of each slot at the kernel's start
+    #: for each slot, a zero of its home dtype
     initial: tuple[Any, ...]
     #: (name, slot) of special registers
     special: tuple[tuple[str, int], ...]
-    #: (slot, dtype, offset) of the parameters that the kernel loads
+    #: (slot, dtype, byte offset) of each element that the kernel loads from its parameters
     params: tuple[tuple[int, np.dtype[Any], int], ...]
     #: (block, bit mask of performance events) for each instruction that triggers any
     events: tuple[tuple[int, int], ...]
@@ -80,8 +80,8 @@ class Program:
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError if it is missing or not supported."""
-    # a cache lookup is cheap, because strings cache their hashes
+    """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
+    # the cache lookup is cheap for a string that was passed before, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
 

@@ -38,7 +38,7 @@ def place_lasting(module: Module) -> tuple[list[Placed], Places]:
 def place_all(
     module: Module, function: PtxFunction, dynamic_shared_bytes: int
 ) -> tuple[tuple[Placed, ...], int, int]:
-    """Place the variables of a kernel; return them and the sizes of its shared and local memory."""
+    """Place a module's and a kernel's variables; return them and the sizes in bytes of shared and local memory."""
     placed, places = place_lasting(module)
     places.next_free.update(shared=SHARED_BASE, local=LOCAL_BASE)
     variables = [v for v in module.variables.values() if v.space in ("shared", "local")]
@@ -53,7 +53,7 @@ def place_all(
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """Return a variable's initial bytes, addresses resolved; raise UnsupportedInstructionError for unknown symbols."""
+    """Return a variable's initial bytes, including addresses; raise UnsupportedInstructionError for unknown symbols."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
     addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)

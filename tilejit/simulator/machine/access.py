@@ -67,7 +67,7 @@ class Access:
             self.watched.changes += 1
 
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Bind `site` to the region that contains its first address; report an error and return None if none does."""
+        """Bind `site` to the region of the first thread's address; report an error and return None if there is none."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -272,7 +272,7 @@ class Access:
     def report_arrival(
         self, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
     ) -> None:
-        """Add a 'barrier' finding: '<threads> <what>' at `pc` and, if given, 'after' the location of `other_pc`."""
+        """Add a 'barrier' finding: '<threads> <what>' at `pc` and, if `other_pc` is given, 'after' and its location."""
         then = None if other_pc is None else ("after", other_pc)
         self.finding("barrier", positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
 
@@ -355,7 +355,7 @@ class Access:
 class Watched:
     """The bytes read so far by the loads that determine the control flow of loops.
 
-    loads: the indices of these memory instructions, which include atomics.
+    loads: the indices of these memory instructions, which include atomics and mbarrier instructions.
     events: incremented when one of them reads a new byte, when a byte that they have read is written (except by one of
     them that changes nothing), and by `Access.memory_changed`.
     changes: incremented when memory or a barrier's state may have changed.
@@ -380,7 +380,7 @@ class Watched:
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # if a state recurs, an atomic in `loads` that changed nothing has no effect again; other accesses may have one
+        # if a state recurs, atomics in `loads` that changed nothing change nothing again; others may store new values
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 
