@@ -30,7 +30,7 @@ from .tensor_map import CHUNK_BYTES, EncodedMap, Share
 
 # alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
-#: the compiler may have clamped coordinates outside this range, so boxes there aren't compared
+#: the compiler may have clamped coordinates outside this range, so such boxes are not compared
 _EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
 SHARES_HINT = (
     "all CTAs that share a copy must name the same region and destination: compute both from what these CTAs have in "

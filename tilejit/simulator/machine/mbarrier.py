@@ -87,7 +87,7 @@ class MBarrier:
         return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Record arrivals; if there are many records, drop those of completed phases."""
+        """Record arrivals; if there are many records, drop those without an arrival in a current phase."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
