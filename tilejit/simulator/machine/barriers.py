@@ -62,7 +62,7 @@ class Barriers:
         """Record arrivals; return the released threads.
 
         raises: SimulationError for bad operands; DivergenceError if an aligned barrier completes while living threads
-            of an arriving warp are missing.
+            of an arriving warp are elsewhere.
         """
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
@@ -146,7 +146,7 @@ class Barriers:
         return self.release(number, count, full)
 
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Report threads that arrive twice in a phase, or whose arrival isn't ordered after the previous phase."""
+        """Record an arrival; report threads that arrive twice in a phase, or aren't ordered after the previous phase."""
         if number not in self.phase_orders:
             self.phase_orders[number] = PhaseOrder(order, self.access.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc

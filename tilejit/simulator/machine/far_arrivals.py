@@ -1,7 +1,7 @@
 """Arrivals at mbarriers of other CTAs of a cluster.
 
-At CTA scope, the default, such an arrival does not release ordinary accesses, only asynchronous operations on shared
-memory that its thread knows to be complete. At cluster scope, it also releases the former, to waits at cluster scope.
+At CTA scope, the default, such an arrival releases only asynchronous operations on shared memory that its thread knows
+to be complete. At cluster scope, it also releases ordinary accesses, but only to waits at cluster scope.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive"; "Memory Consistency Model:
 Morally strong operations".

@@ -54,13 +54,13 @@ class Machine(Units):
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting_loops
         self.loops = Loops()
-        # checks of the registers and memory that determine loops' control flow, and of all live registers and memory
+        # one check of the registers and memory that determine loops' control flow, one of all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
         # the number of living threads at the last check for a deadlock
         self.living = -1
         self.left = limit
         self.limit = limit
-        # the number of blocks run by groups so far, and up to the last retry of held groups
+        # the number of blocks run by groups so far, and as of the last retry of held groups
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
