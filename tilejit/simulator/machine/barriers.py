@@ -146,7 +146,7 @@ class Barriers:
         return self.release(number, count, full)
 
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Record an arrival; report threads that arrive twice in a phase, or aren't ordered after the previous phase."""
+        """Record an arrival; report threads that arrive twice in a phase, or not ordered after the previous phase."""
         if number not in self.phase_orders:
             self.phase_orders[number] = PhaseOrder(order, self.access.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc

@@ -1,9 +1,9 @@
 """Swizzle modes, and tensor maps: descriptions of tensors for TMA copies of boxes, with the driver's restrictions.
 
-source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Tensor: Swizzling
-Modes" and "Matrices in shared memory: swizzling modes". Undocumented behavior was measured on an H100: the driver
-accepts strides that are 0 or smaller than a row, and boxes larger than the tensor, but refuses boxes larger than a
-CTA's shared memory.
+source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Swizzling
+Modes" and "Asynchronous Warpgroup Level Matrix Shared Memory Layout". Undocumented behavior was measured on an H100:
+the driver accepts strides that are 0 or smaller than a row, and boxes larger than the tensor, but refuses boxes larger
+than a CTA's shared memory.
 """
 
 from __future__ import annotations
