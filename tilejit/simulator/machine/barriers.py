@@ -40,7 +40,7 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """Return True if any of `positions` has arrived; since bar.arrive doesn't wait, a thread may repeat it."""
+        """Return True if any thread at `positions` has arrived; as bar.arrive doesn't wait, a thread may repeat it."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 

@@ -75,7 +75,7 @@ class FarArrivals:
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
-        """Return a mask of the threads whose target barrier is usable; report the others, and unordered uses."""
+        """Return a mask of the threads whose target barrier is usable; report the others. Check and record uses."""
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):
