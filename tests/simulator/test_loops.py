@@ -264,6 +264,13 @@ def test_the_limit_of_thread_instructions_ends_a_loop_that_counts(monkeypatch):
     assert "add.u32 %r2, %r2, 1;" in str(e.value) and "TILEJIT_SIM_LIMIT" in str(e.value)
 
 
+def test_the_error_names_the_limit_of_the_launch_in_each_chunk(monkeypatch):
+    monkeypatch.setenv("TILEJIT_SIM_LIMIT", "2e5")
+    body = "mov.u32 %r2, 0; add.u32 %r2, %r2, 1; add.u32 %r2, %r2, 1; ret;"
+    with pytest.raises(SimulationError, match="more than 200000 thread instructions"):
+        simulate(body, np.zeros(4, "u4"), grid=100_000, checks=False)
+
+
 @pytest.fixture
 def interruptible():
     """SIGINT raises KeyboardInterrupt, which it doesn't in a process that a shell started in the background."""

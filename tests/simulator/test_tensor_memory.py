@@ -357,7 +357,7 @@ DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r{}, {};\n"
 
 
 def test_more_than_512_columns_would_wait_for_ever():
-    with pytest.raises(DeadlockError, match="(?s)128 columns .* 0 of 512 are free.*columns 256 to 511"):
+    with pytest.raises(DeadlockError, match="(?s)128 adjacent columns .* 0 of 512 are free.*columns 256 to 511"):
         one_warp(ALLOC.format(256, 10) + ALLOC.format(256, 11) + ALLOC.format(128, 12))
 
 

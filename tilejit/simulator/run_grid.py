@@ -153,7 +153,7 @@ class _GridRun:
         self.findings = Findings(collect, self.places)
         self.schedule = schedule
         self.shared_map = shared_map
-        self.limit = _instruction_limit(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
+        self.limit = self.left = _instruction_limit(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
         self.delivery = Delivery(delivery)
         # number of asynchronous operations issued by the chunks so far
         self.issued = 0
@@ -212,8 +212,9 @@ class _GridRun:
         machine = Machine(
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit
         )
+        machine.left = self.left
         machine.run()
-        self.limit = machine.left
+        self.left = machine.left
         self.issued += machine.operations.issued
         for i, count in enumerate(machine.block_lanes):
             self.block_lanes[i] += count

@@ -18,7 +18,7 @@ _INTEGER: dict[str, Any] = {
     "xor": np.bitwise_xor,
 }
 
-# updates of one element by one thread, on Python integers
+# an update of one element by one thread, on Python integers
 _ONE_BY_ONE: dict[str, Callable[..., int]] = {
     "cas": lambda old, expected, new: new if old == expected else old,
     "inc": lambda old, bound: 0 if old >= bound else old + 1,
@@ -50,7 +50,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Apply `op` to `view[index]` as if thread by thread. Return the old values; unless `wanted`, possibly None."""
+    """Apply `op` to `view[index]`, as if thread by thread. Return the old values, or possibly None if not `wanted`."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -105,7 +105,7 @@ def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
 class _Runs:
     """Threads sorted by the element that they update; the threads that update one element form a run.
 
-    order: the sorted threads. starts, lengths, places: each run's start in `order`, its length, its element's index.
+    order: the sorted threads' indices. starts, lengths, places: each run's start in `order`, length, and element index.
     """
 
     def __init__(self, order: Array, place: Array, first: Array) -> None:
@@ -121,12 +121,12 @@ class _Runs:
         return result
 
     def spread(self, values: Array) -> Array:
-        """Repeat the value of each run for its threads; return a single run's value as is, since it broadcasts."""
+        """Repeat each run's value for each of its threads; return a single run's value as is, since it broadcasts."""
         return values if values.size == 1 else np.repeat(values, self.lengths)
 
 
 def ranks(lengths: Array) -> NDArray[np.int64]:
-    """Return 0, 1, ... length - 1 for each run, concatenated."""
+    """Return the numbers 0, 1, …, length - 1 of each run, concatenated."""
     if lengths.size == 1:
         return np.arange(lengths[0])
     ends = np.cumsum(lengths)
@@ -167,7 +167,7 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """Apply inc or dec to runs whose threads have equal bounds: count modulo bound + 1."""
+    """Apply inc or dec to runs, each with one bound for all its threads: count modulo bound + 1."""
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
@@ -181,7 +181,7 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Apply cas to runs whose threads expect one value: once a thread replaces it by another value, the rest fail."""
+    """Apply cas to runs, each with one expected value for all its threads: once that is replaced, the rest fail."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     ends = runs.starts + runs.lengths
@@ -211,7 +211,7 @@ def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: 
 
 
 def _by_rank(function: Update, view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
-    """Update in vectorized steps: step i applies the i-th update of each run, so its elements are distinct."""
+    """Update in vectorized steps: step i applies the i-th update of each run that has one, to distinct elements."""
     # longest first, so the runs that are still active in a step form a prefix
     longest_first = np.argsort(-runs.lengths, kind="stable")
     starts, places = runs.starts[longest_first], runs.places[longest_first]

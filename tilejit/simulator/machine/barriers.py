@@ -1,7 +1,7 @@
 """The sixteen barriers of a CTA: arrivals, and the release of the waiting threads.
 
-Exited threads don't count (PTX ISA, "exit"). All threads of a warp must execute an aligned barrier instruction
-together: it is an error if the barrier completes without some of them, even if these have exited.
+A barrier without a thread count doesn't wait for exited threads (PTX ISA, "exit"). All threads of a warp must execute
+an aligned barrier instruction together: it is an error if the barrier completes without some of them, even exited ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """Return True if any of these threads have arrived; since bar.arrive doesn't wait, a thread may repeat it."""
+        """Return True if any thread at `positions` has arrived; as bar.arrive doesn't wait, a thread may repeat it."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
@@ -62,7 +62,7 @@ class Barriers:
         """Record arrivals; return the released threads.
 
         raises: SimulationError for bad operands; DivergenceError if an aligned barrier completes while living threads
-            of an arriving warp are missing.
+            of an arriving warp are elsewhere.
         """
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
@@ -88,7 +88,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Record an arrival; merge arrivals of several lanes at one instruction, since lanes may arrive separately."""
+        """Record an arrival; merge it with one by other threads at its instruction: lanes may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
@@ -146,7 +146,7 @@ class Barriers:
         return self.release(number, count, full)
 
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Report threads that arrive twice in a phase, or whose arrival isn't ordered after the previous phase."""
+        """Record an arrival; report threads that arrive twice in a phase, or not ordered after the previous phase."""
         if number not in self.phase_orders:
             self.phase_orders[number] = PhaseOrder(order, self.access.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
@@ -165,7 +165,7 @@ class Barriers:
         self.access.report_arrival(positions, what, arrival.block.end_pc, hint=HINT)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask of the threads whose warp has all its living threads in `here`."""
+        """Return a mask of the threads of the warps whose living threads are all in `here`."""
         warp = self.lanes.full["chunk_warp"]
         missing = np.bincount(warp[self.alive & ~here], minlength=self.lanes.ctas * self.lanes.warps_per_cta)
         result: NDArray[np.bool_] = missing[warp] == 0
@@ -194,7 +194,7 @@ class Barriers:
         return released
 
     def votes(self, arrivals: list[Arrival], ctas: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the number of votes in the bar.red of each CTA, and the number of votes that are true."""
+        """Return the number of votes that each CTA has cast in bar.red, and the number of those that are true."""
         cta = self.lanes.full["chunk_cta"]
         total = np.zeros(ctas, np.int64)
         yes = np.zeros(ctas, np.int64)

@@ -30,7 +30,7 @@ from .tensor_map import CHUNK_BYTES, EncodedMap, Share
 
 # alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
-#: coordinates outside this range may have been clamped, so they aren't compared
+#: the compiler may have clamped coordinates outside this range, so such boxes are not compared
 _EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
 SHARES_HINT = (
     "all CTAs that share a copy must name the same region and destination: compute both from what these CTAs have in "
@@ -40,7 +40,7 @@ SHARES_HINT = (
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store. group: its bulk group's index in its thread. event, landed: the events of its issue and delivery."""
+    """A store. group: its group's index among those of its thread. event, landed: events of its issue and delivery."""
 
     operation: Operation
     group: int
@@ -61,7 +61,7 @@ class BulkCopies:
 
     committed, read: the numbers of groups that each thread has committed, and whose reads it has waited for.
     stores: position of a thread → its stores whose completion it hasn't waited for.
-    landed: CTA → agent → the agent's last delivered load to the CTA.
+    landed: with checks, CTA → agent → the agent's last delivered load to the CTA.
 
     Of the agents (`checks/agents.py`), ("copies", address) carries out all loads that signal barriers at an address,
     ("reads", i) reads the sources of the stores by thread i of a CTA, and ("stores", i) writes their targets.
@@ -116,7 +116,7 @@ class BulkCopies:
             self.issue_store("TMA store", position, shared.part(run.which), run.part(run.which))
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
-        """Raise OutOfBoundsError if a stored box begins before the tensor; loads may do so (measured on an H100)."""
+        """Raise OutOfBoundsError if a stored box begins before the tensor; a loaded one may (measured on an H100)."""
         for axis, first in enumerate(coordinates):
             if first < 0:
                 what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
@@ -302,7 +302,7 @@ class BulkCopies:
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
     ) -> AddressRun:
-        """Return the elements of a box that are inside the tensor; for a store, also those in the same 16-byte chunks.
+        """Return the elements of a box that are inside the tensor; for a store, also the rest of their 16-byte chunks.
 
         Measured on an H100: if a row ends within a chunk, stores write the whole chunk, and loads read 0 past the end.
         raises: MisalignedError if the box begins within a chunk.
@@ -376,7 +376,7 @@ class Shares:
     CTA's. If regions or destinations differ, every CTA receives a mixture, which a GPU doesn't report.
 
     copied: (receiving CTA, barrier address) → destination → index of the copying CTA among the receivers → box. All
-    receivers of a copy share one inner dictionary.
+    receivers of a copy refer to one dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:

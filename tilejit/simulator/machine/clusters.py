@@ -49,7 +49,7 @@ class Clusters:
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
-        """Return the offset of an address in the thread's own CTA; addresses in other CTAs become out of bounds."""
+        """Return the offset of an address in each thread's own CTA; addresses in other CTAs become out of bounds."""
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
@@ -58,7 +58,7 @@ class Clusters:
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: return the corresponding address in the CTA of rank `rank`; raise OutOfBoundsError if no CTA has it."""
+        """mapa: return the corresponding address in the CTA of rank `rank`; raise OutOfBoundsError if there is none."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
@@ -90,7 +90,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, which starts its block. raises: Blocked for the threads whose phase is incomplete."""
+        """barrier.cluster.wait, always first in a basic block. raises: Blocked for the threads that must retry it."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()

@@ -3,7 +3,7 @@
 The source is read when the copy starts and must not change before the wait. The target must not be accessed before the
 wait; other threads may access it only after a barrier that follows the wait.
 
-source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / wait_all".
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / cp.async.wait_all".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Batch:
     pc: int
     #: each copy's thread, by position in the chunk
     positions: Index
-    #: each copy's thread, by number in the grid from 1
+    #: each copy's thread, by its number in the grid, from 1
     threads: NDArray[np.uint64]
     #: the index of each copy's group among those of its thread
     groups: Index
@@ -60,7 +60,7 @@ class Batch:
 
 
 class AsyncCopies:
-    """The copies in flight of a chunk's threads."""
+    """The cp.async copies in flight of a chunk's threads."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -117,7 +117,7 @@ class AsyncCopies:
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
         """Yield (copies, binding, element indices) for each region that contains addresses of `copies`.
 
-        The executing threads must be those of `copies`; in each iteration, only those of the yielded copies are.
+        The executing threads must be those of `copies`; during each iteration, they are those of the yielded copies.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:
@@ -136,7 +136,7 @@ class AsyncCopies:
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
-        """Read only the first `kept` bytes of each source. raises: SimulationError if that exceeds the copy's size."""
+        """Read only the first `kept` bytes of each source. raises: SimulationError if `kept` exceeds the copy size."""
         site = self.access.sites[source]
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)

@@ -1,7 +1,7 @@
 """Arrivals at mbarriers of other CTAs of a cluster.
 
-At CTA scope, the default, such an arrival does not release ordinary accesses, only asynchronous operations on shared
-memory that its thread knows to be complete. At cluster scope, it releases both, to waits at cluster scope.
+At CTA scope, the default, such an arrival releases only asynchronous operations on shared memory that its thread knows
+to be complete. At cluster scope, it also releases ordinary accesses, but only to waits at cluster scope.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive"; "Memory Consistency Model:
 Morally strong operations".
@@ -29,7 +29,7 @@ EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.clus
 class FarArrivals:
     """Arrivals with .shared::cluster at barriers of a cluster's CTAs. alive: True for threads that have not exited.
 
-    last: CTA → for each thread of the cluster, by rank, the event of its last arrival from another CTA; 0 if none.
+    last: CTA → for each thread of the cluster, by CTA rank, the event of its last arrival from another CTA; 0 if none.
     """
 
     def __init__(self, mbarriers: MBarriers, alive: NDArray[np.bool_]) -> None:
@@ -55,7 +55,7 @@ class FarArrivals:
             self.mbarriers.arrive_at(site, barrier, arriving, expected, release)
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, int, bool, Index]]:
-        """Yield (barrier, rank of its CTA, True if in another CTA, threads); report and skip invalid addresses."""
+        """Yield (barrier, rank of its CTA, True if that is another CTA, threads); report and skip invalid addresses."""
         lanes, mbarriers = self.lanes, self.mbarriers
         actual = np.broadcast_to(mbarriers.access.actual(site, address), (lanes.n,)).astype(np.int64)
         ranks, offsets = np.divmod(actual, 1 << RANK_SHIFT)
@@ -75,7 +75,7 @@ class FarArrivals:
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
-        """Return a mask of the threads whose target barrier is usable; report the others, and unordered uses."""
+        """Return a mask of the threads whose target barrier is usable; report the others. Check and record uses."""
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):
@@ -116,7 +116,7 @@ class FarArrivals:
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """Report a copy that signals another CTA's barrier without being ordered after the barrier's initialization."""
+        """Report a copy that signals another CTA's barrier before its initialization, or isn't ordered after it."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])

@@ -140,7 +140,7 @@ class Lanes:
         return self.full["position"] if group is None else group
 
     def group_of(self, positions: Index) -> Index | None:
-        """Return positions as a group: None if they are all threads."""
+        """Return positions as a group: None if they are those of all threads of the chunk."""
         return None if positions.size == self.total else positions
 
     def cta_coordinates(self, cta: int) -> tuple[int, int, int]:
@@ -176,7 +176,7 @@ class Lanes:
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Describe the threads in the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
+        """Describe the threads in the CTA of the first: 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):

@@ -1,7 +1,7 @@
 """The scheduler: runs groups of threads one basic block at a time, with barriers, parking and deadlock detection.
 
-Groups that reach the same block merge. A group that returns to an earlier state, or takes the back edge of a loop
-that may wait for other threads, is parked until no other group can run; random schedules may retry it earlier.
+Groups that reach the same block merge. A group that blocks, returns to an earlier state, or takes the back edge of a
+loop that may wait for other threads is parked until no other group can run; random schedules may retry it earlier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Machine(Units):
         self, program: Program, access: Access, params: bytes, printer: Printer, schedule: int, delivery: Delivery,
         limit: int,
     ) -> None:
-        """schedule: the seed of the thread order. limit: the maximum number of instructions, summed over threads."""
+        """schedule: the seed of the thread order. limit: the launch's maximum number of thread instructions."""
         super().__init__(program, access, printer, schedule, delivery)
         lanes = access.lanes
         self.barriers = Barriers(access, self.alive)
@@ -54,13 +54,13 @@ class Machine(Units):
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting_loops
         self.loops = Loops()
-        # checks of the registers and memory that determine loops' control flow, and of all live registers and memory
+        # one check of the registers and memory that determine loops' control flow, one of all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
         # the number of living threads at the last check for a deadlock
         self.living = -1
         self.left = limit
         self.limit = limit
-        # the number of blocks run by groups so far, and up to the last retry of held groups
+        # the number of blocks run by groups so far, and as of the last retry of held groups
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
@@ -170,7 +170,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the next block of all threads, or EXIT; None if they diverge, or at a switch, barrier or trap."""
+        """Return the executing threads' next block, or EXIT; None if they diverge, or at a switch, barrier or trap."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -330,7 +330,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return [(slot, value)] of the registers from `ControlFlow.deciding`, or of all live ones if it is None."""
+        """Return [(slot, value)] of the registers `ControlFlow.deciding(number)`, or of all live ones if it is None."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -369,7 +369,7 @@ class Machine(Units):
         warp = int(self.lanes.full["thread"][position]) // WARP
         text = "\n".join([*lines, *self.barriers.describe_waiting()])
         raise DivergenceError(
-            f"a warp instruction waits forever for {noun} {lanes} of warp {warp}\n{text}",
+            f"an instruction waits forever for {noun} {lanes} of warp {warp}\n{text}",
             **self.parties(self.held),
         )
 

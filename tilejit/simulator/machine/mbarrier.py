@@ -56,14 +56,14 @@ class MBarrier:
         self.name = name
         self.region = region
         self.near = Releases()
-        #: what other CTAs' arrivals release only to waits at cluster scope
+        #: what arrivals from other CTAs release only to waits at cluster scope
         self.wide = Releases()
         self.live = np.zeros(ctas, bool)
         #: True if the initializing thread has made the barrier visible to asynchronous operations
         self.fenced = np.zeros(ctas, bool)
         #: expected: arrivals per phase; pending: missing arrivals; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
-        #: instruction, thread and event of the initialization; event of the first fence.mbarrier_init after it, or 0
+        #: instruction, thread and event of the initialization; event of the thread's next fence.mbarrier_init, or 0
         self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
@@ -76,7 +76,7 @@ class MBarrier:
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
         """Return the state before each thread's arrivals. ctas: target CTAs, ascending. each: arrivals per thread."""
-        # per thread: the number of arrivals at the same CTA before its own
+        # per thread: the number of earlier threads' arrivals at the same CTA's barrier
         before = np.cumsum(each) - each
         before -= before[np.searchsorted(ctas, ctas)]
         phases, pending = self.phase[ctas], self.pending[ctas]
@@ -87,7 +87,7 @@ class MBarrier:
         return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Record arrivals; if there are many records, drop those of completed phases."""
+        """Record arrivals; if there are many records, drop those without an arrival in a current phase."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
@@ -106,7 +106,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """Return `cta`'s arrivals in its current phase as (instruction, threads of a CTA). home: each thread's CTA."""
+        """Return arrivals in `cta`'s current phase, as (instruction, threads of one CTA). home: each thread's CTA."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]
@@ -116,7 +116,7 @@ class MBarrier:
         return [(pc, positions) for (pc, _), positions in result.items()]
 
 
-# the maximum number of arrivals that a message lists for a barrier
+# the maximum number of groups of arrivals, each of one CTA at one instruction, that a message lists for a barrier
 NAMED_ARRIVALS = 4
 
 

@@ -233,7 +233,7 @@ class MBarriers:
         self.access.memory_changed()
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Yield (barrier, indices of the executing threads) per address in use; report and skip invalid addresses."""
+        """Yield (barrier, indices of executing threads) per distinct address; report and skip invalid addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -248,7 +248,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """Return the barriers at an address; report an invalid address and return None."""
+        """Return the barriers at an address; if it is invalid, report it and return None."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -389,7 +389,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Report waits for phase n when the barrier is in neither phase n nor n + 1; state and parity are ambiguous."""
+        """Report waits for phase n when the barrier is in neither phase n nor n + 1; on a GPU, they are ambiguous."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])

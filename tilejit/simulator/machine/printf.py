@@ -37,7 +37,7 @@ class Printer:
     def region(self, address: int) -> tuple[MemoryRegion, int]:
         region = self.memory.find("", address)
         if region is None:
-            raise OutOfBoundsError(f"printf reads at address {address:#x}, which is outside all memory")
+            raise OutOfBoundsError(f"printf reads at address {address:#x}, where no memory is allocated")
         return region, address - region.generic
 
     def string(self, address: int) -> str:

@@ -27,7 +27,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the initial registers per thread: an equal share, at most .maxnreg and 255, in multiples of 8."""
+    """Return each thread's initial registers: an equal share of the SM's, at most .maxnreg and 255, a multiple of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP

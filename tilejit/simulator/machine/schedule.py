@@ -83,7 +83,7 @@ class Loops:
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """Return True if a group returns to `head` with the last saved registers, or, if `endless`, at iteration 1024.
+        """Return True if a group returns to `head` with the saved registers or, if `endless`, from iteration 1024 on.
 
         deciding: a parameter, because an attribute would create a reference cycle with the machine.
         """

@@ -1,9 +1,9 @@
 """Swizzle modes, and tensor maps: descriptions of tensors for TMA copies of boxes, with the driver's restrictions.
 
-source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Tensor: Swizzling
-Modes" and "Matrices in shared memory: swizzling modes". Undocumented behavior was measured on an H100: the driver
-accepts strides that are 0 or smaller than a row, and boxes larger than the tensor, but refuses boxes larger than a
-CTA's shared memory.
+source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Swizzling
+Modes" and "Asynchronous Warpgroup Level Matrix Shared Memory Layout". Undocumented behavior was measured on an H100:
+the driver accepts strides that are 0 or smaller than a row, and boxes larger than the tensor, but refuses boxes larger
+than a CTA's shared memory.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CHUNK_BIT, _ROW_BIT = 4, 7
 MAP_BYTES = 128
 MOST_DIMENSIONS = 5
 MOST_BOX = 256
-# not documented; measured on an H100, whose CTAs have this much shared memory: boxes of 221,184 and 229,376 bytes are
-# accepted, and all boxes of 244,800 bytes or more are refused
+# not documented; measured on an H100, whose CTAs have this much shared memory: boxes of 221,184 and 229,376 bytes were
+# accepted, and all tried boxes of 244,800 bytes or more refused
 MOST_BOX_BYTES = 232_448
 ELEMENT_BYTES = (1, 2, 4, 8)
 
@@ -39,7 +39,7 @@ class AddressSwizzle:
     XORed with those from bit 7 on. The pattern depends only on the address, not on the start of a matrix.
 
     row_bytes: the size of the atom's rows, 0 for mode "none". bits: the number of changed address bits.
-    code: the value in bits 62 and 63 of a matrix descriptor.
+    code: the value in bits 62 and 63 of a wgmma matrix descriptor.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, with asynchronous loads and stores.
 
-A tcgen05.st completes at the wait of its warp; until then its cells must not be accessed. Until the wait for a
+A tcgen05.st completes at its warp's tcgen05.wait::st; until then its cells must not be accessed. Until the wait for a
 tcgen05.ld, its registers must not be accessed, and its cells must not be stored to. Warp i of a warpgroup accesses only
 lanes 32·i to 32·i+31.
 
@@ -132,7 +132,7 @@ class TensorMemory:
     def store(
         self, shape: str, num: int, packed: bool, split: int, address: Any, values: Sequence[Any], pc: int
     ) -> None:
-        """tcgen05.st: start a store, which completes at the wait."""
+        """tcgen05.st: start a store, which completes at the next tcgen05.wait::st of its warp."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "store", pc)
         words = stacked(values, self.lanes.n, np.uint32).T.reshape(warps.size, WARP, -1)
@@ -390,7 +390,8 @@ class Allocator:
         start = next(starts, None)
         if start is None:
             taken = "\n".join(self.line(a) for a in self.live[cta])
-            what = f"waits forever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} are free"
+            what = f"waits forever for {columns} adjacent columns of tensor memory: "
+            what += f"{int(free.sum())} of {COLUMNS} are free"
             hint = "allocate fewer columns, or free some first"
             self.refuse(warp, pc, what, f"\nits CTA has allocated\n{taken}", DeadlockError, hint)
         self.last[cta] = Allocation(start, columns, warp, pc)
@@ -412,7 +413,7 @@ class Allocator:
         if last is not None and last.warp != warp:
             self.refuse(
                 warp, pc, "allocates tensor memory, but one warp of a CTA must make all its allocations",
-                f"\nand {self.lanes.describe_warp(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
+                f"\n{self.lanes.describe_warp(last.warp)} has made one at\n  {self.places.describe(last.pc)}",
             )
         if last is not None and columns > last.columns:
             self.refuse(
