@@ -68,7 +68,7 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:
-    """Emit prefetch.tensormap [map], which only checks the address."""
+    """Emit prefetch.tensormap [map] as a mere check of the address."""
     (where,) = e.exactly(1)
     e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 

@@ -61,9 +61,9 @@ class Site:
     space: str
     #: constant number of bytes that is added to the address operand
     offset: int
-    #: log2 of the number of bytes that a thread accesses
+    #: log2 of the number of bytes of each access
     shift: int
-    #: dtype of the whole access; a vector is one element
+    #: dtype of an access; a loaded or stored vector is one element
     dtype: str
     address_dtype: str
     #: "load", "store", "atomic", or "barrier" for mbarrier operands
@@ -80,7 +80,7 @@ class Site:
     constant: bool = False
     #: operation and type of an atomic
     op: str = ""
-    #: True for a part of a wider access or copy, whose width isn't that of the kernel's elements
+    #: True for a part of a wider access or copy, whose width is unrelated to the kernel's elements
     part: bool = False
 
 
@@ -152,12 +152,12 @@ _WIDE = {16: "V16", 32: "V32"}
 def _whole(e: BlockWriter, total: int) -> str:
     """Return the dtype of a vector of `total` bytes as one element."""
     if total not in (2, 4, 8, 16, 32):
-        e.fail("this access width is not supported")
+        e.fail(f"accesses of {total} bytes are not supported")
     return _WIDE.get(total, f"u{total}")
 
 
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """Return the `count` operands of an access, without the cache policy that .L2::cache_hint adds."""
+    """Return the `count` operands of an instruction, without the cache policy that .L2::cache_hint adds."""
     operands = list(e.ins.operands)
     needed = count + 1 if m.get("hint") else count
     if len(operands) != needed:
@@ -281,7 +281,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
     if m["vec"] not in _VECTORS.get(t, ()) or op not in (("add",) if t == "f32" else ("add", "min", "max")):
         e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
     if m["space"] == "shared":
-        e.fail("vector atomics are for global memory")
+        e.fail("vector atomics must be in global memory")
     count = int(m["vec"][1:])
     sources = vector(operands[first + 1])
     if len(sources) != count or (wanted and len(targets) != count):
@@ -296,7 +296,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of the element `offset` bytes after an address. target: for the old value, or `_`."""
+    """Emit the atomic update of the element `offset` bytes after `place`. target: for the old value; `_` for none."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -311,7 +311,7 @@ def create_policy(e: BlockWriter, m: Match) -> None:
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    """Emit fence.{sem}.{scope}, or membar: a sequentially consistent fence, whose scope .gl means .gpu."""
+    """Emit fence{.sem}.scope, or membar, a sequentially consistent fence whose scope .gl means .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 
