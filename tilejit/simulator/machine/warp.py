@@ -109,7 +109,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """For the first incomplete warp, raise NotTogether if it lacks living lanes, DivergenceError if only others."""
+        """Raise NotTogether if the first incomplete warp lacks living lanes, DivergenceError if only others."""
         if self.lanes.whole_warps():
             return
         active = self.active()

@@ -1,6 +1,6 @@
 """wgmma: asynchronous matrix products of warpgroups. They form groups (commit_group), which complete in order.
 
-A product is computed when it is issued, so a missing wait_group never changes a value: it is only reported. For a GPU,
+A product is computed when it is issued, so a missing wait_group never changes a value; checks report it. For a GPU,
 ptxas inserts the wait.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"; in it, "Shared Memory Matrix
@@ -86,7 +86,7 @@ class WgmmaGroups:
         number: int,
         pc: int,
     ) -> NDArray[Any]:
-        """wgmma.mma_async: return D's registers. start: D before it. a: a descriptor or registers. scale: scale-d."""
+        """wgmma.mma_async: return D's registers (old: `start`). a: a descriptor or registers. scale: scale-d."""
         self.warps.whole_groups(pc)
         lanes = self.lanes
         if self.agents is not None:
@@ -113,7 +113,7 @@ class WgmmaGroups:
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return the operand of a descriptor, warpgroups × (M or N) × K. raises: SimulationError for a bad descriptor."""
+        """Return a descriptor's operand, warpgroups × (M or N) × K. raises: SimulationError for a bad descriptor."""
         bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -159,7 +159,7 @@ class ProductRegisters:
         #: instruction of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
         #: per register and warp: its index among the accumulators of the last product that has used it as one, plus
-        #: that product's `_shape_code`; the instruction (plus 1) of another access since the last fence, 0 if none
+        #: that product's `_shape_code`; the index (plus 1) of another instruction that used it since the fence, or 0
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the numbers of groups that each warp has committed, and that it has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
@@ -209,7 +209,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that no product in flight writes these registers, except as the same accumulators of code `shape`."""
+        """Check that no product in flight writes these registers, unless as equal accumulators of `shape` (-1: none)."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]

@@ -28,7 +28,7 @@ def round_integral(x: PerThread, mode: str) -> PerThread:
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN becomes 0 or, if source or target has 64 bits, a lone top bit.
+    """Convert a float to an integer, clamped. NaN becomes 0; if source or target has 64 bits, 1 << (target bits - 1).
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -148,7 +148,7 @@ _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
 def encode_fp8(x: PerThread, form: str) -> PerThread:
-    """Return a float's 8-bit code, rounded to nearest even. Overflow becomes the largest number, NaN 0x7f."""
+    """Return a float's 8-bit code, rounded to nearest even. Overflow becomes the largest finite number, NaN 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
     finite = FP8_VALUES[form][: _FINITE[form]]
     wide = x.astype(F8)

@@ -59,7 +59,7 @@ def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThrea
 
 
 def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Divide float32 numbers: round the quotient to odd in float64, by the remainder's sign, then in `mode`."""
+    """Divide float32 numbers: round the quotient to odd in float64, using the remainder's sign, then in `mode`."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
     remainder = (a.astype(F8) - p) - low

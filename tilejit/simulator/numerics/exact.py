@@ -1,4 +1,4 @@
-"""Correctly rounded float64 arithmetic on scalars, by exact fractions."""
+"""Correctly rounded float64 arithmetic on scalars, with exact fractions."""
 
 from __future__ import annotations
 

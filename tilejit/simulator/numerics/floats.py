@@ -112,7 +112,7 @@ def _keeps_sums_normal(c: PerThread) -> bool:
     """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is a float32 subnormal.
 
     A sum is a multiple of the smaller unit in the last place of its operands. If it is near zero, the product is about
-    as large as c; for c = 2^-70, the product's last of 48 bits is worth 2^-118, a normal value.
+    as large as c; for c = 2^-70, the last of the product's 48 bits is worth at least 2^-118, a normal value.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
@@ -232,7 +232,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Correct `r`, the minimum or maximum of a and b: `join` combines the bits of two zeros, and NaN is canonical."""
+    """Correct `r`, the minimum or maximum of a and b: `join` the bits of two zeros, and make NaNs canonical."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)

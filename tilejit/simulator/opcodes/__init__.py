@@ -1,7 +1,7 @@
 """The table of instructions: opcode → forms (pattern of the modifiers, emitting function, optional fidelity).
 
-A new instruction is one form in its topic's `ENTRIES`. The pattern is a regular expression for all modifiers, whose
-named groups are passed to the emitting function. The first matching pattern applies; if none does, it is unsupported.
+A new instruction is one form in its topic's `ENTRIES`. A pattern is a regular expression for all modifiers, whose named
+groups are passed to the emitting function. The first match applies; without a match, an instruction is unsupported.
 """
 
 from __future__ import annotations

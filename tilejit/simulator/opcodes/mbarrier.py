@@ -21,7 +21,7 @@ def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 
 
 def on_barrier(method: str, operands: int) -> Entry:
-    """Return a function that emits a call of an `MBarriers` method, with a count if there are two operands."""
+    """Return a function that emits a call of an `MBarriers` method, with a count if `operands` is 2."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         place, *counts = e.exactly(operands)
@@ -43,7 +43,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
     count, expected = ("None", last) if m["expects"] else (last, "None")
     if m["far"]:
         if target != "_" or m["incomplete"]:
-            e.fail("an arrival with .shared::cluster must have the destination _, and no .noComplete")
+            e.fail("an arrival with .shared::cluster must have the destination _, and can't have .noComplete")
         scope = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
         arguments = f"{number}, {address}, {count}, {expected}, {bool(m['drop'])}, {scope!r}"
         e.stmt(f"S.far_arrivals.arrive({arguments})")
