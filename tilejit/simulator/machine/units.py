@@ -1,6 +1,6 @@
 """The units that execute instructions for the threads of a chunk of CTAs.
 
-`Machine` adds basic blocks, CTA barriers and scheduling; generated code refers to the machine as `S`.
+`Machine` runs basic blocks, and adds CTA barriers and scheduling; generated code refers to the machine as `S`.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that no product in flight writes these registers, unless as equal accumulators of `shape` (-1: none)."""
+        """Check that no product in flight writes `rows`, except as the same accumulators of code `shape` (-1: none)."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]

@@ -46,7 +46,7 @@ ATOM, ATOM_FLOAT = (
     )
     for types in ("b16|[bus]32|[bus]64", "f16x2|f16|bf16x2|bf16|f32|f64")
 )
-#: log2 of the number of bytes that a part of an asynchronous operation accesses
+#: log2 of the number of bytes in a chunk, the unit in which TMA copies and wgmma access memory
 CHUNK_SHIFT = 4
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
@@ -116,7 +116,7 @@ def _signed(text: str) -> int:
 def site(
     e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0, part: bool = False
 ) -> tuple[str, str]:
-    """Declare a memory instruction. Return (its index, the address expression).
+    """Declare an access to memory. Return (its index in `sites`, the address expression).
 
     displacement: number of bytes to add to the address. part: see `Site`.
     """
@@ -251,7 +251,7 @@ def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str
 def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
     match = _ADDRESS.fullmatch(e.ins.operands[0])
     if match is None or match[1] not in e.call_params:
-        e.fail("only parameters of a call can be stored to")
+        e.fail("st.param can only store to a parameter of a call")
     offset = _signed(match[2]) if match[2] else 0
     for i, source in enumerate(sources):
         name = f"{match[1]}+{offset + i * SIZE[dtype]}"
