@@ -1,6 +1,6 @@
-"""The units that execute instructions for the threads of a chunk.
+"""The units that execute instructions for the threads of a chunk of CTAs.
 
-`Machine` adds blocks, barriers and scheduling; generated code refers to the machine as `S`.
+`Machine` runs basic blocks, and adds CTA barriers and scheduling; generated code refers to the machine as `S`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MATRIX_ROWS, MATRIX_ROW_WORDS = 8, 4
 
 
 class Units:
-    """The units of a chunk, which act on the executing threads. Most are created at their first use."""
+    """The units of a chunk of CTAs. They act on the executing threads; most are created at their first use."""
 
     def __init__(
         self, program: Program, access: Access, printer: Printer, schedule: int, delivery: Delivery
@@ -140,9 +140,9 @@ class Units:
         return self.warps.spread(self.warps.active())
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Return the member masks after checking them; unless checks are strict, order the members' accesses.
+        """Return each thread's member mask, after checking it. Unless checks are strict, order the members' accesses.
 
-        mask: None for the active lanes, whose accesses aren't ordered.
+        mask: None (no .sync) for the active lanes, which are neither checked nor ordered.
         """
         if mask is None:
             return self.warps.spread(self.warps.active())
@@ -168,7 +168,7 @@ class Units:
     def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
         """ldmatrix: load row i of matrix m from lane 8·m + i's address; its word j goes to register m of lane 4·i + j.
 
-        Return `num` registers, one row each. trans: transpose each matrix first.
+        Return an array of `num` registers × threads. trans: transpose each matrix after loading it.
         """
         self.warps.whole(pc)
         group = self.lanes.group
@@ -227,7 +227,7 @@ class Units:
         raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc)
 
     def skipped(self, flags: Any, name: str) -> None:
-        """Record threads that read register `name` without having written it. flags: True for those that have."""
+        """Record threads that read register `name` without having written it. flags: True for threads that wrote it."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
             positions = self.lanes.positions()
             self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])
@@ -244,6 +244,6 @@ class Units:
 
 
 def transposed(words: WordArray) -> WordArray:
-    """Transpose matrices of 8 x 8 elements of 16 bits. words: the last two dimensions are rows and words per row."""
+    """Transpose matrices of 8 x 8 elements of 16 bits. words: 32-bit words, in dimensions …, row, word of the row."""
     result: WordArray = np.ascontiguousarray(words.view(np.uint16).swapaxes(-1, -2)).view(np.uint32)
     return result

@@ -1,4 +1,4 @@
-"""Warp-level instructions: shuffles, votes, matches and reductions across the lanes of each warp."""
+"""Warp-level instructions (shuffles, votes, matches, reductions, elections), and checks that lanes act together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if threads that must execute together are missing. together: the threads of complete warpgroups."""
+    """Raised if executing threads must wait for other threads. together: positions of those that need not wait."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()
@@ -35,11 +35,11 @@ class Warps:
 
     alive: a mask of the chunk's threads that have not exited.
     leader: the lane that `elect` prefers in each warp of the chunk.
-    failed: for the last instruction with missing lanes, a thread of the warp and the mask of these lanes.
+    failed: the position of a thread, and the mask of the lanes missing from its warp, at the last NotTogether.
     """
 
     def __init__(self, access: Access, alive: NDArray[np.bool_], seed: int) -> None:
-        """seed: the schedule's seed, which determines the preferred lanes."""
+        """seed: the schedule's seed, which determines the preferred lanes; with seed 0, they are all lane 0."""
         self.access = access
         self.lanes = lanes = access.lanes
         self.alive = alive
@@ -109,7 +109,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Raise NotTogether if an executing warp lacks living lanes, DivergenceError if it lacks only other lanes."""
+        """Raise NotTogether if the first incomplete warp lacks living lanes, DivergenceError if only others."""
         if self.lanes.whole_warps():
             return
         active = self.active()
@@ -177,7 +177,7 @@ class Warps:
         return np.where(whole, members, np.uint32(0)), whole
 
     def redux(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
-        """Reduce over each thread's member mask, which must be equal for all members."""
+        """Reduce over the members of each thread's mask; all members must have the same mask."""
         value = np.broadcast_to(value, (self.lanes.n,))
         ufunc: Any = {
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -190,7 +190,7 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """Elect a warp's first member at or after its preferred lane, cyclically. Return (leader, mask of leaders)."""
+        """Elect the first member from the warp's preferred lane on, cyclically. Return (its lane, mask of leaders)."""
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
         rotated = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
@@ -199,7 +199,7 @@ class Warps:
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
 
     def whole_groups(self, pc: int) -> None:
-        """Like `whole`, for warpgroups."""
+        """Raise NotTogether if executing warpgroups lack living threads, DivergenceError if they lack only others."""
         lanes = self.lanes
         if lanes.group is None and lanes.threads % WARPGROUP == 0:
             return

@@ -1,10 +1,10 @@
 """wgmma: asynchronous matrix products of warpgroups. They form groups (commit_group), which complete in order.
 
-A product is computed when it is issued, so a missing wait_group never changes a value: it is only reported. For a GPU,
+A product is computed when it is issued, so a missing wait_group never changes a value; checks report it. For a GPU,
 ptxas inserts the wait.
 
-source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group;
-"Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides", "Matrix Descriptor Format".
+source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"; in it, "Shared Memory Matrix
+Layout" and "Matrix Descriptor Format".
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .warp import Warps
 #: number of rows of A and D
 ROWS = 64
 CORE_ROWS = 8
-# size of an instruction's operand along K, in bytes
+# size of A and of B along K in one instruction, in bytes
 STEP_BYTES = 32
 _UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
 
 
 class WgmmaGroups:
-    """The wgmma instructions of a chunk's warpgroups, called by generated code."""
+    """The wgmma instructions of a chunk's warpgroups. Generated code calls the methods."""
 
     def __init__(self, names: Sequence[str], warps: Warps, access: Access, operations: Operations) -> None:
         self.lanes = access.lanes
@@ -45,7 +45,7 @@ class WgmmaGroups:
         self.registers = ProductRegisters(names, warps.count, access)
         self.access = access
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
-        #: the event of each warp's last read of an operand
+        #: the event of each warp's last recorded read of operands in shared memory
         self.latest: Index = np.zeros(warps.count, np.int64)
         #: for each warp and each group that it has committed, the event of its last product before the commit
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
@@ -86,7 +86,7 @@ class WgmmaGroups:
         number: int,
         pc: int,
     ) -> NDArray[Any]:
-        """wgmma.mma_async: return the registers of D. a: a descriptor or registers. scale: the predicate scale-d."""
+        """wgmma.mma_async: return D's registers (old: `start`). a: a descriptor or registers. scale: scale-d."""
         self.warps.whole_groups(pc)
         lanes = self.lanes
         if self.agents is not None:
@@ -106,14 +106,14 @@ class WgmmaGroups:
         return form.registers(left, right, c)
 
     def here(self, pc: int) -> Index:
-        """Return the executing warps, after checking that all their lanes are executing."""
+        """Return the indices of the executing warps, after checking that all their lanes are executing."""
         self.warps.whole(pc)
         return self.lanes.warps()
 
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return an operand in shared memory, warpgroups × (M or N) × K; raise SimulationError for a bad descriptor."""
+        """Return a descriptor's operand, warpgroups × (M or N) × K. raises: SimulationError for a bad descriptor."""
         bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -146,8 +146,8 @@ class WgmmaGroups:
 class ProductRegisters:
     """Checks of the registers of products that haven't been waited for, in tables of registers × warps.
 
-    Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
-    wgmma.fence must separate an access to such a register from the next product that uses it.
+    Until the wait, only products of the same shape and type may use an accumulator, at the same index; registers of A
+    are read-only. wgmma.fence must separate accesses by other instructions from a register's next use in a product.
     """
 
     def __init__(self, names: Sequence[str], warps: int, access: Access) -> None:
@@ -159,11 +159,11 @@ class ProductRegisters:
         #: instruction of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
         #: per register and warp: its index among the accumulators of the last product that has used it as one, plus
-        #: that product's `_shape_code`; the instruction (plus 1) of the last access since the fence, 0 if none
+        #: that product's `_shape_code`; the index (plus 1) of another instruction that used it since the fence, or 0
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the numbers of groups that each warp has committed, and that it has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
-        #: True for warps that have executed a fence
+        #: True for warps that have executed wgmma.fence
         self.fenced = np.zeros(warps, bool)
 
     def fence(self, here: Index) -> None:
@@ -209,7 +209,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1: none)."""
+        """Check that no product in flight writes `rows`, except as the same accumulators of code `shape` (-1: none)."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -245,7 +245,7 @@ def _shape_code(form: ProductForm) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MatrixDescriptor:
-    """A decoded matrix descriptor: the 16-byte chunks of an operand in shared memory. start, leading, stride: in bytes.
+    """A decoded matrix descriptor, which locates an operand in shared memory. start, leading, stride: in bytes.
 
     A chunk contains 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
 
@@ -253,7 +253,7 @@ class MatrixDescriptor:
         bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
         bits 32-45   stride byte offset >> 4
 
-    Offsets in bytes, for chunk c and row r (of M or N; of K if MN-major) and w bytes per row of a swizzle atom:
+    Offsets in bytes before swizzling, of chunk c in row r (of M or N; of K if MN-major), for atom rows of w bytes:
 
         K-major, no swizzle      (r mod 8)·16 + (r div 8)·stride + c·leading
         K-major, swizzled        (r mod 8)·w + (r div 8)·stride + c·16

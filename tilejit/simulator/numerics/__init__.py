@@ -1,4 +1,4 @@
-"""Arithmetic of PTX instructions on NumPy arrays; translated code calls these functions by name."""
+"""Arithmetic of PTX instructions on NumPy arrays and scalars; translated code calls these functions by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between formats, with saturation and directed rounding."""
+"""Conversions between number formats, modifiers of 16-bit operations, and packing of vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def round_integral(x: PerThread, mode: str) -> PerThread:
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN becomes 0 or, if the source or target has 64 bits, only the top bit.
+    """Convert a float to an integer, clamped. NaN becomes 0; if source or target has 64 bits, 1 << (target bits - 1).
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -116,7 +116,7 @@ def saturate_finite(x: PerThread, largest: float) -> PerThread:
 
 
 def to_tf32(x: PerThread, mode: str) -> PerThread:
-    """Return float32 bits with a 10-bit fraction: truncated (rz), or rounded, with ties to even (rn) or away (rna)."""
+    """Round float32 to tf32 bits: towards zero (rz), or to nearest, with ties to even (rn) or away from zero (rna)."""
     bits = x.view(U4)
     if mode == "rz":
         rounded = bits
@@ -148,7 +148,7 @@ _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
 def encode_fp8(x: PerThread, form: str) -> PerThread:
-    """Return a float's 8-bit code, rounded to nearest even; overflow becomes the largest finite value, NaN 0x7f."""
+    """Return a float's 8-bit code, rounded to nearest even. Overflow becomes the largest finite number, NaN 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
     finite = FP8_VALUES[form][: _FINITE[form]]
     wide = x.astype(F8)
@@ -164,7 +164,7 @@ def encode_fp8(x: PerThread, form: str) -> PerThread:
 
 
 def pack_fp8(high: PerThread, low: PerThread, form: str, positive: str | None) -> PerThread:
-    """cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32: pack two floats, the first operand into the upper byte."""
+    """cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32: pack two floats, the first into the upper byte. positive: with .relu."""
     if positive:
         high, low = relu(high), relu(low)
     return (encode_fp8(high, form) << U2(8)) | encode_fp8(low, form)
@@ -180,7 +180,7 @@ for _codes in _F16_OF.values():
 
 
 def fp8_to_f16x2(x: PerThread, form: str, positive: str | None) -> PerThread:
-    """Convert two 8-bit floats to f16x2, exactly."""
+    """Convert two packed 8-bit floats to f16x2, exactly; with `positive`, apply .relu."""
     table = _F16_OF[form]
     low, high = table[x & U2(0xFF)], table[x >> U2(8)]
     if positive:

@@ -11,7 +11,7 @@ from .integer import PerThread, functions_of, sel
 
 
 def step_directed(near: PerThread, error: PerThread, mode: str) -> PerThread:
-    """Round the exact value near + error in mode rz, rm or rp. near: the bits of the nearest number of its format."""
+    """Return the bits of near + error, rounded in mode rz, rm or rp. near: the bits of the number nearest to it."""
     kind = near.dtype.type
     sign = kind(1 << 8 * near.dtype.itemsize - 1)
     negative = near >= sign
@@ -59,7 +59,7 @@ def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThrea
 
 
 def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Divide float32 numbers: round the float64 quotient to odd, using the remainder's sign, then in `mode`."""
+    """Divide float32 numbers: round the quotient to odd in float64, using the remainder's sign, then in `mode`."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
     remainder = (a.astype(F8) - p) - low
@@ -86,7 +86,7 @@ def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def _each(name: str) -> Callable[..., PerThread]:
-    """Return a function that applies `exact.DIRECTED[name]` to one thread at a time: slow, but rarely needed."""
+    """Return a function that applies `exact.DIRECTED[name]` to one element at a time: slow, but rarely needed."""
 
     def apply(*arguments: PerThread) -> PerThread:
         # imported here, because `exact` imports the module fractions, which takes 3 ms

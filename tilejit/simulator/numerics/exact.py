@@ -1,4 +1,4 @@
-"""float64 arithmetic on scalars, computed exactly with fractions and rounded once."""
+"""Correctly rounded float64 arithmetic on scalars, with exact fractions."""
 
 from __future__ import annotations
 

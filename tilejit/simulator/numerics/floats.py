@@ -59,7 +59,7 @@ def f64_to_f32_odd(x: PerThread) -> PerThread:
 
 
 def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
-    """Return the rounded sum and its exact error (Knuth)."""
+    """Return the rounded sum and its exact error (Knuth), barring overflow."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -84,12 +84,12 @@ def make_odd(near: PerThread, error: PerThread) -> PerThread:
 
 
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f32. The product is exact in float64; only sums near a rounding boundary of float32 need correction."""
+    """fma.rn.f32. The product is exact in float64; only sums that round to a midpoint of float32 need correction."""
     s = _multiply_add(a, b, c)
     if not np.ndim(s):
         return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
     result = s.astype(F4)
-    # Candidates for double rounding are sums that are subnormal as float32 or exactly on a midpoint.
+    # Candidates for a double-rounding error are sums that are subnormal as float32 or exactly on a midpoint.
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
     # Move the 29 bits that float32 lacks to the top. For a midpoint they are a 1 followed by zeros: the least int64.
     bits = s.view(I8)
@@ -111,8 +111,8 @@ _NOWHERE = np.zeros(0, np.int64)
 def _keeps_sums_normal(c: PerThread) -> bool:
     """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is a float32 subnormal.
 
-    A sum is a multiple of the smaller unit in the last place of its operands. Near zero, the product is about as large
-    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118, a normal value. An infinite c gives no finite sum.
+    A sum is a multiple of the smaller unit in the last place of its operands. If it is near zero, the product is about
+    as large as c; for c = 2^-70, the last of the product's 48 bits is worth at least 2^-118, a normal value.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
@@ -184,7 +184,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return a mask of threads that need exact fractions, since steps may overflow or errors of products underflow."""
+    """Return a mask of the threads that need fractions: a step may overflow, or the product's error underflow."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -192,7 +192,7 @@ def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThre
 
 
 def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f16. The product is exact in float64, and the sum is rounded to odd."""
+    """fma.rn.f16. The product is exact in float64; the sum is rounded to odd there, then to float16."""
     return to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
 
 
@@ -232,7 +232,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Make NaNs in `r`, the minimum or maximum of `a` and `b`, canonical; `join` combines the bits of two zeros."""
+    """Correct `r`, the minimum or maximum of a and b: `join` the bits of two zeros, and make NaNs canonical."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
@@ -240,7 +240,7 @@ def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerT
 
 
 def canonical(r: PerThread) -> PerThread:
-    """Replace NaN by the canonical NaN of NVIDIA GPUs: all bits set but the sign, for float64 0x7ff8000000000000."""
+    """Replace NaN by the canonical NaN of NVIDIA GPUs: all bits but the sign set; for float64, 0x7ff8000000000000."""
     nan = r != r
     if not np.count_nonzero(nan):
         return r
@@ -254,7 +254,7 @@ def _picker(pick: Callable[..., PerThread], join: Callable[..., PerThread]) -> C
     return lambda a, b: _fix_zero(pick(a, b), a, b, join)
 
 
-# -0 < +0; if one operand is NaN, the first two return the other operand, and the last two NaN
+# -0 < +0; if exactly one operand is NaN, the first two return the other operand, and the last two NaN
 min_float, max_float = _picker(np.fmin, np.bitwise_or), _picker(np.fmax, np.bitwise_and)
 min_nan, max_nan = _picker(np.minimum, np.bitwise_or), _picker(np.maximum, np.bitwise_and)
 
@@ -266,7 +266,7 @@ def sort_keys(x: PerThread, nan_is_largest: bool) -> PerThread:
 
 
 def from_sort_keys(keys: PerThread) -> PerThread:
-    """Invert `sort_keys`; NaN is canonical."""
+    """Invert `sort_keys`; NaN becomes canonical."""
     return canonical((keys ^ ((keys >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(F4))
 
 
@@ -342,7 +342,7 @@ def rsqrt_f64(x: PerThread) -> PerThread:
 
 
 def rcp_ftz_f64(x: PerThread) -> PerThread:
-    """rcp.approx.ftz.f64, which uses only the upper 32 bits of operand and result, as rsqrt.approx.ftz.f64 does."""
+    """rcp.approx.ftz.f64. Like rsqrt.approx.ftz.f64, it reads and writes only the upper 32 bits of its operands."""
     return _upper(ftz(F8(1) / _upper(ftz(x))))
 
 

@@ -1,4 +1,4 @@
-"""Integer instructions for which NumPy has no operator. Operands are arrays or NumPy scalars."""
+"""Selection, and integer instructions that no NumPy operator implements. Operands are arrays or NumPy scalars."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def mul_hi(a: PerThread, b: PerThread) -> PerThread:
 
 
 def mul_hi_u64(a: PerThread, b: PerThread) -> PerThread:
-    """Return the upper 64 bits of a product of 64-bit numbers, by 32-bit halves."""
+    """Return the upper 64 bits of a product of unsigned 64-bit numbers, by 32-bit halves."""
     half, mask = U64(32), U64(0xFFFFFFFF)
     al, ah, bl, bh = a & mask, a >> half, b & mask, b >> half
     middle = ah * bl + ((al * bl) >> half)
@@ -93,7 +93,7 @@ def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
-    """mul24: bits 47..16 (if `high`) or 31..0 of the product of the low 24 bits."""
+    """mul24: bits 47..16 (if `high`) or 31..0 of the product of the operands' low 24 bits."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
     return (product >> wide(16) if high else product).astype(a.dtype)
@@ -222,7 +222,7 @@ def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
 
 
 def clz(a: PerThread) -> PerThread:
-    """Count leading zeros, by propagating the top bit downwards and counting ones."""
+    """Count leading zeros, by propagating the highest 1 downwards and counting ones. a: unsigned."""
     bits = a
     shift = 1
     while shift < 8 * a.dtype.itemsize:
@@ -260,7 +260,7 @@ def _prmt_default(both: PerThread, selector: PerThread) -> PerThread:
 
 
 def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """Return c plus the dot product of the four bytes of a and b, whose dtypes determine the bytes' signedness."""
+    """Return c plus the dot product of the bytes of a and of b. Bytes are signed if the dtype of their word is."""
     total = c.astype(np.int64)
     for i in range(4):
         total = total + _byte(a, i) * _byte(b, i)

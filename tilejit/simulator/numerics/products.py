@@ -32,7 +32,7 @@ Doubles = NDArray[np.float64]
 
 
 def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
-    """Return registers of `n` threads as an array: registers × threads. A register may be a scalar."""
+    """Return registers of `n` threads as an array: registers × threads. A scalar is the value for all threads."""
     out = np.empty((len(values), n), dtype)
     for i, value in enumerate(values):
         out[i] = value
@@ -90,7 +90,7 @@ def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
 def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: bool) -> NDArray[Any]:
     """Return D = A·B + C in C's type.
 
-    Exact products are summed in float64, and the sum is rounded to that type; the ISA leaves order and precision open.
+    Exact products are summed in float64, and the sum is rounded. For floats, the ISA leaves order and precision open.
     """
     total = a @ b
     total += c
@@ -133,7 +133,7 @@ class ProductForm:
     #: factors of A and B, 1 or -1
     sign_a: int
     sign_b: int
-    #: True if the operand is MN-major
+    #: True for an operand in MN-major order
     trans_a: bool
     trans_b: bool
 

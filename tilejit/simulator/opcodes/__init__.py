@@ -1,7 +1,7 @@
-"""The table of instructions: opcode → entries (pattern of its modifiers, emitting function, optional fidelity).
+"""The table of instructions: opcode → forms (pattern of the modifiers, emitting function, optional fidelity).
 
-A new instruction is one entry: a regular expression over all modifiers, whose named groups are passed to the emitting
-function. The first matching pattern applies; if none matches, the instruction is unsupported.
+A new instruction is one form in its topic's `ENTRIES`. A pattern is a regular expression for all modifiers, whose named
+groups are passed to the emitting function. The first match applies; without a match, an instruction is unsupported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from ..decode.emitter import Entries, Entry, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
-#: modules with entries; `python -m tilejit simulator` prints the first lines of their docstrings as headings
+#: modules with `ENTRIES`; `python -m tilejit simulator` prints the first lines of their docstrings as headings
 TOPICS = (
     integer, floats, convert, move, memory, copies, bulk, mbarrier, sync, cluster, matrix, wgmma, tensor,
 )

@@ -68,7 +68,7 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:
-    """Emit prefetch.tensormap [map], which only checks the address."""
+    """Emit a check of the address for prefetch.tensormap [map], which has no other effect."""
     (where,) = e.exactly(1)
     e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 

@@ -47,7 +47,7 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
     value = _float_source(e, m)
     if mode in ("rni", "rzi", "rmi", "rpi"):
         if t != s:
-            e.fail("rounding to an integer must keep the type")
+            e.fail("rounding to an integral value must keep the type")
         expression = f"round_integral({value}, {mode!r})"
         if t == "bf16":
             expression = f"f32_to_bf16({expression})"

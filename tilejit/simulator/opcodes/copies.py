@@ -19,9 +19,9 @@ def cp_async(e: BlockWriter, m: Match) -> None:
         e.source(policy, "u8")
     if len(operands) not in (3, 4):
         e.fail("cp.async takes three or four operands, apart from a cache policy")
-    size = literal(e, operands[2], 16)
+    size = literal(e, operands[2], 2**31 - 1)
     if size not in ((16,) if m["cache"] == "cg" else (4, 8, 16)):
-        e.fail(f"cp.async.{m['cache']} doesn't support size {size}")
+        e.fail(f"cp.async.{m['cache']} doesn't support size {size}; cg supports 16, and ca 4, 8 and 16")
     kept = kept_bytes(e, operands[3], size) if len(operands) == 4 else "None"
     shift, whole = size.bit_length() - 1, _WHOLE[size]
     target, to = site(e, "store", {"space": "shared"}, operands[0], shift, whole)

@@ -52,7 +52,7 @@ def mul_wide(e: BlockWriter, m: Match) -> None:
 
 
 def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
-    """Return an expression for a source operand extended to twice its width; translation extends literals."""
+    """Return an expression for a source operand extended to twice its width. Literals are extended at translation."""
     value = e.src(index, dtype)
     operand = e.ins.operands[index]
     if operand[0] not in "0123456789-":
@@ -84,7 +84,7 @@ def minmax_x2(e: BlockWriter, m: Match) -> None:
 
 
 def carry_add(e: BlockWriter, m: Match) -> None:
-    """Emit add.cc, addc, mad.cc or madc. The pseudo-register %carry holds the carry, which only the addition sets."""
+    """Emit add.cc, addc, mad.cc or madc. The pseudo-register %carry holds the carry of the addition."""
     d = _unsigned(m["t"])
     first, addend = e.src(1, d), 2
     if e.ins.root[0] == "m":

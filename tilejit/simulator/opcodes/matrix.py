@@ -20,12 +20,12 @@ ELEMENT_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
-    """Declare an access by a shared or generic address. Return (index of the memory instruction, shared address)."""
+    """Declare an access by a shared or generic address. Return (index of the access, shared-address expression)."""
     number, address = site(e, kind, {"space": "shared"}, operand, shift, dtype)
     if m["space"]:
         return number, address
     if e.names.sites[-1].address_dtype != "u8":
-        e.fail("a generic address must have 64 bits")
+        e.fail("a generic address must have 64 bits; a 32-bit address needs .shared")
     window = e.names.constant(WINDOWS["shared"], "u8")
     return number, f"({address} - {window})"
 
@@ -64,7 +64,7 @@ def mma(e: BlockWriter, m: Match) -> None:
     left = e.once(f"fragment_a({e.sources(a, 'u4')}, S.n, {a_type!r})")
     right = e.once(f"fragment_b({e.sources(b, 'u4')}, S.n, {b_type!r})")
     start = tuple(e.source(x, dtype) for x in c)
-    # if C is the result of an earlier product of the block, it is available as a matrix
+    # if C is the result of an earlier product in the basic block, it is available as a matrix
     total = e.computed.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
     matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m.get('sat') is not None})")
     values = e.temp(f"registers_d({matrix}, {half})")

@@ -21,7 +21,7 @@ def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 
 
 def on_barrier(method: str, operands: int) -> Entry:
-    """Return a function that emits a call of an `MBarriers` method with an address and, for two operands, a count."""
+    """Return a function that emits a call of an `MBarriers` method, with a count if `operands` is 2."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         place, *counts = e.exactly(operands)
@@ -43,7 +43,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
     count, expected = ("None", last) if m["expects"] else (last, "None")
     if m["far"]:
         if target != "_" or m["incomplete"]:
-            e.fail("an arrival with .shared::cluster returns no state, and can't have .noComplete")
+            e.fail("an arrival with .shared::cluster must have the destination _, and can't have .noComplete")
         scope = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
         arguments = f"{number}, {address}, {count}, {expected}, {bool(m['drop'])}, {scope!r}"
         e.stmt(f"S.far_arrivals.arrive({arguments})")
@@ -87,8 +87,8 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 def set_registers(e: BlockWriter, m: Match) -> None:
     """Emit setmaxnreg; fail unless its operand is a multiple of 8 from 24 to 256."""
     (operand,) = e.exactly(1)
-    count = literal(e, operand, 256)
-    if count < 24 or count % 8:
+    count = literal(e, operand, 2**32 - 1)
+    if not 24 <= count <= 256 or count % 8:
         e.fail(f"{count} registers: the number must be a multiple of 8 from 24 to 256")
     e.stmt(f"S.set_registers({m['how']!r}, {count}, {e.pc})")
 

@@ -46,7 +46,7 @@ ATOM, ATOM_FLOAT = (
     )
     for types in ("b16|[bus]32|[bus]64", "f16x2|f16|bf16x2|bf16|f32|f64")
 )
-#: log2 of the number of bytes that a part of an asynchronous operation accesses
+#: log2 of the number of bytes in a chunk, the unit in which TMA copies and wgmma access memory
 CHUNK_SHIFT = 4
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
@@ -61,9 +61,9 @@ class Site:
     space: str
     #: constant number of bytes that is added to the address operand
     offset: int
-    #: log2 of the number of bytes that a thread accesses
+    #: log2 of the number of bytes of each access
     shift: int
-    #: dtype of the whole access; a vector is one element
+    #: dtype of an access; a loaded or stored vector is one element
     dtype: str
     address_dtype: str
     #: "load", "store", "atomic", or "barrier" for mbarrier operands
@@ -80,7 +80,7 @@ class Site:
     constant: bool = False
     #: operation and type of an atomic
     op: str = ""
-    #: True for a part of a wider access or copy, whose width isn't that of the kernel's elements
+    #: True for a part of a wider access or copy, whose width is unrelated to the kernel's elements
     part: bool = False
 
 
@@ -116,7 +116,7 @@ def _signed(text: str) -> int:
 def site(
     e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0, part: bool = False
 ) -> tuple[str, str]:
-    """Declare a memory instruction. Return (its index, the address expression).
+    """Declare an access to memory. Return (its index in `sites`, the address expression).
 
     displacement: number of bytes to add to the address. part: see `Site`.
     """
@@ -152,12 +152,12 @@ _WIDE = {16: "V16", 32: "V32"}
 def _whole(e: BlockWriter, total: int) -> str:
     """Return the dtype of a vector of `total` bytes as one element."""
     if total not in (2, 4, 8, 16, 32):
-        e.fail("this access width is not supported")
+        e.fail(f"accesses of {total} bytes are not supported")
     return _WIDE.get(total, f"u{total}")
 
 
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """Return the `count` operands of an access, without the cache policy that .L2::cache_hint adds."""
+    """Return the `count` operands of an instruction, without the cache policy that .L2::cache_hint adds."""
     operands = list(e.ins.operands)
     needed = count + 1 if m.get("hint") else count
     if len(operands) != needed:
@@ -251,7 +251,7 @@ def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str
 def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
     match = _ADDRESS.fullmatch(e.ins.operands[0])
     if match is None or match[1] not in e.call_params:
-        e.fail("only parameters of a call can be stored to")
+        e.fail("st.param can only store to a parameter of a call")
     offset = _signed(match[2]) if match[2] else 0
     for i, source in enumerate(sources):
         name = f"{match[1]}+{offset + i * SIZE[dtype]}"
@@ -281,7 +281,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
     if m["vec"] not in _VECTORS.get(t, ()) or op not in (("add",) if t == "f32" else ("add", "min", "max")):
         e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
     if m["space"] == "shared":
-        e.fail("vector atomics are for global memory")
+        e.fail("vector atomics must be in global memory")
     count = int(m["vec"][1:])
     sources = vector(operands[first + 1])
     if len(sources) != count or (wanted and len(targets) != count):
@@ -296,7 +296,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of the element `offset` bytes after an address. target: for the old value, or `_`."""
+    """Emit the atomic update of the element `offset` bytes after `place`. target: for the old value; `_` for none."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -311,7 +311,7 @@ def create_policy(e: BlockWriter, m: Match) -> None:
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    """Emit fence.{sem}.{scope}, or membar: a sequentially consistent fence, whose scope .gl means .gpu."""
+    """Emit fence{.sem}.scope, or membar, a sequentially consistent fence whose scope .gl means .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 

@@ -9,8 +9,8 @@ from .integer import LOGIC
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
-# Windows of the generic address space. Device addresses exceed 32 bits, so that a truncated address is out of bounds.
-# The space "" is that of generic addresses.
+# State space → start of its window in the generic address space ("": generic). Device addresses exceed 32 bits, so that
+# a truncated address is out of bounds.
 WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0, "": 0}
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -41,7 +41,7 @@ def mov(e: BlockWriter, m: Match) -> None:
 
 
 def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
-    """Emit mov.b32 or mov.b64 d, {a, b, ...}: the first element becomes the lowest bits."""
+    """Emit mov of a vector {a, b, ...} to a register: the first element becomes the lowest bits."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     terms = []
@@ -172,7 +172,7 @@ def _comparison(e: BlockWriter, m: Match) -> str:
 
 
 def set_(e: BlockWriter, m: Match) -> None:
-    """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true."""
+    """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true, 0 for false."""
     result = _comparison(e, m)
     if m.get("bool"):
         result = f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})"

@@ -7,18 +7,18 @@ from ..decode.names import PTX_DTYPE
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
-    """Emit bar.sync/arrive/red or barrier.*, which ends a block; the machine records the arrivals."""
+    """Emit .sync, .arrive or .red of bar or barrier, which ends a basic block; the machine records the arrivals."""
     operands = list(e.ins.operands)
     how = m["how"]
     result = operands.pop(0) if how == "red" else ""
     predicate = operands.pop() if how == "red" else ""
     if how == "red" and not operands:
-        e.fail("bar.red needs a barrier")
+        e.fail(f"{e.ins.root}.red needs a barrier number")
     number = e.source(operands[0], "u4")
     count = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     aligned = e.ins.root == "bar" or m["aligned"] is not None
     if how == "arrive" and count == "None":
-        e.fail("bar.arrive needs a thread count")
+        e.fail(f"{e.ins.root}.arrive needs a thread count")
     value = e.source(predicate, "p") if predicate else "None"
     e.extra = f"({how!r}, {number}, {count}, {aligned}, {value}, {m.get('op') or ''!r})"
     if result:

@@ -40,11 +40,11 @@ def form(e: BlockWriter, m: Match, operand: str, where: str, split: str) -> tupl
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:
-        e.fail(f".{m['shape']} goes up to .x{most}")
+        e.fail(f".{m['shape']} supports at most .x{most}")
     registers = e.vector(operand, each * num)
     value, dtype, offset = address(e, where)
     if dtype != "u4":
-        e.fail("a tensor memory address has 32 bits")
+        e.fail("a tensor memory address must have 32 bits")
     if offset:
         value = f"({value} + {e.names.constant(offset, 'u4')})"
     return registers, f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split, COLUMNS)}, {value}"
