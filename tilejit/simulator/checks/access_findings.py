@@ -75,7 +75,7 @@ class AccessFindings:
         return f"{self.party(x, at, verb)} of {x.region.space} memory"
 
     def threads(self, me: Record) -> list[int]:
-        return self.lanes.numbers_of(fast_unique(me))
+        return self.lanes.numbers_of(fast_unique(me.astype(np.int64)))
 
     def sources(self, x: CellAccess) -> None:
         """Report a cp.async copy in flight whose source includes one of `x.cells`, which are about to be written."""
