@@ -49,7 +49,7 @@ _REGISTER_UNIT = 256
 
 
 def most_registers(threads: int, limit: int | None) -> int:
-    """Return the maximum number of registers per thread in a CTA of `threads` threads. limit: the kernel's option."""
+    """Return the most registers per thread in a CTA of `threads` threads. limit: the kernel's `max_registers`."""
     return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // THREAD_UNIT * THREAD_UNIT)
 
 

@@ -165,7 +165,7 @@ class _GridRun:
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
-        """Return the number of CTAs per chunk: of whole clusters, or of the grid if a CTA may wait for another cluster."""
+        """Return the number of CTAs per chunk: whole clusters, or all if a CTA may wait for another cluster."""
         program = self.program
         if program.control_flow.waits_for_ctas:
             return self.ctas
