@@ -50,7 +50,7 @@ def iters(
 
 @st.composite
 def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, max_size: int = 256) -> TileLayout:
-    """Draw a layout over axes of one of `AXIS_FAMILIES`, with random strides, possibly offsets, replicas and a swizzle."""
+    """Draw a layout over axes of one of `AXIS_FAMILIES`, possibly with offsets, replicas and a swizzle."""
     axes = draw(st.sampled_from(AXIS_FAMILIES))
     shard = draw(iters(axes, max_size=max_size))
     replica = draw(iters(axes, least=0, most=2, max_size=8)) if replicated else ()

@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that `prune` keeps, or all without it; raise LaunchError if it raises or returns others."""
+        """Return the configurations that `prune` keeps, all without it; raise LaunchError if it fails or returns others."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -103,7 +103,7 @@ def _has_function(value: Any) -> bool:
 
 
 def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[Config]) -> None:
-    """Raise LaunchError unless `configs` is a list of distinct configurations, at least one, that set the same constexprs."""
+    """Raise LaunchError unless `configs` lists one or more distinct configurations, all of the same constexprs."""
     if not isinstance(configs, (list, tuple)) or not all(isinstance(config, Config) for config in configs):
         raise LaunchError(
             f"configs of {name} is not a list of tj.Config: {shown(configs)}",

@@ -69,7 +69,7 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch the fastest configuration, after tuning if it is unknown. values: one per parameter, or `ABSENT`."""
+        """Launch the fastest configuration, after tuning if it is unknown. values: one per parameter, as from `bound`."""
         tuned = self._tuned
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]
@@ -309,7 +309,7 @@ def autotune(
     key: names of parameters. The kernel is tuned once for each combination of their values (for an array,
     of its shape). Different signatures (types, alignment), devices and kernel sources are also tuned separately.
     prune: a function that takes the list of configurations and a mapping of the launch's arguments, and returns the
-    configurations to try. A launch calls it unless a configuration was already chosen for its arguments.
+    configurations to try. Launches call it until a configuration is chosen for the key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
     each timed run and at the end. Other arrays keep the results of the last run.
 

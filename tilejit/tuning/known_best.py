@@ -105,7 +105,7 @@ def question_for(
     kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
     candidates: tuple[Config, ...],
 ) -> Question:
-    """Return the `Question` of a launch on the default device; raise DeviceError if it can't be opened."""
+    """Return the `Question` of a launch on the default device; raise DeviceError if the device isn't available."""
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)

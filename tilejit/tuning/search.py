@@ -147,7 +147,7 @@ class Search:
                     contender = Contender(outcome.result(), trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # Another attempt may succeed after exhausted memory or an LLVM crash killed a worker, or with another grid.
+                    # Another attempt may succeed: memory may suffice then, LLVM may not crash, and the grid may have CTAs.
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise

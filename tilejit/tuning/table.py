@@ -123,7 +123,7 @@ class Tuning:
 
     @property
     def rows(self) -> Sequence[tuple[str, ...]]:
-        """(configuration, time, ratio to the best time, number of timings, remark) per trial; timed ones first, by time."""
+        """(configuration, time, ratio to best, number of timings, remark) per trial: fastest first, untimed last."""
         timed = sorted((t for t in self.trials if t.median is not None), key=lambda t: t.median or 0.0)
         rows = [
             (
