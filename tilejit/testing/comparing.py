@@ -32,7 +32,6 @@ Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 class DrawnLaunch:
     """A launch of a kernel in a test, which `check` accepts in place of a grid.
 
-    grid: a grid as in `k[grid]`.
     threads, target: None for the default.
     schedule: seed of the thread order on the simulator.
 
@@ -233,8 +232,7 @@ def _wanted(
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
     outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray)]
     if len(values) > len(outputs):
-        passed = counted(len(outputs), "NumPy array")
-        raise ValueError(f"`expected` has {counted(len(values), 'array')}, but the call has only {passed}")
+        raise ValueError(f"`expected` has {counted(len(values), 'array')}; NumPy arrays in the call: {len(outputs)}")
     return {**arguments, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
 
 

@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that `prune` keeps, all without it; raise LaunchError if it fails or returns others."""
+        """Return the configurations that `prune` keeps, else all; raise LaunchError if it fails or returns others."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))

@@ -69,7 +69,7 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch the fastest configuration, after tuning if it is unknown. values: one per parameter, as from `bound`."""
+        """Launch the fastest configuration, after tuning if it is unknown. values: one per parameter."""
         tuned = self._tuned
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]

@@ -147,7 +147,7 @@ class Search:
                     contender = Contender(outcome.result(), trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # Another attempt may succeed: memory may suffice then, LLVM may not crash, and the grid may have CTAs.
+                    # Another attempt may succeed: memory may suffice, LLVM may not crash, the grid may have CTAs.
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
@@ -181,7 +181,7 @@ class Search:
         try:
             return 0 in self._launch(config, tuned).grid
         except LaunchError:
-            # `_running` meets the error again when it tries the configuration, and records or raises it.
+            # `_running` gets the error again when it tries the configuration, and records or raises it.
             return False
 
     def _note(self, running: Sequence[tuple[Trial, Contender]]) -> None:
