@@ -81,7 +81,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. title: the tooltip. stripes: their colors, left to right. marked: draw a dark border."""
+    """A cell of a table. title: the tooltip. stripes: colors along the bottom. marked: draw a dark border."""
 
     label: str
     fill: str

@@ -195,7 +195,7 @@ def target(name: str | Target) -> Target:
 
 
 def for_capability(major: int, minor: int) -> Target:
-    """Return the most specific target that a device of this compute capability can run; raise DeviceError if none."""
+    """Return the most specific target for a device's compute capability; raise DeviceError if the device is too old."""
     for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
         if name in TARGETS:
             return TARGETS[name]

@@ -43,14 +43,14 @@ def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """True for an array of any library, unless it has no dimensions, as NumPy scalars do."""
+    """True for an array of any library with at least one dimension; False for NumPy scalars and 0-d arrays."""
     # looked up in the class, because on the object an attribute may be a property that is slow or raises
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()
 
 
 def shown(value: object) -> str:
-    """Format a value for a message: an array, alone or in a tuple or list, by type, shape and dtype; cut long text."""
+    """Format a value for a message: arrays by type, shape and dtype, also in a tuple or list; truncate long text."""
     if isinstance(value, (tuple, list)) and any(map(is_array, value)):
         inside = ", ".join(map(shown, value))
         return _cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")

@@ -57,7 +57,7 @@ class TensorMap:
     #: for messages, the array dimension that each dimension of the map covers; empty if the map reverses their order
     axes: tuple[int, ...] = ()
     #: The distance between the boxes that consecutive receivers of a multicast copy contribute. If it is given, these
-    #: copies are checked against it; a box at a coordinate of -2^31 or at least 2^31 - 16 may have any global address.
+    #: copies are checked against it, except global addresses of boxes at coordinates of -2^31 or at least 2^31 - 16.
     share: Share | None = None
 
 
@@ -186,7 +186,7 @@ class Placing:
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
             start = at - base
-            # Copies for consecutive CTAs or lanes start `stride` bytes apart; fewer may follow the last start.
+            # Copies for consecutive CTAs or lanes start `stride` bytes apart; the last one may have fewer in `part`.
             part = memory[start:]
             named = shared_map if variable.space == "shared" else ()
             parts = [MemoryPart(name, first, n, buffer=True) for name, of, first, n in named if of == variable.name]

@@ -69,7 +69,7 @@ def run(
     write: called with each string that the kernel prints; None for standard output.
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
-    raises: SimulationError for errors in the kernel, unless execution finds and collects them; LaunchError for invalid
+    raises: SimulationError for errors in the kernel, unless raised by execution and collected; LaunchError for invalid
         arguments; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
     _keep_freed_memory()
@@ -165,7 +165,7 @@ class _GridRun:
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
-        """Return the number of CTAs per chunk: whole clusters, or all if a CTA may wait for another cluster."""
+        """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
         program = self.program
         if program.control_flow.waits_for_ctas:
             return self.ctas

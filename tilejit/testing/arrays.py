@@ -21,7 +21,7 @@ Limits = tuple[float, float]
 
 
 def dtypes(*, kinds: Sequence[str] = ("bool", "int", "uint", "float"), fp8: bool = True) -> st.SearchStrategy[DType]:
-    """Return a strategy for element types of `kinds`. fp8: include float8, which elementwise operations reject."""
+    """Return a strategy for element types of `kinds`. fp8: include float8, which elementwise arithmetic rejects."""
     return st.sampled_from([t for t in DTYPES.values() if t.kind in kinds and (fp8 or not t.is_fp8)])
 
 

@@ -171,7 +171,7 @@ _Run = Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
 def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> tuple[bool, _Run]:
-    """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target and not `is_drawn`."""
+    """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target, unless `is_drawn`."""
     # imported late, because strategies for layouts need no device
     from ..jit import simulate
     from ..runtime import devices

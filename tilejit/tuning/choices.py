@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that `prune` keeps, else all; raise LaunchError if it fails or returns others."""
+        """Return the configurations that `prune` keeps, all if it is None; raise LaunchError if it keeps none."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -103,7 +103,7 @@ def _has_function(value: Any) -> bool:
 
 
 def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[Config]) -> None:
-    """Raise LaunchError unless `configs` lists one or more distinct configurations, all of the same constexprs."""
+    """Raise LaunchError unless `configs` lists one or more distinct configurations that set the same constexprs."""
     if not isinstance(configs, (list, tuple)) or not all(isinstance(config, Config) for config in configs):
         raise LaunchError(
             f"configs of {name} is not a list of tj.Config: {shown(configs)}",
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless launches pass all parameters in `names`; for "reset", they must be able to be arrays."""
+    """Raise LaunchError unless launches pass all parameters in `names` and, for "reset", each can be an array."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

@@ -127,7 +127,7 @@ class TunedKernel(Kernel):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """Return a request for the configuration that `pick` chooses: the fastest known one, else usually the first."""
+        """Return a request for the configuration that `pick` chooses."""
         self._refuse_values(named)
         self.refuse_threads(threads)
         config, _ = pick(self, args, named, target, threads)
@@ -281,7 +281,7 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that returns a key of the current TILEJIT_AUTOTUNE and of what `functions` capture now."""
+    """Return a function that, at each call, returns a key of TILEJIT_AUTOTUNE and of what `functions` capture."""
     # Each launch reads the variable, which takes 1 µs, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode

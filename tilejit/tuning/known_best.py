@@ -78,7 +78,7 @@ def _picked(config: Config, why: str, tuning: Tuning | None = None) -> Pick:
 
 
 def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
-    """Return a pick with the values `given`; raise LaunchError unless they include all that configurations set."""
+    """Return a pick with the values `given`; raise LaunchError if a parameter that configurations set is missing."""
     wanted, choices = Config(dict(given)), kernel.choices
     text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
     if given.keys() == choices.names:

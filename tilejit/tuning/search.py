@@ -80,7 +80,7 @@ class Question:
 
 
 class EmptyGrid(LaunchError):
-    """A configuration can't be timed, or none can, because its grid for this launch has no CTAs."""
+    """The grid of a configuration, or of all of them, has no CTAs in this launch, so it can't be timed."""
 
     def __init__(self) -> None:
         super().__init__("the grid has no CTAs", hint="round it up, so that each configuration does all the work")
@@ -97,7 +97,7 @@ class Search:
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
-        # This key includes what determines the variants and affects their times.
+        # The key contains what determines the variants and what affects their times.
         debug = kernel.options.debug
         self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
@@ -147,7 +147,7 @@ class Search:
                     contender = Contender(outcome.result(), trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # Another attempt may succeed: memory may suffice, LLVM may not crash, the grid may have CTAs.
+                    # Another attempt may succeed, with more free memory, without a crash of LLVM, or with another grid.
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
