@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that `prune` keeps, by default all; raise LaunchError unless it returns some of them."""
+        """Return the configurations that `prune` keeps, by default all; raise LaunchError unless it returns some."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
