@@ -12,9 +12,9 @@ from .errors import shown_file
 class Span:
     """A range of source text, with the call sites through which it was inlined.
 
-    line: 1-based.
-    column, end_column: 0-based, in characters.
-    text: the source line, so that rendering needs no file.
+    line, end_line: 1-based.
+    column, end_column: 0-based, in characters; the range ends before `end_column`.
+    text: the source line `line`, so that rendering doesn't read the file; "" if unknown.
     caller: the call site of the helper function that contains this location, None in the kernel itself.
     """
 
@@ -27,7 +27,7 @@ class Span:
     caller: Span | None = None
 
     def render(self) -> str:
-        """Return `file:line:column`, the source line, if known, with carets below, and the same for each caller."""
+        """Return `file:line:column`, the source line (if known) with carets below it, and the same for each caller."""
         shown = [f"  at {shown_file(self.file)}:{self.line}:{self.column + 1}"]
         if self.text:
             stripped = self.text.lstrip()
@@ -47,7 +47,7 @@ class Span:
 
     @property
     def marked(self) -> str:
-        """The part of the source line in the range."""
+        """The part of `text` that is in the range."""
         return self.text[self.column : self.end_column if self.end_line == self.line else None]
 
     @property
@@ -57,7 +57,7 @@ class Span:
 
 
 def display_width(text: str) -> int:
-    """Return the width of `text` in terminal columns: two for wide East Asian characters, none for combining ones."""
+    """Return the width of `text` in terminal columns: 2 per wide East Asian character, 0 per combining one, else 1."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
     )

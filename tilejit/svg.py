@@ -32,20 +32,20 @@ def colour_of(number: int) -> str:
     hue = number * _GOLDEN_ANGLE % 360 / 30
     lightness = _LIGHTNESS[number // 32 % len(_LIGHTNESS)]
     reach = _SATURATION * min(lightness, 1 - lightness)
-    # source: CSS Color 4, "Converting HSL colors to sRGB"
+    # source: CSS Color 4, "Converting HSL Colors to sRGB"
     ramps = (k for k in ((shift + hue) % 12 for shift in (0, 8, 4)))
     levels = (lightness - reach * max(-1, min(k - 3, 9 - k, 1)) for k in ramps)
     return "#" + "".join(f"{round(255 * level):02x}" for level in levels)
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, edge: str = "") -> str:
-    """Return a filled rectangle. edge: the color of its border, "" for no border."""
+    """Return the SVG element of a filled rectangle. edge: the color of its border, "" for no border."""
     stroke = f' stroke="{edge}"' if edge else ""
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"{stroke}/>'
 
 
 def text_line(x: float, y: float, text: str, fill: str = INK, anchor: str = "middle") -> str:
-    """Return a line of text. y: position of the baseline. anchor: the part of it at `x`: "start", "middle" or "end"."""
+    """Return a line of text. y: its baseline. anchor: the part of the text at `x`, "start", "middle" or "end"."""
     return f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{_escaped(text)}</text>'
 
 
@@ -60,7 +60,7 @@ class Picture:
 
     width: float
     height: float
-    #: elements of the file, in the order in which they are drawn
+    #: SVG elements in drawing order, without the background
     shapes: tuple[str, ...] = field(repr=False)
 
     @property
@@ -75,13 +75,13 @@ class Picture:
         return self.svg
 
     def save(self, path: str) -> None:
-        """Write the SVG text to a file. raises: OSError if it can't be written."""
+        """Write the SVG text to a file. raises: OSError if the file can't be written."""
         write_whole(path, self.svg.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. title: the tooltip. stripes: colors below the label. marked: draw a dark border."""
+    """A cell of a table. title: the tooltip. stripes: colors along the bottom. marked: draw a dark border."""
 
     label: str
     fill: str
@@ -95,7 +95,7 @@ class Cell:
         foot = y + _ROW - _STRIPE
         boxes += [box(x + k * each, foot, each, _STRIPE, fill, EDGE) for k, fill in enumerate(self.stripes)]
         if self.marked:
-            # four bars, because the next cell would cover a border drawn by `stroke`
+            # four bars, because the next cells would cover parts of a border drawn by `stroke`
             ends = ((x, y, width, 2), (x, y + _ROW - 2, width, 2), (x, y, 2, _ROW), (x + width - 2, y, 2, _ROW))
             boxes += [box(left, top, wide, high, INK) for left, top, wide, high in ends]
         label = text_line(x + width / 2, y + 13, self.label)
@@ -109,10 +109,10 @@ class CellTable:
     #: the indices of the rows and columns shown
     rows: Sequence[int]
     columns: Sequence[int]
-    #: the total number of rows and columns
+    #: the total numbers of rows and columns, including omitted ones
     of: tuple[int, int]
     row_names: Sequence[str]
-    #: cells in row-major order
+    #: the cells shown, in row-major order
     cells: Sequence[Cell]
     heading: str = ""
 
@@ -186,9 +186,9 @@ def _width(letters: int) -> float:
 
 
 def _places(numbers: Sequence[int], total: int, size: float) -> tuple[list[float], list[float], float]:
-    """Return the positions of rows or columns of size `size`, the ends of gaps for omitted ones, and the total size.
+    """Return the starts of rows or columns, the ends of the gaps for omitted ones, and the total size.
 
-    numbers: the indices shown, of `total`.
+    numbers: the indices shown, of `total`. size: the height of a row or the width of a column.
     """
     places: list[float] = []
     gaps: list[float] = []
@@ -203,7 +203,7 @@ def _places(numbers: Sequence[int], total: int, size: float) -> tuple[list[float
 
 
 def _wrapped(text: str, letters: int) -> list[str]:
-    """Break text at spaces into lines of at most `letters` characters, except for longer words."""
+    """Break text at spaces into lines of at most `letters` characters; a longer word is a line of its own."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:

@@ -11,28 +11,28 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
-#: the units in which a GPU transfers and in which it caches global memory
+#: the units in which a GPU transfers global memory (sectors) and caches it (lines)
 SECTOR_BYTES, LINE_BYTES = 32, 128
 
 #: maximum number of CTAs of a grid along each axis
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
-#: maximum number of CTAs of a cluster: on every GPU that has clusters, and on some of them if a kernel opts in
+#: maximum number of CTAs of a cluster: on every GPU with clusters, and on some of these GPUs if a kernel opts in
 #: source: CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide, "Thread Block Clusters"
 PORTABLE_CLUSTER = 8
 MAX_CLUSTER = 16
 
-#: shared memory per CTA that needs no opt-in at launch
+#: maximum shared memory per CTA without opt-in
 STATIC_SHARED_BYTES = 48 * 1024
 
-#: number of 32-bit columns of tensor memory
+#: number of 32-bit columns of a multiprocessor's tensor memory
 TMEM_COLUMNS = 512
 
 #: address step from one lane of tensor memory to the next; columns are in the low bits
 TMEM_LANE = 1 << 16
 
-#: source: PTX ISA, "TensorCore 5th Generation Instructions"
+#: source: PTX ISA, "TensorCore 5th Generation Family Instructions", target ISA notes of tcgen05.alloc
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 
 #: number of 32-bit registers of a multiprocessor, and the maximum per thread
@@ -49,7 +49,7 @@ _REGISTER_UNIT = 256
 
 
 def most_registers(threads: int, limit: int | None) -> int:
-    """Return the maximum number of registers per thread in a CTA of `threads` threads. limit: `max_registers`."""
+    """Return the most registers per thread in a CTA of `threads` threads. limit: the kernel's `max_registers`."""
     return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // THREAD_UNIT * THREAD_UNIT)
 
 
@@ -80,7 +80,7 @@ class Multiprocessor:
         return min(self.ctas, self.warps // warps, by_registers, by_shared)
 
     def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
-        """Return the fraction of the multiprocessor's warp slots that can be occupied."""
+        """Return the maximum fraction of the multiprocessor's warp slots that resident CTAs occupy."""
         return self.resident(threads, registers, shared_bytes) * -(-threads // WARP) / self.warps
 
 
@@ -91,7 +91,7 @@ class Target:
     number: 90 for sm_90a.
     ptx: the oldest PTX version, as (major, minor), whose `.target` accepts it.
 
-    source: PTX ISA, "PTX Module Directives: .target" and "Release notes";
+    source: PTX ISA, "PTX Module Directives: .target" and "Release Notes";
     CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
     """
 
@@ -122,17 +122,17 @@ class Target:
 
     @property
     def has_barriers(self) -> bool:
-        """True if barriers in shared memory can count the bytes of copies, and threads can wait for a phase."""
+        """True if mbarriers can count the bytes of copies, and threads can suspend until a phase is complete."""
         return self.number >= 90
 
     @property
     def has_clusters(self) -> bool:
-        """True if CTAs of a cluster can access each other's shared memory."""
+        """True if CTAs can form clusters, in which they can access each other's shared memory."""
         return self.number >= 90
 
     @property
     def has_wgmma(self) -> bool:
-        """True if warpgroups can multiply matrices in shared memory (wgmma)."""
+        """True if warpgroups can multiply matrices that are in shared memory (wgmma)."""
         return self.name == "sm_90a"
 
     def runs_on(self, capability: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-#: minimum similarity of a name and a suggestion; 0.75 is a transposition of two letters out of four
+#: minimum similarity of a name and a suggestion; it is 0.75 if two adjacent letters of four are transposed
 _SIMILARITY = 0.7
 
 #: maximum number of characters of a value that a message shows
@@ -17,7 +17,7 @@ _CONSONANTS = ("uint", "uni", "use")
 _VOWELS = ("f-string", "mbarrier", "ndarray")
 _PLURALS = {"axis": "axes", "index": "indices"}
 
-#: attributes of arrays; an array library provides at least one
+#: attributes of arrays; the arrays of any supported library have at least one
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 
 
@@ -34,7 +34,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
-    """Return a hint for an unknown name: the most similar of `names` if one is similar, else `otherwise`."""
+    """Return a hint for an unknown name: the most similar of `names`, or `otherwise` if none is similar."""
     # takes 2 ms to import, and only errors need it
     import difflib
 
@@ -43,14 +43,14 @@ def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """True for an array with dimensions, of any library; False for NumPy scalars."""
-    # look up the class: on the object, an attribute may be a property that computes and may raise
+    """True for an array of any library with at least one dimension; False for NumPy scalars and 0-d arrays."""
+    # looked up in the class, because on the object an attribute may be a property that is slow or raises
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()
 
 
 def shown(value: object) -> str:
-    """Format a value for a message: arrays by type, shape and dtype, also in tuples and lists; truncated if long."""
+    """Format a value for a message: arrays by type, shape and dtype, also in a tuple or list; truncate long text."""
     if isinstance(value, (tuple, list)) and any(map(is_array, value)):
         inside = ", ".join(map(shown, value))
         return _cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")

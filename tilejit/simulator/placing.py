@@ -1,4 +1,4 @@
-"""Placement of a launch's memory: arguments, tensor maps, variables, shared and local memory."""
+"""Placement of a launch's memory: arguments, tensor maps, variables, and resident, shared and local memory."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .opcodes.move import WINDOWS
 class Pointer:
     """An array argument: bytes that the kernel uses in place."""
 
-    #: one-dimensional uint8 view of all bytes that the kernel may access
+    #: one-dimensional contiguous uint8 view of all bytes that the kernel may access through the argument
     memory: NDArray[np.uint8]
-    #: the byte of `memory` that the argument points to
+    #: the index in `memory` of the byte that the argument points to
     offset_bytes: int = 0
     name: str = ""
     writable: bool = True
-    #: False for an output whose elements must be written before they are used
+    #: False if the kernel must write each byte before it reads it
     initialized: bool = True
-    #: the address of `memory` modulo 256 that the profile assumes
+    #: the offset of `memory` from a multiple of 256 bytes that the profile assumes
     counted_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor map argument: 128 opaque bytes that describe a tensor, and the shape of the box that TMA copies.
+    """A tensor map argument: 128 opaque bytes that describe a tensor and the box that TMA copies.
 
     Dimensions are listed innermost first. Elements outside the tensor read as zero.
     """
@@ -50,20 +50,20 @@ class TensorMap:
     #: extents of the box, in elements
     box: tuple[int, ...]
     element_bytes: int
-    #: the name of the element type, such as "float16"
+    #: the name of a tilejit element type, such as "float16"
     element_type: str
     #: the swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str = "none"
-    #: for messages, the array's dimension that each dimension of the map covers; empty if these are in reverse order
+    #: for messages, the array dimension that each dimension of the map covers; empty if the map reverses their order
     axes: tuple[int, ...] = ()
-    #: The distance between the boxes that consecutive CTAs of a cluster contribute to a multicast copy. If it is given,
-    #: copies are checked against it, except at coordinates of -2^31 or at least 2^31 - 16.
+    #: The distance between the boxes that consecutive receivers of a multicast copy contribute. If it is given, these
+    #: copies are checked against it, except global addresses of boxes at coordinates of -2^31 or at least 2^31 - 16.
     share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedMemory:
-    """Memory at a fixed address, which a kernel may access through any pointer."""
+    """Global memory at a fixed address, which a kernel may access through any pointer to it."""
 
     memory: NDArray[np.uint8]
     address: int
@@ -76,18 +76,18 @@ class Resident:
     """Memory that persists across launches."""
 
     allocations: tuple[PlacedMemory, ...] = ()
-    #: global and constant variables by name; a variable that is missing has its initial value at each launch
+    #: bytes of global and constant variables by name; a variable that is missing has its initial value at each launch
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
-#: a buffer in shared memory, for messages: (name, PTX variable, first byte in the variable, size in bytes)
+#: a buffer in shared memory, for messages: (name, PTX variable, byte offset in the variable, size in bytes)
 SharedName = tuple[str, str, int, int]
-#: the value of a kernel parameter
+#: the value of a kernel parameter; bytes and NumPy scalars are passed unchanged, an int wraps to the parameter's size
 ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 
 
 class Placing:
-    """The memory of a launch. params: bytes of the parameter space. arrays: array arguments, then allocations."""
+    """The memory of a launch. params: bytes of the parameter space. arrays: those of arguments, then allocations."""
 
     def __init__(self, program: Program, resident: Resident) -> None:
         self.program = program
@@ -99,8 +99,8 @@ class Placing:
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Place the arguments, variables and resident memory, and fill the parameter space.
 
-        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads bytes of a tensor map, or if an
-            initializer names an unknown symbol.
+        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads bytes of a tensor map;
+            UnsupportedInstructionError if an initializer names an unknown symbol.
         """
         function = self.program.function
         if len(args) != len(function.params):
@@ -146,7 +146,7 @@ class Placing:
         for _, dtype, offset in self.program.params:
             encoded = self.memory.map_around("param", offset)
             if encoded is not None:
-                raise SimulationError(f"the kernel reads {dtype.itemsize} bytes of {encoded.opaque}")
+                raise SimulationError(f"the kernel reads {in_bytes(dtype.itemsize)} of {encoded.opaque}")
         parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
         if parts and not self.memory.maps:
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
@@ -186,7 +186,7 @@ class Placing:
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
             start = at - base
-            # The copies for consecutive CTAs or lanes are `stride` bytes apart; the slice may shorten the last one.
+            # Copies for consecutive CTAs or lanes start `stride` bytes apart; the last one may have fewer in `part`.
             part = memory[start:]
             named = shared_map if variable.space == "shared" else ()
             parts = [MemoryPart(name, first, n, buffer=True) for name, of, first, n in named if of == variable.name]

@@ -25,11 +25,11 @@ from .machine.operations import Delivery
 from .machine.printf import Printer
 from .placing import ParameterValue, Placing, Resident, SharedName
 
-# With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few threads, the overhead of
-# NumPy calls exceeds the cost of the arithmetic.
+# Limits of a chunk. With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few
+# threads, the overhead of NumPy calls exceeds the cost of the arithmetic.
 CHUNK_THREADS = 24576
 CHUNK_BYTES = 1 << 28
-# Cluster sizes above 8 are non-portable: not all GPUs support them.
+# Cluster sizes above 8 are non-portable: not all GPUs with clusters support them.
 # source: CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide, "Thread Block Clusters"
 MOST_RANKS = 16
 
@@ -60,17 +60,17 @@ def run(
 
     args: one per parameter. The bytes of a NumPy scalar are used unchanged; an int wraps to the parameter's size.
     checks: False disables the checks for races, unwritten memory and asynchronous copies. With "strict", shuffles,
-        votes, matches and reductions don't order memory accesses, as in the PTX ISA.
+        votes, matches and warp reductions don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all findings in the report.
     schedule: seed of the thread order; each seed gives a legal order.
     delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
-    shared_map: buffers in shared memory, for messages: (name, PTX variable, first byte in it, size in bytes).
+    shared_map: buffers in shared memory, for messages: (name, PTX variable, byte offset in it, size in bytes).
     locate: converts the file index, line and column of a `.loc` to the string that messages show.
     write: called with each string that the kernel prints; None for standard output.
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
-    raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for invalid arguments;
-        UnsupportedInstructionError for an unknown kernel or unsupported PTX.
+    raises: SimulationError for errors in the kernel, unless raised by execution and collected; LaunchError for invalid
+        arguments; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
@@ -98,9 +98,9 @@ def run(
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Make the C library keep freed memory; if it is returned to the system, the next allocation causes page faults.
+    """Make glibc reuse freed blocks of up to 31 MiB; if it unmaps them, the next allocation causes page faults.
 
-    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the size from which blocks are mapped separately.
+    source: mallopt(3), M_MMAP_THRESHOLD: freeing a mapped block of at most 32 MiB raises the threshold to its size.
     """
     np.empty(31 << 20, np.uint8)
 

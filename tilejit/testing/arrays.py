@@ -21,7 +21,7 @@ Limits = tuple[float, float]
 
 
 def dtypes(*, kinds: Sequence[str] = ("bool", "int", "uint", "float"), fp8: bool = True) -> st.SearchStrategy[DType]:
-    """Return a strategy for element types of `kinds`. fp8: include float8 types, which can only be moved and cast."""
+    """Return a strategy for element types of `kinds`. fp8: include float8, which elementwise arithmetic rejects."""
     return st.sampled_from([t for t in DTYPES.values() if t.kind in kinds and (fp8 or not t.is_fp8)])
 
 
@@ -34,7 +34,7 @@ def arrays(
     finite: bool = False,
     range: tuple[float, float] | None = None,
 ) -> st.SearchStrategy[Array]:
-    """Return a strategy for arrays of zeros, ones, consecutive or random numbers, with special values among them.
+    """Return a strategy for arrays of zeros, ones, consecutive or random numbers, possibly with special values.
 
     Special values include infinities, NaNs, 0, 1 and the limits of the type or range, as far as the arguments and the
     type allow. A failing array shrinks to few elements, zeros and the special values that matter, and is shown as a
@@ -108,10 +108,10 @@ def array_of(
 ) -> Array:
     """Return the array that the arguments describe. A failing test shows an array from `arrays` as such a call.
 
-    values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" random numbers, or "any" finite ones; all of them in
-    `range`, if given.
+    values: "zeros", "ones", "counted" (0, 1, 2, ..., from 0 again at the type's limit), "small" random numbers, or
+    "any" finite ones. With `range`, all of these are in it, and "counted" begins at its minimum.
     seed: seed of the random numbers.
-    special: values to place at random positions, each at least once if there is room.
+    special: values to place at random positions, each at least once if there is room; `range` doesn't restrict them.
     strides: strides in elements, row-major by default.
     shift: number of elements between a multiple of 128 bytes and the element at the lowest address.
 
@@ -139,7 +139,7 @@ def array_of(
 
 
 def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: Sequence[float]) -> None:
-    """Put special values at about a tenth of the positions, each at least once if it fits; randomize NaN payloads."""
+    """Put special values at about a tenth of the positions, each at least once if there is room; vary NaN payloads."""
     values = np.array(special, np.float64 if dtype.is_float else object).astype(dtype.numpy)
     at = np.flatnonzero(random.random(contents.size) < 0.1)
     contents[at] = values[random.integers(0, values.size, at.size)]
@@ -203,14 +203,14 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
         return np.asarray(drawn / 4 if dtype.is_float else drawn, dtype.numpy)
     anything: Array = random.integers(0, 256, count * dtype.bytes, dtype=np.uint8).view(dtype.numpy)
     if dtype.is_float:
-        # infinities and NaNs are added later, as special values
+        # only `special` adds infinities and NaNs
         with np.errstate(invalid="ignore"):
             anything[~np.isfinite(anything)] = 1
     return anything
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Return contents from `low` to `high`; for "zeros" and "ones", the number in this range closest to 0 or 1."""
+    """Return contents from `low` to `high`, if the type has any; "zeros" and "ones": the number closest to 0 or 1."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):
@@ -254,7 +254,7 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
-    """Return the special values of `dtype` within `limits`; for floats, those that fail tests most often come first."""
+    """Return the special values of `dtype` within `limits`; for floats, the likeliest to fail tests come first."""
     low, high = _ends(dtype) if limits is None else limits
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]
@@ -272,11 +272,11 @@ def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
 
 
 def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: float = 0) -> None:
-    """Raise AssertionError unless `got` equals `expected`; the message describes the first element that differs.
+    """Raise AssertionError unless `got` has the type, shape and elements of `expected`; show the first wrong element.
 
     rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal; all NaNs are equal.
     ulp: maximum error of floats in units in the last place. `expected` may then be float64; a correctly rounded result
-    has an error of at most 0.5.
+    has an error of at most 0.5. An element within any of the tolerances passes.
 
     Example:
         from tilejit.testing import assert_equal
@@ -295,7 +295,7 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
         return
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
-    # The distance between a number and a NaN is meaningless.
+    # The distance is meaningless between integers, and between a number and a NaN.
     apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
     total = f"wrong elements: {int(wrong.sum())} of {got.size}"
     raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}; {total}")
@@ -316,7 +316,7 @@ def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: float) -> A
 
 
 def _distance(got: Array, wanted: Array) -> Array:
-    """Return the distances of `got` from `wanted`, in units in the last place of the type of `got`."""
+    """Return the distances of `got` from `wanted`, in units in the last place of `wanted` in the type of `got`."""
     if wanted.dtype == got.dtype:
         return ulps(got, wanted)
     import ml_dtypes
@@ -350,7 +350,7 @@ def ulps(a: Any, b: Any) -> Array:
 
 
 def _ordered(values: Array) -> Array:
-    """Map floats to integers in the same order; both zeros become 0."""
+    """Map floats to integers in the same order: adjacent floats to adjacent integers, both zeros to 0."""
     bits = _bits(values)
     sign = bits >> (8 * values.itemsize - 1)
     magnitude = (bits & (np.iinfo(bits.dtype).max >> 1)).astype(np.int64)

@@ -166,13 +166,13 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
         error.args = (f"{error}; under schedule {schedule}",)
 
 
-#: launches a kernel with (arguments, arguments by name, schedule)
+#: launches a kernel with (positional arguments, constexprs by name, schedule)
 _Run = Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
 def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> tuple[bool, _Run]:
-    """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target, unless it `is_drawn`."""
-    # imported late, because tests of layouts need no device
+    """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target, unless `is_drawn`."""
+    # imported late, because strategies for layouts need no device
     from ..jit import simulate
     from ..runtime import devices
 
@@ -185,7 +185,7 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
 
         return True, simulated
     if plan.target is not None and not is_drawn:
-        raise ValueError("target= is for the simulator; a GPU has its own architecture")
+        raise ValueError("target= is for the simulator; leave it out on a GPU, which has an architecture of its own")
 
     def launched(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
         sizes = (plan.grid,) if isinstance(plan.grid, int) else plan.grid
@@ -198,7 +198,7 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
 
 
 def _in_double(dtype: DType | None, value: Any) -> Any:
-    """Convert a float array to float64, and round a Python float to the type in which the kernel receives it."""
+    """Convert a float array to float64; round a Python float to the type of its parameter, by default float32."""
     kind = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
     if kind is not None:
         return value.astype(np.float64) if kind.is_float else value
@@ -211,11 +211,11 @@ def _in_double(dtype: DType | None, value: Any) -> Any:
 def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Map names to expected contents; raise ValueError if `expected` has an unknown name or too many arrays."""
+    """Map argument names to expected contents; raise ValueError for an unknown name or too many arrays."""
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-        # Drawn values include NaNs and numbers that overflow.
+        # Drawn values may include NaNs and numbers that overflow.
         with np.errstate(all="ignore"):
             answer = expected(*copies)
         if answer is None:
@@ -232,7 +232,7 @@ def _wanted(
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
     outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray)]
     if len(values) > len(outputs):
-        raise ValueError(f"`expected` has {counted(len(values), 'array')}, but the call has only {len(outputs)}")
+        raise ValueError(f"`expected` has {counted(len(values), 'array')}; NumPy arrays in the call: {len(outputs)}")
     return {**arguments, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
 
 
@@ -248,7 +248,7 @@ def _copy(array: Array) -> tuple[Array, Array]:
 
 
 def _same_between(name: str, copy: Array, room: Array, before: Array) -> None:
-    """Raise AssertionError if bytes of `room` outside of all elements differ from `before`, which is overwritten."""
+    """Raise AssertionError if bytes of `room` outside all elements differ from `before`, which is overwritten."""
     start = copy.ctypes.data - room.ctypes.data
     over: Array = np.ndarray(copy.shape, np.dtype((np.void, copy.itemsize)), before, start, copy.strides)
     over[...] = np.ndarray(copy.shape, over.dtype, room, start, copy.strides)

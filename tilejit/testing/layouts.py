@@ -50,7 +50,7 @@ def iters(
 
 @st.composite
 def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, max_size: int = 256) -> TileLayout:
-    """Draw a layout over one of `AXIS_FAMILIES`, with random strides and offsets, possibly replicas and a swizzle."""
+    """Draw a layout over axes of one of `AXIS_FAMILIES`, possibly with offsets, replicas and a swizzle."""
     axes = draw(st.sampled_from(AXIS_FAMILIES))
     shard = draw(iters(axes, max_size=max_size))
     replica = draw(iters(axes, least=0, most=2, max_size=8)) if replicated else ()
@@ -58,7 +58,7 @@ def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, 
     swizzle = draw(st.none() | swizzles()) if swizzled and "m" in axes else None
     layout = TileLayout(shard, replica, tuple((Axis(a), v) for a, v in offset.items()), swizzle)
     used = {a.name for a in layout.axes()}
-    # Without wid_in_wg, laneid and wgid don't number threads contiguously.
+    # Without wid_in_wg, laneid and wgid number only the threads of each warpgroup's first warp.
     assume("wid_in_wg" in used or not {"laneid", "wgid"} <= used)
     return layout
 
@@ -159,7 +159,7 @@ def _factors(draw: st.DrawFn, number: int) -> list[int]:
 
 
 def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tuple[int, int]]:
-    """Return nested (extent, stride) pairs, fastest first. widened: leave a gap after each."""
+    """Return nested (extent, stride) pairs, fastest first. first: the least stride. widened: leave gaps."""
     digits, step = [], first
     for extent in extents:
         digits.append((extent, step))
@@ -177,7 +177,7 @@ def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ..
 
 @st.composite
 def shapes_of(draw: st.DrawFn, layout: TileLayout) -> tuple[int, ...]:
-    """Draw a shape to which `layout` can be grouped, by splitting its extents and merging adjacent ones."""
+    """Draw a shape to which `layout` can be grouped: split each extent in two, and merge adjacent factors."""
     factors: list[int] = []
     for extent in layout.shape:
         by = draw(st.sampled_from([d for d in range(1, extent + 1) if extent % d == 0]))

@@ -23,7 +23,7 @@ Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The arguments of `autotune`. names: parameters that the configurations set."""
+    """The arguments of `autotune`. names: the parameters that the configurations set."""
 
     configs: tuple[Config, ...]
     names: frozenset[str]
@@ -33,7 +33,7 @@ class Choices:
 
     @property
     def functions(self) -> tuple[tuple[str, Any], ...]:
-        """(parameter name, value) for each configured value that is a function, or a tuple that contains one."""
+        """(parameter name, value) for each configured value that is a function or a tuple that contains one."""
         named = [(name, value) for config in self.configs for name, value in config.values.items()]
         return tuple((name, value) for name, value in named if _has_function(value))
 
@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that `prune` keeps, or all without it; raise LaunchError for an invalid result."""
+        """Return the configurations that `prune` keeps, by default all; raise LaunchError unless it returns some."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -63,7 +63,7 @@ class Choices:
         if others:
             raise LaunchError(
                 f"prune of {kernel} returned {others[0]}, which is not one of its configurations",
-                hint="return only configurations that it was given; add others to configs=",
+                hint="return only configurations that prune received; add others to configs=",
             )
         return tuple(dict.fromkeys(kept))
 
@@ -77,8 +77,8 @@ class Choices:
             # the user's function can raise anything
             raise LaunchError(
                 f"prune of {kernel} raised {type(error).__name__}: {error}",
-                hint=f"it receives the configurations and, by name, {', '.join(named)}: the arguments of a launch, or "
-                "the specs passed to compile and explain",
+                hint="it receives the list of configurations and a mapping of the arguments "
+                f"({', '.join(named) or 'none'}), which may be specs in compile and explain",
             ) from error
 
 
@@ -88,7 +88,7 @@ def autotune_mode() -> str:
     if mode not in _MODES:
         raise LaunchError(
             f"TILEJIT_AUTOTUNE={mode!r} is not one of print, off",
-            hint="print prints each table; off uses the first configuration without timing",
+            hint="print prints each table; off uses the first configuration without timing; unset it to tune silently",
         )
     return mode
 
@@ -116,7 +116,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
         for unknown in config.values.keys() - set(constexprs):
             raise LaunchError(
                 f"configuration {number} of {name} ({config}) sets {unknown!r}, which is not a constexpr parameter",
-                hint=f"set its constexprs ({', '.join(constexprs) or 'none'}), or annotate `{unknown}: tj.constexpr`",
+                hint=f"set its constexprs ({', '.join(constexprs) or 'none'}), or declare `{unknown}: tj.constexpr`",
             )
         if config.values.keys() != configs[0].values.keys():
             differing = ", ".join(sorted(config.values.keys() ^ configs[0].values.keys()))
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` are parameters that launches pass, and can be arrays if `what` is "reset"."""
+    """Raise LaunchError unless launches pass all parameters in `names` and, for "reset", each can be an array."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..explanation import Explanation
 
-#: the size limit of the caches of chosen configurations and untimed tables
+#: maximum number of chosen configurations, and of untimed tables, that a kernel caches
 _CHOSEN = 4096
 
 
@@ -69,7 +69,7 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch the fastest configuration; tune the kernel if it is unknown. values: one per parameter."""
+        """Launch the fastest configuration, after tuning if it is unknown. values: one per parameter."""
         tuned = self._tuned
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]
@@ -127,7 +127,7 @@ class TunedKernel(Kernel):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """Return a request for the fastest known configuration, else for the first one."""
+        """Return a request for the configuration that `pick` chooses."""
         self._refuse_values(named)
         self.refuse_threads(threads)
         config, _ = pick(self, args, named, target, threads)
@@ -155,7 +155,7 @@ class TunedKernel(Kernel):
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile the configuration that `pick` chooses; return it with remarks on the choice."""
+        """Return the compiled variant of the configuration that `pick` chooses, and remarks on the choice."""
         given = {name: value for name, value in arguments.items() if name in self.choices.names}
         others = {name: value for name, value in arguments.items() if name not in given}
         config, remarks = pick(self, (), others, target, threads, given)
@@ -187,7 +187,7 @@ class TunedKernel(Kernel):
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
-        """Return the fastest configuration for the arguments `values`; tune the kernel if it is unknown.
+        """Return the fastest configuration for the arguments `values`, after tuning the kernel if it is unknown.
 
         With TILEJIT_AUTOTUNE=off, a single candidate, or only empty grids, return the first candidate without timing.
         """
@@ -221,7 +221,7 @@ class TunedKernel(Kernel):
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
         question = self.question(device, target, launcher.threads, values, values, call, candidates)
-        # These errors don't depend on the configuration, so the launch raises them before it tries any.
+        # Errors of these checks don't depend on the configuration, so the launch raises them before it tries any.
         device.check(target)
         devices.check_environment(call)
         try:
@@ -234,7 +234,7 @@ class TunedKernel(Kernel):
             first = candidates[0]
             if 0 in launcher.of(first).launch(self.complete(values, first)).grid:
                 return None
-            # The grid was empty in a launch of another thread, whose search this thread waited for.
+            # The empty grid was that of another thread's launch, whose search this thread waited for.
             return self._choose(device, values, call, launcher)
         if mode == "print":
             print(tuning, file=sys.stderr)
@@ -244,7 +244,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the `Question` of a launch. placeholders: `values` with arguments in place of specs."""
+        """Return the `Question` of a launch. placeholders: `values` with hypothetical arguments in place of specs."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
@@ -265,7 +265,7 @@ class TunedKernel(Kernel):
         }
 
     def answer(self, question: Question) -> Tuning | None:
-        """Return the finished table for `question` from memory or disk, or None if it isn't finished."""
+        """Return the finished table for `question` from memory or disk, or None if there is none."""
         tuning = self._tunings.peek(question.identity)
         if tuning is None:
             tuning = Search(self, question).table
@@ -281,8 +281,8 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that returns a key of TILEJIT_AUTOTUNE and of what `functions` capture when it is called."""
-    # Each launch reads the variable, which takes 1 us, so that a change takes effect.
+    """Return a function that, at each call, returns a key of TILEJIT_AUTOTUNE and of what `functions` capture."""
+    # Each launch reads the variable, which takes 1 µs, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode
 
@@ -307,9 +307,9 @@ def autotune(
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
     grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
     key: names of parameters. The kernel is tuned once for each combination of their values (for an array,
-    of its shape). Other signatures (types, alignment), devices and kernel sources are tuned separately, too.
+    of its shape). Different signatures (types, alignment), devices and kernel sources are also tuned separately.
     prune: a function that takes the list of configurations and a mapping of the launch's arguments, and returns the
-    configurations to try. Launches call it only while no configuration has been chosen for the key.
+    configurations to try. Launches call it until a configuration is chosen for the key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
     each timed run and at the end. Other arrays keep the results of the last run.
 

@@ -36,7 +36,7 @@ def pick(
 
     given: values that the configuration must have. threads: the count that it must have if it sets one; None for any.
     raises: LaunchError if no configuration matches, unless `given` has a value for each tuned parameter;
-        DeviceError if the choice needs a device, none is available, and no target is given.
+        DeviceError if the choice needs a device, none is available, and neither `target` nor the kernel sets a target.
     """
     choices = kernel.choices
     matching = choices.matching(given, threads)
@@ -105,7 +105,7 @@ def question_for(
     kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
     candidates: tuple[Config, ...],
 ) -> Question:
-    """Return the `Question` of a launch on the default device; raise DeviceError if none is available."""
+    """Return the `Question` of a launch on the default device; raise DeviceError if the device isn't available."""
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)

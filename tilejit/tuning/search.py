@@ -34,7 +34,7 @@ from .table import Config, Trial, Tuning
 if TYPE_CHECKING:
     from .kernel import TunedKernel, TunedLauncher
 
-#: the maximum number of timings of a configuration, and their total in ms after which `timing.LEAST` timings suffice
+#: maximum number of timings of a configuration, and the total time in ms after which `timing.LEAST` timings suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources
@@ -80,7 +80,7 @@ class Question:
 
 
 class EmptyGrid(LaunchError):
-    """A configuration can't be timed, because its grid for this launch has no CTAs."""
+    """The grid of a configuration, or of all of them, has no CTAs in this launch, so it can't be timed."""
 
     def __init__(self) -> None:
         super().__init__("the grid has no CTAs", hint="round it up, so that each configuration does all the work")
@@ -97,12 +97,12 @@ class Search:
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
-        # The key contains everything that affects the variants or their times.
+        # The key contains what determines the variants and what affects their times.
         debug = kernel.options.debug
         self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
         self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
-        # This key differs from the final one, under which another process may have stored a finished table.
+        # A key of its own, so that an unfinished table doesn't replace a finished one of another process.
         self._key_so_far = f"{self._key}\nso far"
         if self._entry is not None:
             store = self._entry.store
@@ -147,7 +147,7 @@ class Search:
                     contender = Contender(outcome.result(), trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # A worker may die because memory is exhausted or LLVM crashes; another attempt may succeed.
+                    # Another attempt may succeed, with more free memory, without a crash of LLVM, or with another grid.
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
@@ -181,7 +181,7 @@ class Search:
         try:
             return 0 in self._launch(config, tuned).grid
         except LaunchError:
-            # `_running` raises it when it tries the configuration.
+            # `_running` gets the error again when it tries the configuration, and records or raises it.
             return False
 
     def _note(self, running: Sequence[tuple[Trial, Contender]]) -> None:

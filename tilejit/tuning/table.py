@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for the number that the launch uses.
+    threads: None for the number that the launch specifies, by default the kernel's own.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
@@ -55,7 +55,7 @@ class Config:
 class Trial:
     """The result of trying one configuration.
 
-    samples: the time of each timed run.
+    samples: the time of each timed run, in `Tuning.unit`.
     is_out: timing stopped early, because the configuration was clearly slower than another one.
     reason: the error that keeps the configuration from running, else None.
     is_lasting: False if the error may not recur in another attempt.
@@ -80,9 +80,9 @@ class Trial:
 class Tuning:
     """The table of a kernel's configurations for one key.
 
-    key: the values of the key's parameters, as text.
+    key: names and values of the key's parameters, as text.
     untimed: the reason why the first configuration is used without timing; empty if the fastest is used.
-    unit: the unit of the times.
+    unit: the unit of the times; empty before timing.
     is_done: each configuration has a time or a reason, and at least one has a time.
     """
 
@@ -106,7 +106,7 @@ class Tuning:
         return best
 
     def best_of(self, configs: Sequence[Config]) -> Trial | None:
-        """Return the trial of the fastest of `configs`, or None if none of them was timed."""
+        """Return the trial of the fastest of `configs`, or None if none of them has a time."""
         timed = [
             (trial.median, number)
             for number, trial in enumerate(self.trials)
@@ -123,7 +123,7 @@ class Tuning:
 
     @property
     def rows(self) -> Sequence[tuple[str, ...]]:
-        """(configuration, time, ratio to the best time, number of timings, remark) per trial, fastest first."""
+        """(configuration, time, ratio to best, number of timings, remark) per trial: fastest first, untimed last."""
         timed = sorted((t for t in self.trials if t.median is not None), key=lambda t: t.median or 0.0)
         rows = [
             (

@@ -10,7 +10,7 @@ from .copies import literal
 from .matrix import ELEMENT_DTYPE, FLOAT_SUMS
 from .memory import agent_site
 
-# K of an instruction, by the type of A
+# K of a wgmma instruction, in elements, by the type of A
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _FP8 = ("e4m3", "e5m2")
 _INTEGERS = ("s8", "u8")
@@ -30,14 +30,14 @@ def shape(e: BlockWriter, m: Match) -> int:
 
 
 def immediate(e: BlockWriter, operand: str, values: tuple[int, ...]) -> int:
-    """Return the value of a constant operand; fail unless it is one of `values`."""
+    """Return the value of an immediate operand; fail unless it is one of `values`."""
     if operand not in [str(x) for x in values]:
-        e.fail(f"{operand!r} must be one of {', '.join(map(str, values))}")
+        e.fail(f"immediate operand {operand!r} must be one of {', '.join(map(str, values))}")
     return int(operand)
 
 
 def multiply(e: BlockWriter, m: Match) -> None:
-    """Emit wgmma.mma_async d, a, b-desc, scale-d{, imm-scale-a, imm-scale-b}{, imm-trans-a}{, imm-trans-b}."""
+    """Emit wgmma.mma_async d, a | a-desc, b-desc, scale-d{, imm-scale-a, imm-scale-b}{, imm-trans-a}{, imm-trans-b}."""
     n, a_type, element = shape(e, m), m["a"], m["d"]
     operands = list(e.ins.operands)
     in_registers = len(operands) > 1 and operands[1][0] == "{"
