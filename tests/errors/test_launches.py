@@ -310,7 +310,7 @@ def marks(**options):
 @pytest.mark.parametrize("nonportable", [False, True])
 def test_no_cluster_has_more_than_16_ctas(cluster, nonportable):
     a = A.copy()
-    with pytest.raises(RESOURCE, match=r"has \d+ CTAs; a GPU runs at most 16 together") as caught:
+    with pytest.raises(RESOURCE, match=r"has \d+ CTAs; a cluster can have at most 16") as caught:
         marks(cluster=cluster, nonportable_cluster=nonportable)[cluster](a)
     assert caught.value.span.text.strip().startswith("def mark")
     assert (a == A).all()

@@ -51,7 +51,7 @@ def test_a_word_or_an_argument_that_comes_later_is_refused_at_its_location(line:
 
 
 def test_clusters_larger_than_a_gpu_has_are_refused() -> None:
-    with pytest.raises(ResourceError, match="has 32 CTAs; a GPU runs at most 16"):
+    with pytest.raises(ResourceError, match="has 32 CTAs; a cluster can have at most 16"):
         tj.kernel(threads=128, cluster=(32,))(source_of("def k(A):\n    A[0] = 1.0\n")).compile(
             tj.spec((4,), tj.float32), target="sm_90a"
         )

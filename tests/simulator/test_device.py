@@ -161,7 +161,7 @@ def test_a_read_only_array_is_not_written_to(module):
 
 
 @pytest.mark.parametrize(("argument", "message"), [
-    (2.0, "np.float32"), ("text", "is not an array"), (np.float64(2), "has 4 bytes; its argument has 8"),
+    (2.0, "np.float32"), ("text", "is not a NumPy array"), (np.float64(2), "has 4 bytes; its argument has 8"),
 ])
 def test_arguments_that_dont_fit_are_refused(module, argument, message):
     with pytest.raises(LaunchError, match=message):

@@ -31,7 +31,7 @@ def test_unknown_opcodes_and_modifiers_are_refused(text):
     "add.u32 %r1, %q1, 1;", "add.u32 %nothere, %r1, 1;", "mov.u64 %x1, nowhere;", "st.global.u32 [nowhere], 1;",
 ])
 def test_undeclared_names_are_refused(text):
-    refuse(text, "not a declared|not declared|not an address|cannot parse")
+    refuse(text, "not a declared|neither declared nor|not declared|not an address|cannot parse")
 
 
 @pytest.mark.parametrize("text", [

@@ -261,7 +261,7 @@ def test_cache_policies_are_read_and_change_nothing():
            "st.global.L2::cache_hint.u32 [%x1], %r1, %x2; atom.global.add.L2::cache_hint.u32 %r2, [%x1], 2, %x2;" \
            "ld.global.L1::evict_last.L2::cache_hint.b32 {%r3}, [%x1 + 0], %x2; st.global.u32 [%x1+4], %r3;"
     assert result(body, 2) == [7, 7]
-    refuse("mov.u64 %x1, 0; ld.global.L2::cache_hint.b32 %r3, [%x1], %nothing;", "not declared")
+    refuse("mov.u64 %x1, 0; ld.global.L2::cache_hint.b32 %r3, [%x1], %nothing;", "neither declared")
 
 
 class TestVectorAtomics:
