@@ -288,7 +288,7 @@ def test_compile_needs_no_kernel_name_where_there_is_one_and_no_spec_where_all_i
         ("::scaled", ("--spec", "A"), "--spec 'A' has no value"),
         ("::scaled", ("--spec", "K=no literal"), "--spec K=no literal is neither a dtype nor a Python literal"),
         ("::scaled", ("--spec", "A=float33[3]"), "'float33' is not an element type"),
-        ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* for shape"),
+        ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* describe shape"),
         ("::scaled", ("--spec", "A=float32[3]"), "scaled is missing B, n, K"),
         ("::scaled", ("--spec", "A=float32[64 64]"), r"A=float32\[64 64\]: extents and strides are integers"),
         ("::scaled", ("--spec", "A=float32[64]:(-)"), "extents and strides are integers with commas between them"),

@@ -430,7 +430,7 @@ def test_fragments_fill_every_register_once(shape: str, dtype: DType, rows: int)
 
 
 def test_illegal_fragments_say_what_is_legal() -> None:
-    with refuses("16x256b.x3 doesn't exist: N is a power of two up to 32"):
+    with refuses("16x256b.x3 doesn't exist: num must be a power of two up to 32"):
         atom_layout("16x256b", 3, float32, 64)
     with refuses("no tcgen05 shape 'foo'"):
         atom_layout("foo", 8, float32, 64)

@@ -32,7 +32,7 @@ def find_ptxas() -> str | None:
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
     """Return ptxas's notes about lost performance; () if it has none, is missing, fails or times out."""
-    # imported here to keep launches fast
+    # imported here because `cuda_driver` imports this module, and most processes never run ptxas
     import subprocess
     import tempfile
 

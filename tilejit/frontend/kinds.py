@@ -409,7 +409,10 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """True if the guess equals the observed kinds up to weakness and, if `literals_matter`, has no weak kinds."""
+        """True if the guess equals the kinds that `_held` returns up to weakness.
+
+        literals_matter: require also that the guess has no weak kinds.
+        """
         if literals_matter and any(kind != _settled(kind) for kind in self.kinds.values()):
             return False
         return all(_settled(kind) == _settled(self._held(name, shown)) for name, kind in self.kinds.items())

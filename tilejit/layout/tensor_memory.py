@@ -106,7 +106,7 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
     form = TCGEN05_SHAPES[shape]
     if not isinstance(num, int) or not 1 <= num <= form.max_num or num & (num - 1):
         raise LayoutError(
-            f"{shape}.x{shown(num)} doesn't exist: N is a power of two up to {form.max_num}",
+            f"{shape}.x{shown(num)} doesn't exist: num must be a power of two up to {form.max_num}",
             hint=f"write a power of two from 1 to {form.max_num}",
         )
     rows = integer(rows, "a number of rows", "write 64 or 128")

@@ -78,7 +78,7 @@ class Bench(Protocol):
         """Return `call` for repeated launches, with host arrays replaced by the bench's device copies, if any."""
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
-        """Run each piece of work once, on a GPU with a cold L2 cache, and return their times."""
+        """Run each piece of work once and return the times. A GPU's L2 cache is cold before each."""
 
 
 class Device(Protocol):

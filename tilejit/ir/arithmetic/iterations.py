@@ -26,7 +26,7 @@ def step_may_be_zero(loop: For) -> bool:
 
 
 def surely_iterates(loop: For, threads: int) -> bool:
-    """True if a loop surely iterates in each of a CTA's `threads` threads, given a step that isn't 0, of known sign."""
+    """True if a loop provably has an iteration in each of a CTA's `threads` threads. Its step's sign must be known."""
     (least_start, greatest_start), (least_stop, greatest_stop) = ends(loop.start), ends(loop.stop)
     start = loop.start.x if isinstance(loop.start, Cast) else loop.start
     if isinstance(start, Special) and start.name in THREAD_IDS:

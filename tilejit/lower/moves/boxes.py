@@ -213,7 +213,7 @@ class BoxCopy(Plan):
         return np.concatenate(rows)
 
     def _strides(self) -> list[int]:
-        """Return the tensor's strides in elements, in the map's order; `launch_values` supplies run-time strides."""
+        """Return the tensor's strides in elements, in the map's order; run-time strides have made-up values."""
         strides, names = global_strides(self.tensor.buffer), launch_values((self.tensor,))
         assert strides is not None
         of_dims = (strides[d] for d in self.dims)

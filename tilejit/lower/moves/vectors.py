@@ -278,7 +278,7 @@ class OwnedPlan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names in `owned` of the operation's tiles, in the operation's order; by default, the order of `owned`."""
+        """The keys of `owned`, in the operation's order of operands. Overridden if `owned` has another order."""
         return tuple(self.owned.vectors.operands)
 
     @property

@@ -186,8 +186,8 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # other operands needn't fill 32-bit registers: an accumulator with an extent of 1, and A and B if k is 1, are
-    # copied to scratch registers
+    # The registers of these operands must be whole 32-bit words. An accumulator with m or n = 1, and A and B with
+    # k = 1, are copied to scratch registers, so theirs need not be.
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product, words, (*rows, *columns, *depth), form)
     if m > 1:
@@ -213,7 +213,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
             raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} into tiles that don't match")
         if _is_threads(name, digit.strides[first], digit.strides[second]):
             continue
-        # columns 2t and 2t + 1 are in lanes 8t and 8t + 4 of B
+        # one lane of acc holds columns 2t and 2t + 1, which in B begin at lanes 8t and 8t + 4
         is_pair = dim == _N and digit.extent == 2 and digit.strides["b"] == Thread(4)
         if digit.is_spread(first) or (digit.is_spread(second) and not is_pair):
             raise LayoutError(_disagree(name, x, y, digit))
@@ -222,7 +222,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if strides `p` and `q` are over the same threads; along n, B's lane stride is 8 times acc's."""
+    """True if strides `p` and `q` are over the same threads, and along k over lanes; along n, q is 8 p for lanes."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":

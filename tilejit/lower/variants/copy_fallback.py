@@ -85,7 +85,10 @@ class OwnerCopy(VectorPlan):
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that `thread` moves a register, and its element's index in each non-unit dimension."""
+        """Return when `thread` moves its register of `iteration`, and the register's element as an index in the region.
+
+        The index has a coordinate for each dimension of extent other than 1.
+        """
         is_active, values = self._values_of(thread)
         tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []

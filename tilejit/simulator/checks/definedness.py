@@ -156,7 +156,10 @@ class Definedness:
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
-        """Return each thread's mark of a selp's predicate or chosen operand (or either if unknown); None if none."""
+        """Return each thread's mark of a selp's predicate or chosen source; None if no thread has a mark.
+
+        If the choice is unknown, the mark of either source counts.
+        """
         sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

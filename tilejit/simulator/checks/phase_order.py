@@ -1,8 +1,9 @@
 """Check that the phase of each arrival at a barrier doesn't depend on the schedule.
 
 The other warps' arrivals for the previous phase must happen before a warp's arrival for the next one. Otherwise that
-arrival could complete the previous phase in place of a late one, and waiters would hang. A phase of an mbarrier may
-expect several arrivals from one thread; a phase of a named barrier expects at most one.
+arrival could complete the previous phase in place of a late one, and waiters would hang. At a named barrier every warp
+is checked. At an mbarrier, a phase may expect several arrivals from one thread, so a warp that did not arrive in the
+previous phase is checked only against warps that arrived in it more than once.
 
 Arrivals of one warp at the same barrier in several CTAs of a cluster count as one, at the time of the first: a consumer
 of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after the first of these

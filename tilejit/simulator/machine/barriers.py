@@ -88,7 +88,10 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Record an arrival; merge it with one by other threads at its instruction: lanes may arrive separately."""
+        """Record an arrival.
+
+        Lanes may arrive separately, so it is merged with an earlier arrival of other threads at the same instruction.
+        """
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
