@@ -97,7 +97,10 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The trial of the fastest configuration, or the first if untimed; raise LaunchError if no time is known."""
+        """The trial of the fastest configuration, or the first trial if `untimed` is set.
+
+        raises: LaunchError if no configuration could be timed.
+        """
         if self.untimed:
             return self.trials[0]
         best = self.best_of([trial.config for trial in self.trials])
