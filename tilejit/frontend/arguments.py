@@ -14,7 +14,7 @@ Arguments = dict[str, ast.expr]
 
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
-#: parameter of `tj` functions that is not implemented yet -> the hint
+#: parameter that some `tj` functions don't implement yet -> the hint for a call that passes it to one of them
 NOT_YET = {
     "cta": "arrive at a barrier of this CTA; with a ring that has multicast=, a release reaches the other CTAs",
     "cache": "copy, load and store take cache=; asynchronous copies have no cache hints",

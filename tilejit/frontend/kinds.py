@@ -409,7 +409,7 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """True if the guess equals the kinds that `_held` returns up to weakness.
+        """True if the guess equals, up to weakness, the kinds that `_held` returns.
 
         literals_matter: require also that the guess has no weak kinds.
         """

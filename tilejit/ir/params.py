@@ -140,7 +140,7 @@ class TensorMapSpec:
     MOST_BOX: ClassVar[int] = 256
     #: addresses, strides, and the sizes and starts of a box's rows must be multiples of this
     UNIT_BYTES: ClassVar[int] = 16
-    #: maximum size of a box that an H100's driver accepts, as measured
+    #: maximum size of a box: a CTA's shared memory on an H100, which agrees with what its driver accepted and refused
     MOST_BOX_BYTES: ClassVar[int] = 232_448
     #: exclusive upper bound of an array's extents. A map can encode extents up to 2^32, but coordinates are clamped to
     #: int32: the greatest clamped coordinate, a multiple of 16, must be outside the array
@@ -190,7 +190,7 @@ class TensorMapParam:
         return self.of if self.written else None
 
 
-#: one kernel parameter. size_bytes, align_bytes: of the PTX parameter. defines: its variable or buffer, or None.
+#: one kernel parameter. size_bytes, align_bytes: the PTX parameter's. defines: its variable or buffer, or None.
 #: writes: the name of the argument whose memory the kernel may write through it, or None.
 Param = (
     PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam

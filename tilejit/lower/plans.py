@@ -252,10 +252,10 @@ class Folds:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Registers whose values the threads of a warp send each other, one row per iteration.
+    """Registers whose values the threads of a warp send each other. The arrays have shape (iterations, threads).
 
-    sent, kept: the first register that each thread sends, and the first in which it receives, of shape (rounds,
-    threads). sender: the thread from which each thread receives, of the same shape. width: elements per message.
+    sent: the first of the `width` consecutive registers that each thread sends. kept: the first of those in which it
+    receives. sender: the thread from which it receives.
     """
 
     sent: Array

@@ -24,7 +24,7 @@ def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> n
 
 
 def _input_names(op: Elementwise) -> tuple[str, ...]:
-    """Return the inputs' names in calls on scopes: src for a single one, else cond for a condition, then a, b and c."""
+    """Return the input parameters of calls such as `tj.cta.add`: src if there is one, else any cond, then a, b, c."""
     values = op.arity - op.conditions
     return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
 

@@ -78,7 +78,7 @@ START_SECONDS = 0.5
 #: size of the length field that precedes a message
 _HEAD_BYTES = 8
 
-#: the default limit on workers: more gain little, because the frontend, a fifth of the work, runs in this process
+#: the default limit on workers; more would gain little, because the frontend, a fifth of the work, runs in this process
 _MOST = 8
 
 #: seconds to wait for a worker to exit after its pipe has broken

@@ -278,7 +278,7 @@ class OwnedPlan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The keys of `owned`, in the operation's order of operands. Overridden if `owned` has another order."""
+        """The names of the operands in `owned`, in the operation's order. Overridden if `owned` has another order."""
         return tuple(self.owned.vectors.operands)
 
     @property

@@ -88,7 +88,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile along one axis, as an operand. Whole periods of the grid cost nothing; others are converted.
+    """A part of a tile along one axis, as an operand. It must be converted unless it consists of whole grid periods.
 
     tile: the extents of the part. start, extent: those of the part along `axis`.
     """

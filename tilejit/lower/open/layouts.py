@@ -88,7 +88,7 @@ def _on(buffer: Buffer, scope: str) -> Buffer:
     return replace(buffer, layout=Open(scope, buffer.layout.dims), base=base)
 
 
-#: the extents of a shape other than 1, in order
+#: a shape's extents other than 1, in order
 _Extents = tuple[int, ...]
 
 

@@ -222,7 +222,10 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if strides `p` and `q` are over the same threads, and along k over lanes; along n, q is 8 p for lanes."""
+    """True if strides `p` of the accumulator or A and `q` of the other operand assign a digit to the same threads.
+
+    Along k only lanes are allowed. Along n, a lane stride in B is 8 times that in the accumulator.
+    """
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":

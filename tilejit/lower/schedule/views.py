@@ -145,7 +145,7 @@ class DigitSchedule:
 
     @property
     def padded(self) -> tuple[int, ...]:
-        """The dimensions of the space with padding."""
+        """The indices of the dimensions of the space that have padding."""
         every = enumerate(zip(self.extents, self.counted, strict=True))
         return tuple([d for d, (n, count) in every if n < count])
 

@@ -84,17 +84,17 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: key: rule, level and both source locations (PTX lines without `.loc`s); for the final error, its message
+        #: key: rule, level and both source locations, or PTX lines if there are no `.loc`s; or ("end", message)
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(
         self, rule: str, message: str, pc: int, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error", then: str = "", more: str = "",
     ) -> Finding:
-        """Raise an error, unless errors are collected; return the finding, or the earlier one that it extends.
+        """Return the new finding, or the earlier one that it extends; raise an error instead unless they are collected.
 
-        The message is `message`, the location of `pc`, `then`, the location of `other_pc`, and `more`; if `then` is
-        empty, without the second location. threads: linear indices in the grid.
+        The message consists of `message`, the location of `pc`, `then`, the location of `other_pc` if `then` isn't
+        empty, and `more`. threads: linear indices in the grid. level: "error" or "warning"; warnings are never raised.
         """
         message = self.places.located(message, pc, then, other_pc) + more
         if level == "error" and not self.collect:

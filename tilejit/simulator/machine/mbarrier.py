@@ -13,7 +13,7 @@ from .lanes import Index, Lanes
 from .memory import MemoryRegion
 from .operations import Operations
 
-# source: PTX ISA, "Size and alignment of the mbarrier object"
+# source: PTX ISA, "Size and alignment of mbarrier object"
 BYTES = 8
 #: an arrival returns a state: its phase and, in this number of low bits, the number of arrivals pending before it
 PENDING_BITS = 20
