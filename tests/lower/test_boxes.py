@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "gaps": (
         {"dst": operand("shared", (16, 64), float16, APART).named("s"),
          "src": tensor((512, 512), [(0, 16), (0, 64)])},
-        "8 rows of s start every 2048 bytes; TMA needs contiguous rows, 1024 bytes for 8",
+        "8 rows of s start every 2048 bytes; TMA needs contiguous rows, so groups must start every 1024 bytes",
     ),
     "an unaligned row": (
         {"dst": shared((8, 16), "rows", window=[(1, 4), (0, 16)]), "src": tensor((512, 512), [(0, 4), (0, 16)])},

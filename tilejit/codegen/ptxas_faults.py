@@ -91,7 +91,7 @@ _SIGNED_USE = re.compile(
     r"\b(?:cvt\.s(?:32|64)|setp\.\w+|shr|div|rem|max|min|abs|(?:mul|mad)\.(?:wide|hi))\.s16\s+([^;{\n]+);"
 )
 _HALVES = re.compile(r"mov\.b32\s+\{(%?\w+), (%?\w+)\}, (%r\d+);")
-#: arithmetic on 16-bit integers
+#: arithmetic and other instructions on 16-bit integers
 _INTEGER = re.compile(r"(?:\.[su]16|\b(?:shl|and|or|xor|not|setp\.\w+)\.b16)\s+%\w+, ([^;\n]+);")
 _RESULTS = re.compile(r"\b[a-z][\w.:]*\s+(\{[^}\n]*\}|%\w+)[,|]")
 _PREDICATE = re.compile(r"@!?%\w+\s+$")

@@ -98,7 +98,10 @@ def _allocated(
     ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None,
     ctas: int = 1,
 ) -> Buffer:
-    """Allocate `stages` barriers. call, axis: see `Alloc`. ctas: number of CTAs that each arrive `arrivals` times."""
+    """Allocate `stages` barriers.
+
+    call, axis: `Alloc.call` and `Alloc.along`. ctas: number of CTAs that each arrive `arrivals` times.
+    """
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(

@@ -413,7 +413,7 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
             raise KernelTypeError(
                 f"an integer of {number.bit_length():,} bits doesn't fit in {dtype}",
-                hint="write tj.inf, or a smaller number",
+                hint=f"write {'-' * (number < 0)}tj.inf, or a number of smaller magnitude",
             )
         return build.const(number, dtype)
     low, high = facts.full_range(dtype)

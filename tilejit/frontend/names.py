@@ -31,7 +31,7 @@ RESULT = "<result>"
 #: types whose values are all usable; testing for them first is faster than testing for arrays and containers
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
-#: immutable containers; a change to another container could go unnoticed between launches
+#: immutable containers; others are refused, since changes to them between launches could go unnoticed
 _FIXED = (tuple, frozenset, range, bytes, str)
 
 

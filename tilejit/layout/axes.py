@@ -28,7 +28,7 @@ _EXPORTED = frozenset(("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg", "tx
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Axis:
-    """A named coordinate of the place of an element; axes are equal if their names are.
+    """A named axis along which elements have coordinates. Axes of equal names are equal.
 
     Thread axes (`laneid`, `tx`, …) count a `unit` within a larger one; every other name is a
     memory axis. `3 @ axis` is a stride or an offset along the axis.

@@ -37,7 +37,7 @@ class OperandSpec:
     """A buffer, or a region of a buffer, as an operand of `dispatch`.
 
     region: (start, extent) per dimension, or None for the whole buffer.
-    strides: of a global tensor, in elements; None to use `layout`; "runtime" if known only at launch, except a last 1.
+    strides: of a global tensor, in elements; None to use `layout`; "runtime" if known only at launch (the last is 1).
     align: the alignment of the base address and of run-time strides, in bytes.
     """
 

@@ -86,9 +86,10 @@ def do_bench(
     """Return the median time in ms of a function that launches kernels, measured on the GPU with a cold L2 cache.
 
     For a list of functions, return a list of times. The functions should launch on the current stream; they are timed
-    in rotation, the clearly slower ones less often. On the simulator each function runs once, and the result is its
-    modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` defines the weights).
-    warmup: ms of warm-up, of all functions together. rep: ms of timing each function, in 5 to 1,000 timings.
+    in rotation, and clearly slower ones are dropped early. On the simulator each function runs once, and the result is
+    its modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` defines the weights).
+    warmup: ms of warm-up, of all functions together. rep: ms of timing each function that isn't dropped, in 5
+    to 1,000 timings.
     raises: LaunchError for an empty list, and for anything that can't be called.
     """
     works = [work] if callable(work) else list(work) if isinstance(work, Iterable) else []

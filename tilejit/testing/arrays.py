@@ -108,8 +108,8 @@ def array_of(
 ) -> Array:
     """Return the array that the arguments describe. A failing test shows an array from `arrays` as such a call.
 
-    values: "zeros", "ones", "counted" (0, 1, 2, ..., from 0 again at the type's limit), "small" random numbers, or
-    "any" finite ones. With `range`, all of these are in it, and "counted" begins at its minimum.
+    values: "zeros", "ones", "counted" (0, 1, 2, ..., wrapping to 0 at the type's limit), "small" random numbers, or
+    "any" finite ones. With `range`, each is moved or scaled into it; "counted" then begins at its minimum.
     seed: seed of the random numbers.
     special: values to place at random positions, each at least once if there is room; `range` doesn't restrict them.
     strides: strides in elements, row-major by default.

@@ -57,7 +57,7 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
 
 
 class _Sources(NamedTuple):
-    """The origin of an expression's level: the least of `level` and the levels of variables and tiles in `names`."""
+    """An expression's level, as the minimum of `level` and the levels of the variables and tiles in `names`."""
 
     level: int
     names: tuple[str, ...]

@@ -173,7 +173,7 @@ class _Box:
         return address
 
     def reaches(self) -> tuple[ir.Expr, ir.Expr]:
-        """Return the byte range of the box: its least address and its exclusive end."""
+        """Return the byte range of the box: its lowest address and its exclusive end."""
         low = high = self.begin
         zero = build.const(0, int64)
         for n, step in zip(self.counts, self.steps, strict=True):

@@ -433,7 +433,7 @@ def _need_aligned(atoms: Atoms) -> None:
     if not atoms.is_dense:
         raise LayoutError(
             f"groups of 8 rows of {name} start every {atoms.sbo_bytes} bytes; "
-            f"TMA needs contiguous rows, {ATOM_ROWS * atoms.row_bytes} bytes for 8"
+            f"TMA needs contiguous rows, so groups must start every {ATOM_ROWS * atoms.row_bytes} bytes"
         )
     if placement.buffer.align % _SHARED_ALIGN:
         raise LayoutError(f"{name} is aligned to {placement.buffer.align} bytes; TMA needs {_SHARED_ALIGN}")

@@ -312,7 +312,7 @@ _MAY_COLLIDE = "volatile"
 
 
 def _distance(stride: Stride) -> int:
-    """Return the absolute stride, to sort by; strides of 0, over threads, or known only at run time sort as largest."""
+    """Return the absolute stride, to sort by; 0 and strides that aren't a single constant sort as the largest."""
     return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
 
 

@@ -125,7 +125,7 @@ def check_multicast(tile: Kernel, lane: Kernel) -> None:
                 f"other CTAs copy to {name} with multicast=: only products of warpgroups and copies by TMA may read "
                 "the filled memory, and no thread may write it",
                 span=stmt.span,
-                hint="read it with gemm_async, or copy it without multicast=; parts without multicast copies are exempt",
+                hint="read it with gemm_async, or copy it without multicast=; only what multicast fills is refused",
             )
 
 

@@ -89,7 +89,7 @@ class Slot:
 
     #: the register, relative to the result's first register
     register: int
-    #: the element's index in each dimension of the space, without the thread's contribution; 0 if the dimension is kept
+    #: the element's index in each dimension of the sources, without the thread's contribution; 0 for kept dimensions
     at: tuple[int, ...]
     #: the element's row-major index among the combined elements, without the thread's contribution
     index: int
