@@ -159,7 +159,7 @@ class Region:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; raises KernelTypeError unless this is a whole buffer with compile-time shape and strides."""
+        """The layout; raises KernelTypeError unless this is a whole buffer whose layout is known at compile time."""
 
     @property
     def T(self) -> Region:

@@ -128,7 +128,7 @@ def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
 def address(
     name: str, space: str, direction: Direction, access_bytes: int = 0, *, is_cut: bool = False
 ) -> Operand:
-    """Return an address operand; `direction` is the access to its memory. Only global addresses have 64 bits."""
+    """Return an address operand; `direction` says how its memory is accessed. Only global addresses have 64 bits."""
     kind = B64 if space == "global" else B32
     return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes, is_cut=is_cut)
 

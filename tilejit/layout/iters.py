@@ -158,7 +158,7 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
     raise LayoutError(
         f"window [{start}, {start + extent}) has no layout: it crosses the end of iterator {pivot!r} "
         f"after {pivot.extent - digit} of {rest} steps",
-        hint="start the window at a multiple of the iterator's extent, or end it where the iterator ends",
+        hint="choose a window that ends where the iterator ends, or that covers whole periods of it",
     )
 
 

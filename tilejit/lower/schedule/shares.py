@@ -279,8 +279,7 @@ def _need_projected(reduced: ReducedTiles, to: str, of: str) -> None:
     for digit in reduced.tiles.digits:
         if digit.dim in reduced.tiles.folded:
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers in incompatible ways: their "
-                "extents have no common refinement"
+                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers in incompatible ways"
             )
         if reduced.weight_of(digit) or digit.strides[of] == digit.strides[to]:
             continue

@@ -67,7 +67,7 @@ class Edges:
         return self._mask([_plain(self.view, d, refuted) for d in self.dims])
 
     def clamped(self, b: Builder, refuted: Expr = FALSE) -> Mask:
-        """Return the tests with windows clamped to the region, most of which use 32 bits; meant for loops."""
+        """Return the tests with windows clamped to the region, so that most tests use 32 bits; for many tests."""
         return self._mask([_clamped_window(self.view, d, b, refuted) for d in self.dims])
 
     @property

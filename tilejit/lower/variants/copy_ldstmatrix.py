@@ -36,7 +36,7 @@ _IGNORES_ADDRESSES = 80
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """In issue m each warp moves `num` tiles; lane 8j+i passes the address of row i of tile j.
+    """In each issue a warp moves `num` tiles; lane 8j+i passes the address of row i of tile j.
 
     loads: True if the registers are the destination. repeats: True if lanes without a row pass other lanes' addresses.
     """

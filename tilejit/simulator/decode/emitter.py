@@ -190,7 +190,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand at `indices` is held with that dtype but not with `unsigned`, else `unsigned`."""
+        """Return `signed` if an operand at `indices` is held as that dtype but not as `unsigned`, else `unsigned`."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
