@@ -98,7 +98,7 @@ class FoldOrder(ReducedTiles):
         return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
 
     def applied(self, values: Mapping[Key, T], steps: FoldSteps[T], thread: Expr) -> T:
-        """Combine the values of all slots, of lanes and of threads into one. thread: the thread's index in the scope."""
+        """Combine the values of all slots, lanes and threads into one. thread: the thread's index in the scope."""
         done = 0
         while done < len(self.steps):
             step = self.steps[done]
