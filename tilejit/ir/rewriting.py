@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..dataclass import replace
-from ..remember import by_identity
+from ..remember import once
 from ..source import Span
 from . import nodes as ir
 from .arithmetic.intern import with_args
@@ -138,7 +138,7 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
-        self._renamed: dict[int, tuple[ir.Op | ir.Cast, ir.Expr]] = {}
+        self._with_operands = once(self._renamed)
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
@@ -149,9 +149,9 @@ class Renaming(Rewriting):
             return self._vars.get(expr.name, expr)
         if not isinstance(expr, (ir.Op, ir.Cast)):
             return super().expr(expr)
-        return by_identity(self._renamed, expr, self._with_operands)
+        return self._with_operands(expr)
 
-    def _with_operands(self, expr: ir.Op | ir.Cast) -> ir.Expr:
+    def _renamed(self, expr: ir.Op | ir.Cast) -> ir.Expr:
         if isinstance(expr, ir.Op):
             return with_args(expr, tuple(map(self.expr, expr.args)))
         x = self.expr(expr.x)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...dataclass import lean
 from ...errors import KernelTypeError
-from ...remember import by_identity
+from ...remember import once
 from .. import walk
 from ..arithmetic.iterations import step_may_be_zero, surely_iterates
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
@@ -114,10 +114,7 @@ class _Initialized(Analysis[_RegisterState]):
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
         # memoized, as statements in loops are visited repeatedly
-        self._accessed: dict[int, tuple[Stmt, _Accessed]] = {}
-
-    def accessed(self, stmt: Stmt) -> _Accessed:
-        return by_identity(self._accessed, stmt, self._computed)
+        self.accessed = once(self._computed)
 
     def _computed(self, stmt: Stmt) -> _Accessed:
         reads, writes = _accesses(stmt)

@@ -73,7 +73,7 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
 
 def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> Interference:
     """Return the interference of tiles. touched: their accesses, from `touches` with the same `numbers`."""
-    walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)), touched=touched)
+    walker = _Interfering(numbers, touched)
     walker.block(body, 0)
     return walker.made
 
@@ -89,13 +89,13 @@ def _is_whole(place: Place) -> bool:
     return True
 
 
-@dataclass(slots=True)
 class _Interfering(Backwards):
     kinds = walk.ACCESSING
 
-    numbers: Mapping[str, int]
-    made: Interference
-    touched: Touches
+    def __init__(self, numbers: Mapping[str, int], touched: Touches) -> None:
+        super().__init__()
+        self.numbers, self.touched = numbers, touched
+        self.made = Interference([0] * len(numbers))
 
     def concerns(self, stmt: Stmt) -> bool:
         return id(stmt) in self.touched

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from ...ops.axes import GENERATED, REDUCTION
 from ...ops.copies import CAST
-from ...remember import by_identity
+from ...remember import once
 from .. import walk
 from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, Store, TileOp
 from ..walk import Block, Place
@@ -67,7 +67,7 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
     if not counted:
         return Pressure()
     registers = LocalRegisters(tuple(counted))
-    walker = _Pressing(registers=registers, begun=_Begun(body, counted), passing=passing)
+    walker = _Pressing(registers, _Begun(body, counted), passing)
     walker.block(body, 0)
     return Pressure(tuple(sorted(walker.counts(walker.held), key=lambda pair: -pair[1])), walker.stmt)
 
@@ -205,33 +205,30 @@ class _Touching(NamedTuple):
     passes: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
     most: the greatest number of 32-bit registers so far. held, stmt: the live set and the statement at that point.
-    touched: statement's id -> its accesses, memoized, as statements in loops are visited repeatedly.
     """
 
     kinds = frozenset({Alloc, *walk.ACCESSING})
 
-    registers: LocalRegisters
-    begun: _Begun
-    passing: Mapping[str, tuple[Place, ...]]
-    touched: dict[int, tuple[Stmt, _Touching]] = field(default_factory=dict)
-    most: int = 0
-    held: int = 0
-    stmt: Stmt | None = None
-    widest: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.widest = max(buffer.dtype.bits for buffer in self.registers.buffers.values())
+    def __init__(
+        self, registers: LocalRegisters, begun: _Begun, passing: Mapping[str, tuple[Place, ...]]
+    ) -> None:
+        super().__init__()
+        self.registers, self.begun, self.passing = registers, begun, passing
+        # memoized, as statements in loops are visited repeatedly
+        self.touching = once(self._touching)
+        self.most = self.held = 0
+        self.stmt: Stmt | None = None
+        self.widest = max(buffer.dtype.bits for buffer in registers.buffers.values())
 
     def simple(self, stmt: Stmt, live: int) -> int:
         if isinstance(stmt, Alloc):
             name = stmt.buffer.name
             return live & ~self.registers.whole(name) if name in self.registers.buffers else live
-        touched = by_identity(self.touched, stmt, self.touching)
+        touched = self.touching(stmt)
         if touched.passes:
             return live
         after, written, begins, read = live, touched.written, touched.begins, touched.read
@@ -242,7 +239,7 @@ class _Pressing(Backwards):
             self.note(stmt, after & (begun | begins))
         return live
 
-    def touching(self, stmt: Stmt) -> _Touching:
+    def _touching(self, stmt: Stmt) -> _Touching:
         written, read, begins = 0, 0, 0
         for place in walk.writes(stmt):
             if place.buffer.root.name in self.passing:

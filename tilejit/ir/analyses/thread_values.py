@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
-from ...remember import by_identity
+from ...remember import once
 from ...scopes import THREAD_IDS
 from ...target import WARP
 from .. import nodes as ir
@@ -32,8 +32,7 @@ class ThreadValues:
         self.everybody = (1 << threads) - 1
         #: name of a variable that depends only on thread ids and constants -> its value per thread
         self.numbers: dict[str, np.ndarray] = {}
-        self._evaluated: dict[int, tuple[ir.Expr, np.ndarray | None]] = {}
-        self._truths: dict[int, tuple[ir.Expr, tuple[int, int]]] = {}
+        self._evaluated, self.finding = once(self._computed), once(self._finding)
 
     def define(self, let: ir.Let) -> None:
         """Record a variable's value per thread, if it depends on thread ids and constants only."""
@@ -50,7 +49,7 @@ class ThreadValues:
         """Return the value per thread, 0-d without thread ids; None if it depends on more than ids and constants."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
-        return by_identity(self._evaluated, expr, self._computed)
+        return self._evaluated(expr)
 
     def _computed(self, expr: ir.Expr) -> np.ndarray | None:
         if isinstance(expr, ir.Const):
@@ -67,11 +66,8 @@ class ThreadValues:
         with np.errstate(all="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
-    def finding(self, cond: ir.Expr) -> tuple[int, int]:
-        """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
-        return by_identity(self._truths, cond, self._finding)
-
     def _finding(self, cond: ir.Expr) -> tuple[int, int]:
+        """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
         values = self.of(cond)
         if values is not None:
             true = flagged(np.broadcast_to(values, self.ids.shape))

@@ -27,7 +27,7 @@ from ...dataclass import replace
 from ...isa import ROWS
 from ...isa.warp import ELECT
 from ...layout import TileLayout
-from ...remember import by_identity, remembered
+from ...remember import once, remembered
 from ...scopes import SCOPES
 from ...source import Span
 from ...target import WARP
@@ -76,8 +76,7 @@ class Uniformity(Analysis[ThreadState]):
         self.values = ThreadValues(threads)
         #: level of the narrowest scope of which one instance contains all threads
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
-        #: sources of expressions, by id
-        self.sources: dict[int, tuple[ir.Expr, _Sources]] = {}
+        self.sources = once(self.sources_of)
         #: sources, by name, of the variables whose level is the same in every state; states don't list them
         self.derived: dict[str, _Sources] = {}
         #: names of the replicated tiles whose level may change, like a variable's
@@ -101,7 +100,7 @@ class Uniformity(Analysis[ThreadState]):
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
             self.values.define(let)
-            sources = by_identity(self.sources, let.value, self.sources_of)
+            sources = self.sources(let.value)
             if not let.var.uniform and changing.isdisjoint(sources.names):
                 self.derived[let.var.name] = sources
 
@@ -296,7 +295,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:
         """Return the level of the widest scope such that the active threads of each instance agree on the value."""
-        sources = by_identity(self.sources, expr, self.sources_of)
+        sources = self.sources(expr)
         level, levels = sources.level, state.levels
         for name in sources.names:
             if name in levels:

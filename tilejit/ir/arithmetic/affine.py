@@ -154,20 +154,16 @@ def _expr(form: Affine) -> Expr:
         return _tree(form)
     total: Expr | None = None
     negative: list[tuple[Expr, int]] = []
-    is_in_order = True
     for term, coefficient in form.terms:
         if coefficient < 0:
             negative.append((term, coefficient))
             continue
-        is_in_order = is_in_order and not negative
         total = _joined(total, term, coefficient, form.dtype)
     for term, coefficient in negative:
         total = _joined(total, term, coefficient, form.dtype)
     assert total is not None
     if form.constant:
         total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
-    if is_in_order:
-        affine.keep(total, form)
     return total
 
 
@@ -182,8 +178,6 @@ def _tree(form: Affine) -> Expr:
     assert total is not None
     if form.constant:
         total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
-    if form.terms == (*positive, *negative):
-        affine.keep(total, form)
     return total
 
 

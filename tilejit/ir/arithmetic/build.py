@@ -19,7 +19,7 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type
-from ...remember import LIMIT, forgotten, remembered_pair
+from ...remember import LIMIT, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided, ordered
@@ -142,16 +142,14 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
     The constructor accepts Python numbers and operands of two types, which it converts to the type of the computation.
     """
     takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
-    return wraps(function)(_of_two(function, takes_bools=takes_bools))
+    return wraps(function)(_of_two(remembered_pair(function), takes_bools=takes_bools))
 
 
 def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Return a memoized function that converts its operands to one type and calls `function`.
+    """Return a function that converts its operands to one type and calls `function`.
 
-    Memoization is inlined, because calls are frequent and `remembered_pair` would add a call to each.
     takes_bools: operands may be bool_; else bool_ operands are converted to int32.
     """
-    kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
 
     def constructor(a: ExprLike, b: ExprLike) -> Expr:
         if isinstance(a, _NUMBER):
@@ -163,15 +161,7 @@ def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Cal
             a, b = _pair(a, b)
         if a.dtype is bool_ and not takes_bools:
             a, b = cast(a, int32), cast(b, int32)
-        key = id(a), id(b)
-        entry = kept.get(key)
-        if entry is not None:
-            return entry[2]
-        result = function(a, b)
-        if len(kept) >= LIMIT:
-            kept.clear()
-        kept[key] = (a, b, result)
-        return result
+        return function(a, b)
 
     return constructor
 
@@ -384,6 +374,7 @@ def right_shift(x: Expr, y: Expr) -> Expr:
 def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
     """Return the constructor of a comparison, which folds it if facts determine the result."""
 
+    @remembered_pair
     def compared(x: Expr, y: Expr) -> Expr:
         answer = decided(name, x, y)
         if answer is not None:
