@@ -37,7 +37,7 @@ from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
 from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, Gate, ThreadState, lowest, with_levels
-from .thread_values import ThreadValues, comers
+from .thread_values import ThreadValues
 
 #: the ids that differ between threads of a warp
 _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thread.divisor < WARP)
@@ -47,11 +47,10 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """Return the atomic additions of one value to one element by several threads, each with the number of threads."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
-    reaching = comers(kernel.body, uniformity.values)
     return [
-        (stmt, threads.bit_count())
-        for stmt, state, threads in zip(walk.statements(kernel.body), states, reaching, strict=True)
-        if state is not None and isinstance(stmt, ir.Atomic) and threads.bit_count() > 1
+        (stmt, state.possible.bit_count())
+        for stmt, state in zip(walk.statements(kernel.body), states, strict=True)
+        if state is not None and isinstance(stmt, ir.Atomic) and state.possible.bit_count() > 1
         and uniformity.is_repeated(stmt, state)
     ]
 
