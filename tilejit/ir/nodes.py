@@ -460,6 +460,11 @@ class Instruction:
     var: Var | None = None
 
     @property
+    def registers(self) -> tuple[Vector, ...]:
+        """The registers among the inputs."""
+        return tuple([x for x in self.inputs if isinstance(x, Vector) and x.buffer.space == "local"])
+
+    @property
     def places(self) -> tuple[Vector, ...]:
         """The places among the inputs: registers, and memory whose address is taken."""
         places: list[Vector] = []
