@@ -33,23 +33,11 @@ def forget() -> None:
         table.clear()
 
 
-def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Callable[[A], R]:
-    """Memoize a function of one object, for the duration of a compilation. limit: maximum number of entries."""
-    return _remembering(function, limit, forgotten({}))
+def memoized(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A, R]]) -> Callable[[A], R]:
+    """Memoize a function of one object, compared by identity.
 
-
-def lasting(function: Callable[[A], R]) -> Callable[[A], R]:
-    """Memoize like `remembered`, but unaffected by `forget`: for objects that outlive compilations, such as layouts."""
-    return _remembering(function, LIMIT, {})
-
-
-def once(function: Callable[[A], R]) -> Callable[[A], R]:
-    """Memoize a method of an object that is used for one task: all results are kept until the function is freed."""
-    return _remembering(function, maxsize, {})
-
-
-def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A, R]]) -> Callable[[A], R]:
-    """Return the memoized function. kept: `id(key)`, which is unique while `key` is alive -> (key, result)."""
+    limit: maximum number of entries. kept: `id(key)`, which is unique while `key` is alive -> (key, result).
+    """
 
     def remembering(key: A) -> R:
         entry = kept.get(id(key))
@@ -62,6 +50,21 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
         return result
 
     return remembering
+
+
+def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Callable[[A], R]:
+    """Memoize a function of one object, for the duration of a compilation. limit: maximum number of entries."""
+    return memoized(function, limit, forgotten({}))
+
+
+def lasting(function: Callable[[A], R]) -> Callable[[A], R]:
+    """Memoize like `remembered`, but unaffected by `forget`: for objects that outlive compilations, such as layouts."""
+    return memoized(function, LIMIT, {})
+
+
+def once(function: Callable[[A], R]) -> Callable[[A], R]:
+    """Memoize a method of an object that is used for one task: all results are kept until the function is freed."""
+    return memoized(function, maxsize, {})
 
 
 def remembered_pair(function: Callable[[A, B], R]) -> Callable[[A, B], R]:

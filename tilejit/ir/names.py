@@ -7,19 +7,15 @@ from itertools import count
 
 from ..remember import remembered
 from . import walk
-from .nodes import Alloc, Atomic, BufferView, Declare, Expr, For, Instruction, Kernel, Let, Var, WaitPhase
+from .nodes import Expr, Kernel, Let, Stmt, Var
 from .walk import Block
 
 
 def defined_names(body: Block) -> Set[str]:
     """Return the names of all variables and buffers that the statements define, including nested ones."""
-    kinds = walk.inventory(body).kinds
-    buffers: Sequence[type[Alloc | BufferView]] = walk.BUFFERS
-    variables: Sequence[type[Let | Declare | For | Atomic | Instruction | WaitPhase]] = walk.VARIABLES
-    names = {stmt.buffer.name for kind in buffers if kind in kinds for stmt in walk.each(body, kind)}
-    return names.union([
-        stmt.var.name for kind in variables if kind in kinds for stmt in walk.each(body, kind) if stmt.var is not None
-    ])
+    kinds: Sequence[type[Stmt]] = (*walk.BUFFERS, *walk.VARIABLES)
+    found = [walk.defines(stmt) for kind in kinds for stmt in walk.each(body, kind)]
+    return {each.name for each in found if each is not None}
 
 
 @remembered

@@ -226,7 +226,9 @@ BUFFERS = (ir.Alloc, ir.BufferView)
 
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """Return the variable or buffer that a statement defines, or None."""
-    return next((getattr(stmt, name) for name in FIELDS[type(stmt)].defined), None)
+    names = FIELDS[type(stmt)].defined
+    defined: ir.Var | ir.Buffer | None = getattr(stmt, names[0]) if names else None
+    return defined
 
 
 def assigned(body: Block) -> frozenset[str]:

@@ -50,7 +50,14 @@ class LoopDepths:
             parts = expr.args if is_movable and expr.dtype.is_integer else ()
         elif isinstance(expr, Cast) and expr.dtype.is_integer and expr.x.dtype.is_integer:
             parts = (expr.x,)
-        return max(map(self.of, parts), default=STAYS)
+        depth = 0 if parts else STAYS
+        for part in parts:
+            # the common cases first
+            if type(part) is Var:
+                depth = max(depth, self.variables.get(part.name, 0))
+            elif type(part) is not Const:
+                depth = max(depth, self.of(part))
+        return depth
 
     def groups(self, terms: Iterable[Expr]) -> list[tuple[int, list[Expr]]]:
         """Return the terms grouped by their depth, outer loops first."""

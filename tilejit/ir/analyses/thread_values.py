@@ -115,8 +115,6 @@ def instances(comers: int, size: int, threads: int) -> list[int]:
 
 #: the classes of statements after which fewer threads may continue
 _NARROWING = (ir.If, *walk.JUMPS)
-#: `_NARROWING`, and the other classes of statements that contain blocks
-_CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 
 def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) -> int:
@@ -129,7 +127,7 @@ def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) 
         return reaching
     for stmt in body:
         listed.append(reaching)
-        if type(stmt) not in _CONTROL:
+        if type(stmt) not in walk.CONTROL:
             continue
         match stmt:
             case ir.If(cond, then, orelse):

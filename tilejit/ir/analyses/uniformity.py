@@ -303,44 +303,17 @@ class Uniformity(Analysis[ThreadState]):
 
     def sources_of(self, expr: ir.Expr) -> _Sources:
         """Return the `_Sources` of an expression whose variables have all been defined."""
-        variables: list[ir.Var] = []
-        for part in walk.inputs(expr):
-            if isinstance(part, ir.Var) and part.name not in self.values.numbers:
-                variables.append(part)
-            elif not self.is_pure(part):
-                return self.sources_of_parts(expr)
-        return self.sources_from(CTA, set(), variables)
-
-    def sources_from(self, level: int, names: set[str], variables: list[ir.Var]) -> _Sources:
-        """Return the `_Sources` of a level, names and variables; those in `derived` are replaced by their sources."""
-        for variable in variables:
-            derived = self.derived.get(variable.name)
-            if derived is None:
-                names.add(variable.name)
-            else:
-                level = min(level, derived.level)
-                names.update(derived.names)
-        return _Sources(level, tuple(names))
-
-    def is_pure(self, part: ir.Var | ir.Special | ir.Load) -> bool:
-        """True for a load that has the level of its address, and for a special register that the whole CTA shares."""
-        if isinstance(part, ir.Load):
-            return part.place.buffer.space not in ("local", "tmem")
-        return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
-
-    def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """Like `sources_of`, part by part, for values known per thread and loads from registers or tensor memory."""
-        level, names, variables = CTA, set[str](), list[ir.Var]()
+        level, names = CTA, set[str]()
         waiting = [expr]
         while waiting:
             part = waiting.pop()
-            if isinstance(part, ir.Const):
-                continue
-            values = self.values.of(part)
+            values = None if isinstance(part, ir.Const) else self.values.of(part)
             if values is not None:
                 level = min(level, self.level_of(values))
             elif isinstance(part, ir.Var):
-                variables.append(part)
+                derived = self.derived.get(part.name, _Sources(CTA, (part.name,)))
+                level = min(level, derived.level)
+                names.update(derived.names)
             elif isinstance(part, ir.Load) and part.place.buffer.space in ("local", "tmem"):
                 tile = part.place.buffer.root
                 level = min(level, self.level_of_copies(tile))
@@ -348,7 +321,7 @@ class Uniformity(Analysis[ThreadState]):
                     names.add(tile.name)
             else:
                 waiting.extend(walk.operands(part))
-        return self.sources_from(level, names, variables)
+        return _Sources(level, tuple(names))
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
         """Return the level of the scope whose threads each have a copy of a tile without `Store`s, or `THREAD`."""

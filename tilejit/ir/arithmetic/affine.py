@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ...dataclass import lean
 from ...dtypes import DType, bool_, int64
-from ...remember import remembered
+from ...remember import LIMIT, forgotten, memoized
 from ..nodes import Cast, Const, Expr, Op
 from .facts import Bounds, bounds, fits, is_data, is_large, keeps_value, multiple_of
 from .intern import integer, operation
@@ -150,35 +150,28 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _expr(form: Affine) -> Expr:
-    if len(form.terms) > _LONGEST_CHAIN:
-        return _tree(form)
     total: Expr | None = None
     negative: list[tuple[Expr, int]] = []
-    for term, coefficient in form.terms:
+    for term, coefficient in form.terms if len(form.terms) <= _LONGEST_CHAIN else _trees(form):
         if coefficient < 0:
             negative.append((term, coefficient))
-            continue
-        total = _joined(total, term, coefficient, form.dtype)
+        else:
+            total = _joined(total, term, coefficient, form.dtype)
     for term, coefficient in negative:
         total = _joined(total, term, coefficient, form.dtype)
     assert total is not None
     if form.constant:
         total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
+    if not negative or form.terms[-len(negative) :] == tuple(negative):
+        # the terms of `total` are in the same order
+        _forms[id(total)] = total, form
     return total
 
 
-def _tree(form: Affine) -> Expr:
-    """Return a long sum as a tree of logarithmic depth, because traversals of expressions recurse."""
-    positive = [(term, c) for term, c in form.terms if c > 0]
-    negative = [(term, c) for term, c in form.terms if c < 0]
-    total = _balanced([_scaled(term, c, form.dtype) for term, c in positive], form.dtype) if positive else None
-    if negative:
-        below = _balanced([_scaled(term, -c, form.dtype) for term, c in negative], form.dtype)
-        total = _joined(total, below, -1, form.dtype)
-    assert total is not None
-    if form.constant:
-        total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
-    return total
+def _trees(form: Affine) -> list[tuple[Expr, int]]:
+    """Return a long sum as at most two terms, trees of logarithmic depth, because traversals of expressions recurse."""
+    terms = {sign: [_scaled(t, c * sign, form.dtype) for t, c in form.terms if c * sign > 0] for sign in (1, -1)}
+    return [(_balanced(scaled, form.dtype), sign) for sign, scaled in terms.items() if scaled]
 
 
 def _balanced(terms: list[Expr], dtype: DType) -> Expr:
@@ -202,8 +195,11 @@ def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> E
     return operation("add" if coefficient > 0 else "sub", (total, scaled), dtype)
 
 
-@remembered
-def affine(expr: Expr) -> Affine:
+#: id of an expression -> the expression and its form
+_forms: dict[int, tuple[Expr, Affine]] = forgotten({})
+
+
+def _affine(expr: Expr) -> Affine:
     """Return the affine form of an integer expression."""
     if isinstance(expr, Const):
         return Affine(expr.dtype, (), _signed(int(expr.value), expr.dtype.bits))
@@ -222,6 +218,8 @@ def affine(expr: Expr) -> Affine:
         return _of_shift(expr, parts)
     return product(parts[0], parts[1]) or Affine(expr.dtype, ((expr, 1),))
 
+
+affine = memoized(_affine, LIMIT, _forms)
 
 _SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
 
