@@ -25,15 +25,6 @@ class Violation:
         return self.message if self.span is None else f"{self.message}\n{self.span.render()}"
 
 
-class Violations(list[Violation]):
-    """The violations of a kernel, in the order in which they are found."""
-
-    def fault(self, message: str | None, span: Span | None) -> None:
-        """Record a violation, unless the message is None."""
-        if message is not None:
-            self.append(Violation(message, span))
-
-
 #: the index of the parameters' scope, also that of expressions without variables
 OUTERMOST = 0
 
@@ -88,11 +79,12 @@ class Scopes:
 class Values:
     """Verifies definitions and uses, and records the names that a kernel has defined and used so far."""
 
-    def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
+    def __init__(self, level: str) -> None:
         #: the kernel is at open or tile level
-        self.is_tile = is_tile
-        self.takes_open = takes_open
-        self.violations, self.fault = violations, violations.fault
+        self.is_tile = level != "lane"
+        self.takes_open = level == "open"
+        #: in the order in which they are found
+        self.violations: list[Violation] = []
         self.scopes = Scopes()
         self._sound, self._ending = self.scopes.sound, self.scopes.ending
         #: names of all variables defined so far, visible or not
@@ -110,6 +102,14 @@ class Values:
         self.used_buffers: set[str] = set()
         # ids of buffers that equal their definitions and needn't be checked again
         self._sound_buffers: set[int] = set()
+
+    def fault(self, message: str | None, span: Span | None) -> None:
+        """Record a violation, unless the message is None."""
+        if message is not None:
+            self.violations.append(Violation(message, span))
+
+    def faults(self, messages: Iterable[str], span: Span | None) -> None:
+        self.violations += [Violation(message, span) for message in messages]
 
     def define(self, var: ir.Var, span: Span | None) -> None:
         if var.name in self.defined:
@@ -132,8 +132,7 @@ class Values:
             for size in (*buffer.shape, *strides):
                 if isinstance(size, ir.Var):
                     self.var(size, span)
-        for message in memory.buffer_faults(buffer):
-            self.fault(message, span)
+        self.faults(memory.buffer_faults(buffer), span)
         if isinstance(buffer.layout, ir.Open) and not self.takes_open:
             self.fault(f"{buffer.name} has no layout yet", span)
         self.buffers[buffer.name] = buffer
@@ -163,12 +162,8 @@ class Values:
         return self.scopes.of.get(var.name, OUTERMOST)
 
     def place(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
-        if isinstance(place, ir.Vector) and not self.is_tile:
-            scope = self.vector(place, span)
-        else:
-            scope = self.named(place, span)
-        if (message := memory.access_fault(place)) is not None:
-            self.fault(message, place.span or span)
+        scope = self.named(place, span)
+        self.fault(memory.access_fault(place), place.span or span)
         return scope
 
     def named(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
@@ -181,16 +176,15 @@ class Values:
         if id(place.buffer) not in self._sound_buffers:
             self.use_buffer(place.buffer, place.span or span)
         scope = self.exprs(place.indices, place.span or span)
-        for message in memory.element_faults(place):
-            self.fault(message, place.span or span)
+        self.faults(memory.element_faults(place), place.span or span)
         return scope
 
     def region(self, region: ir.Region, span: Span | None, *, is_masked: bool = False) -> None:
         if id(region.buffer) not in self._sound_buffers:
             self.use_buffer(region.buffer, region.span or span)
         self.exprs(region.starts, region.span or span)
-        for message in () if memory.is_whole(region) else memory.region_faults(region, is_masked=is_masked):
-            self.fault(message, region.span or span)
+        if not memory.is_whole(region):
+            self.faults(memory.region_faults(region, is_masked=is_masked), region.span or span)
 
     def vector(self, vector: ir.Vector, span: Span | None, *, is_masked: bool = False) -> int:
         buffer, here = vector.buffer, vector.span or span
@@ -230,8 +224,7 @@ class Values:
         match expr:
             case ir.Op():
                 here = expr.span or span
-                if (message := op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)) is not None:
-                    self.fault(message, here)
+                self.fault(op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype), here)
                 for arg in expr.args:
                     inner = self._sound.get(id(arg))
                     if inner is None:
@@ -241,8 +234,7 @@ class Values:
             case ir.Var():
                 scope = self.var(expr, span)
             case ir.Const():
-                if (message := const_fault(expr)) is not None:
-                    self.fault(message, expr.span or span)
+                self.fault(const_fault(expr), expr.span or span)
             case ir.Cast():
                 inner = self._sound.get(id(expr.x))
                 scope = self.expr(expr.x, expr.span or span) if inner is None else inner
