@@ -22,7 +22,7 @@ from ...ops.elementwise import ELEMENTWISE, result_type
 from ...remember import LIMIT, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
-from .decide import decided, ordered
+from .decide import decided
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
@@ -289,9 +289,11 @@ def _extreme(name: str, x: Expr, y: Expr) -> Expr:
     folded = _folded(name, (x, y))
     if folded is not None or x.dtype.is_float:
         return folded or _plain(name, (x, y))
-    is_first = ordered(x, y) if name == "minimum" else ordered(y, x)
-    if is_first is not None:
-        return x if is_first else y
+    first, second = ("less_equal", "greater_equal") if name == "minimum" else ("greater_equal", "less_equal")
+    if decided(first, x, y):
+        return x
+    if decided(second, x, y):
+        return y
     return _plain(name, (y, x) if isinstance(x, Const) else (x, y))
 
 

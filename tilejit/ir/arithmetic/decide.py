@@ -5,40 +5,20 @@ from __future__ import annotations
 from ..nodes import Expr
 from ..walk import LEAVES
 from .affine import affine
-from .facts import Bounds, bounds
+from .facts import Bounds, bounds, difference
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
     """Return the result of comparison `name` if x and y are integers and facts determine the result, else None."""
     if not x.dtype.is_integer:
         return None
-    gap = _gap_of_bounds(x, y)
+    gap = difference(bounds(x), bounds(y))
     answer = _by_gap(name, *gap)
     return _by_gap(name, *_gap_of_terms(x, y, gap)) if answer is None else answer
 
 
-def ordered(x: Expr, y: Expr) -> bool | None:
-    """Return True if facts prove x <= y, False if they prove y <= x, else None."""
-    gap = low, high = _gap_of_bounds(x, y)
-    if high is not None and high <= 0:
-        return True
-    if low is not None and low > 0:
-        return False
-    low, high = _gap_of_terms(x, y, gap)
-    if high is not None and high <= 0:
-        return True
-    return False if low is not None and low >= 0 else None
-
-
-def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
-    (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
-    low = None if low_x is None or high_y is None else low_x - high_y
-    high = None if high_x is None or low_y is None else high_x - low_y
-    return low, high
-
-
 def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
-    """Return `gap`, the result of `_gap_of_bounds`, narrowed by cancelling common terms if neither sum wraps around."""
+    """Return `gap`, the difference of the bounds, narrowed by cancelling common terms if neither sum wraps around."""
     if isinstance(x, LEAVES) and isinstance(y, LEAVES):
         return (0, 0) if x == y else gap
     first, second = affine(x), affine(y)

@@ -153,7 +153,8 @@ def _neg(a: Bounds) -> Bounds:
     return (None if a[1] is None else -a[1]), (None if a[0] is None else -a[0])
 
 
-def _sub(a: Bounds, b: Bounds) -> Bounds:
+def difference(a: Bounds, b: Bounds) -> Bounds:
+    """Return the bounds of a difference, before wrapping around."""
     return _add(a, _neg(b))
 
 
@@ -274,7 +275,7 @@ def _fma(a: Bounds, b: Bounds, c: Bounds) -> Bounds:
 
 
 _BOUNDS: dict[str, Callable[..., Bounds]] = {
-    "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "relu": _relu, "fma": _fma,
+    "add": _add, "sub": difference, "mul": _mul, "neg": _neg, "abs": _abs, "relu": _relu, "fma": _fma,
     "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "clamp": _clamp, "where": _either,
     "bitwise_and": _and, "bitwise_or": _or_xor, "bitwise_xor": _or_xor,
     "left_shift": _left_shift, "right_shift": _right_shift,
