@@ -178,7 +178,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"parameter 'StrideParam': no case in the printer"},
     ),
     "a case in the parser": (
-        lambda: replace(REAL, parse=changed(parser, '"assert": self._assert, ', "").from_text),
+        lambda: replace(REAL, parse=changed(parser, 'case "assert":', 'case "":').from_text),
         {"statement 'Assert': no case in the parser"},
     ),
     "a case in the verifier": (

@@ -15,7 +15,6 @@ from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
 from ...remember import once
 from ...scopes import THREAD_IDS
-from ...target import WARP
 from .. import nodes as ir
 from .. import walk
 from ..names import sources
@@ -39,11 +38,6 @@ class ThreadValues:
         values = self.of(let.value)
         if values is not None:
             self.numbers[let.var.name] = values
-
-    def define_as_lane_0(self, elect: ir.Instruction) -> None:
-        """Record that an instruction's result is true in lane 0 of each warp and false elsewhere."""
-        assert elect.var is not None
-        self.numbers[elect.var.name] = self.ids % WARP == 0
 
     def of(self, expr: ir.Expr) -> np.ndarray | None:
         """Return the value per thread, 0-d without thread ids; None if it depends on more than ids and constants."""

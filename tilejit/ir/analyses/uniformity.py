@@ -93,9 +93,9 @@ class Uniformity(Analysis[ThreadState]):
     def derive(self, body: walk.Block) -> None:
         """Record the values of `Let`s per thread, and the sources of their levels."""
         for instruction in walk.each(body, ir.Instruction):
-            if instruction.name == ELECT.name and not _divides_warps(body):
+            if instruction.name == ELECT.name and instruction.var is not None and not _divides_warps(body):
                 # assume lane 0: any lane is equivalent, as no other condition distinguishes lanes
-                self.values.define_as_lane_0(instruction)
+                self.values.numbers[instruction.var.name] = self.values.ids % WARP == 0
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
             self.values.define(let)

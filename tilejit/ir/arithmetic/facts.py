@@ -220,10 +220,6 @@ def _maximum(a: Bounds, b: Bounds) -> Bounds:
     return _greatest(a[0], b[0]), (None if a[1] is None or b[1] is None else max(a[1], b[1]))
 
 
-def _clamp(x: Bounds, low: Bounds, high: Bounds) -> Bounds:
-    return _minimum(_maximum(x, low), high)
-
-
 def _either(a: Bounds, b: Bounds) -> Bounds:
     low = None if a[0] is None or b[0] is None else min(a[0], b[0])
     high = None if a[1] is None or b[1] is None else max(a[1], b[1])
@@ -234,10 +230,6 @@ def _abs(a: Bounds) -> Bounds:
     if a[0] is not None and a[0] >= 0:
         return a
     return 0, _maximum(a, _neg(a))[1]
-
-
-def _relu(a: Bounds) -> Bounds:
-    return _maximum(a, (0, 0))
 
 
 def _and(a: Bounds, b: Bounds) -> Bounds:
@@ -270,13 +262,12 @@ def _right_shift(a: Bounds, b: Bounds) -> Bounds:
     return _floordiv(a, (2 ** min(b[0], 64), 2**most))
 
 
-def _fma(a: Bounds, b: Bounds, c: Bounds) -> Bounds:
-    return _add(_mul(a, b), c)
-
-
 _BOUNDS: dict[str, Callable[..., Bounds]] = {
-    "add": _add, "sub": difference, "mul": _mul, "neg": _neg, "abs": _abs, "relu": _relu, "fma": _fma,
-    "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "clamp": _clamp, "where": _either,
+    "add": _add, "sub": difference, "mul": _mul, "neg": _neg, "abs": _abs,
+    "relu": lambda a: _maximum(a, (0, 0)),
+    "fma": lambda a, b, c: _add(_mul(a, b), c),
+    "clamp": lambda x, low, high: _minimum(_maximum(x, low), high),
+    "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "where": _either,
     "bitwise_and": _and, "bitwise_or": _or_xor, "bitwise_xor": _or_xor,
     "left_shift": _left_shift, "right_shift": _right_shift,
 }

@@ -115,12 +115,12 @@ class _Statements(Values):
 
     def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
         """Verify a block, whose variables are visible only in it. loop: the `For` whose body it is, or None."""
-        self.scopes.begin()
+        self.begin_scope()
         if loop is not None:
             self.define(loop.var, loop.span)
         for stmt in body:
             _CHECKS[type(stmt)](self, stmt)
-        self.scopes.end()
+        self.end_scope()
 
     def branch(self, stmt: ir.If) -> None:
         self.value(stmt.cond, bool_, stmt.span, "a condition")
@@ -194,7 +194,7 @@ class _Statements(Values):
         if stmt.init is not None:
             self.value(stmt.init, var.dtype, stmt.span, var.name)
         self.define(var, stmt.span)
-        self.scopes.mutable.add(var.name)
+        self.mutable.add(var.name)
         if var.multiple_of != 1 or var.bounds is not None or var.uniform:
             self.fault(f"{var.name} may change, so it can't have facts", stmt.span)
 
@@ -202,7 +202,7 @@ class _Statements(Values):
         name = stmt.var.name
         self.value(stmt.value, stmt.var.dtype, stmt.span, name)
         self.var(stmt.var, stmt.span)
-        if name in self.scopes.vars and name not in self.scopes.mutable:
+        if name in self.vars and name not in self.mutable:
             self.fault(f"{name} is assigned, but not declared as mutable", stmt.span)
 
     def alloc(self, stmt: ir.Alloc) -> None:
@@ -231,7 +231,7 @@ class _Statements(Values):
             self.use_buffer(buffer.base, span)
             if buffer.offset is not None:
                 self.displaced(buffer, buffer.base, buffer.offset, span)
-                self.scopes.define_view(buffer)
+                self.names[-1][1].append(buffer.name)
 
     def displaced(self, view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, span: Span | None) -> None:
         if self.is_tile or self.unrolled:
@@ -239,7 +239,7 @@ class _Statements(Values):
         if base.space == "local" and base.root.name not in self.addressed:
             self.fault(f"{view.name} is at an offset from {base.name}, which is in registers", span)
         self.exprs((offset,), span)
-        self.faults(memory.displaced_faults(view, base, offset, self.scopes.mutable), span)
+        self.faults(memory.displaced_faults(view, base, offset, self.mutable), span)
 
     def store(self, stmt: ir.Store) -> None:
         self.place(stmt.place, stmt.span)

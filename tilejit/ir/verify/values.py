@@ -29,55 +29,12 @@ class Violation:
 OUTERMOST = 0
 
 
-class Scopes:
-    """The scopes around the current point, outermost first: the parameters, then each enclosing block.
-
-    An expression without violations stays valid until the innermost scope of its variables ends, and isn't verified
-    again until then.
-    """
-
-    def __init__(self) -> None:
-        #: the visible variables, by name
-        self.vars: dict[str, ir.Var] = {}
-        #: the index of each visible variable's scope
-        self.of: dict[str, int] = {}
-        #: names of the variables that may be assigned
-        self.mutable: set[str] = set()
-        #: ids of expressions without violations -> index of the scope at whose end they become invalid
-        self.sound: dict[int, int] = {}
-        #: per scope, the ids of the expressions that are valid until its end
-        self.ending: list[list[int]] = [[]]
-        #: names of views at an offset whose scopes have ended
-        self.gone: set[str] = set()
-        self._names: list[list[str]] = [[]]
-        self._views: list[list[str]] = [[]]
-
-    def define(self, var: ir.Var) -> None:
-        if var.name not in self.vars:
-            self.of[var.name] = len(self._names) - 1
-            self._names[-1].append(var.name)
-        self.vars[var.name] = var
-
-    def define_view(self, view: ir.Buffer) -> None:
-        """Define a view with an offset, which may be used only until the current scope ends."""
-        self._views[-1].append(view.name)
-
-    def begin(self) -> None:
-        self._names.append([])
-        self._views.append([])
-        self.ending.append([])
-
-    def end(self) -> None:
-        for name in self._names.pop():
-            del self.vars[name], self.of[name]
-            self.mutable.discard(name)
-        for identity in self.ending.pop():
-            del self.sound[identity]
-        self.gone.update(self._views.pop())
-
-
 class Values:
-    """Verifies definitions and uses, and records the names that a kernel has defined and used so far."""
+    """Verifies definitions and uses, and records the names that a kernel has defined and used so far.
+
+    There is a scope for the parameters and for each block around the current point, outermost first. An expression
+    without violations stays valid until the innermost scope of its variables ends, and isn't verified again until then.
+    """
 
     def __init__(self, level: str) -> None:
         #: the kernel is at open or tile level
@@ -85,8 +42,20 @@ class Values:
         self.takes_open = level == "open"
         #: in the order in which they are found
         self.violations: list[Violation] = []
-        self.scopes = Scopes()
-        self._sound, self._ending = self.scopes.sound, self.scopes.ending
+        #: the visible variables, by name
+        self.vars: dict[str, ir.Var] = {}
+        #: the index of each visible variable's scope
+        self.scope_of: dict[str, int] = {}
+        #: names of the variables that may be assigned
+        self.mutable: set[str] = set()
+        #: per scope, the names of its variables, and of its views at an offset
+        self.names: list[tuple[list[str], list[str]]] = [([], [])]
+        #: names of views at an offset whose scopes have ended
+        self.gone: set[str] = set()
+        #: ids of expressions without violations -> index of the scope at whose end they become invalid
+        self._sound: dict[int, int] = {}
+        #: per scope, the ids of the expressions that are valid until its end
+        self._ending: list[list[int]] = [[]]
         #: names of all variables defined so far, visible or not
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
@@ -111,6 +80,19 @@ class Values:
     def faults(self, messages: Iterable[str], span: Span | None) -> None:
         self.violations += [Violation(message, span) for message in messages]
 
+    def begin_scope(self) -> None:
+        self.names.append(([], []))
+        self._ending.append([])
+
+    def end_scope(self) -> None:
+        names, views = self.names.pop()
+        for name in names:
+            del self.vars[name], self.scope_of[name]
+            self.mutable.discard(name)
+        for identity in self._ending.pop():
+            del self._sound[identity]
+        self.gone.update(views)
+
     def define(self, var: ir.Var, span: Span | None) -> None:
         if var.name in self.defined:
             self.fault(f"{var.name} is defined twice", span)
@@ -121,7 +103,10 @@ class Values:
         if var.uniform and var.uniform not in SCOPES:
             self.fault(f"{var.name} is uniform over unknown scope {var.uniform!r}", span)
         self.defined.add(var.name)
-        self.scopes.define(var)
+        if var.name not in self.vars:
+            self.scope_of[var.name] = len(self.names) - 1
+            self.names[-1][0].append(var.name)
+        self.vars[var.name] = var
 
     def buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
         if buffer.name in self.buffers:
@@ -144,7 +129,7 @@ class Values:
             self.fault(f"buffer {buffer.name} is used without a prior definition", span)
         elif definition is not buffer and definition != buffer:
             self.fault(f"buffer {buffer.name} differs from its definition", span)
-        elif buffer.start.name in self.scopes.gone:
+        elif buffer.start.name in self.gone:
             self.fault(f"buffer {buffer.start.name} is used outside the block that defines it", span)
         elif buffer.start.offset is None:
             # not for a view at an offset, or a view of one: it isn't visible after its block, so each use is checked
@@ -153,13 +138,13 @@ class Values:
     def var(self, var: ir.Var, span: Span | None) -> int:
         """Verify a use of a variable, and return the index of its scope, or `OUTERMOST` if it isn't visible."""
         self.used_vars.add(var.name)
-        definition = self.scopes.vars.get(var.name)
+        definition = self.vars.get(var.name)
         if definition is None:
             where = "outside the block that defines it" if var.name in self.defined else "without a prior definition"
             self.fault(f"{var.name} is used {where}", var.span or span)
         elif definition is not var and definition != var:
             self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
-        return self.scopes.of.get(var.name, OUTERMOST)
+        return self.scope_of.get(var.name, OUTERMOST)
 
     def place(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
         scope = self.named(place, span)
