@@ -45,12 +45,8 @@ class FreshNames:
     @classmethod
     def of(cls, kernel: Kernel) -> FreshNames:
         """Return fresh names for a kernel, distinct from the names in its statements and parameters."""
-        names = set(defined_names(kernel.body))
-        for param in kernel.params:
-            defined = param.defines
-            if defined is not None:
-                names.add(defined.name)
-        return cls(names)
+        params = [param.defines.name for param in kernel.params if param.defines is not None]
+        return cls({*defined_names(kernel.body), *params})
 
     def name(self, stem: str) -> str:
         """Return `stem` with the next number that makes a fresh name. Numbers are unique across stems."""

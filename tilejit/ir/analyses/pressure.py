@@ -240,15 +240,12 @@ class _Pressing(Backwards):
         return live
 
     def _touching(self, stmt: Stmt) -> _Touching:
-        written, read, begins = 0, 0, 0
-        for place in walk.writes(stmt):
-            if place.buffer.root.name in self.passing:
-                return _Touching(passes=True)
-            touched = self.registers.of(place)
-            written, begins = written | touched.surely, begins | touched.possibly
-        for place in _read_instead(walk.reads(stmt), self.passing):
-            read |= self.registers.of(place).possibly
-        return _Touching(written, begins, read)
+        writes = walk.writes(stmt)
+        if any(place.buffer.root.name in self.passing for place in writes):
+            return _Touching(passes=True)
+        written = self.registers.touched(writes)
+        read = self.registers.touched(_read_instead(walk.reads(stmt), self.passing))
+        return _Touching(written.surely, written.possibly, read.possibly)
 
     def note(self, stmt: Stmt, live: int) -> None:
         # a cheap bound, which ignores rounding up to whole registers, suffices in most cases

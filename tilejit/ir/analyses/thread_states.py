@@ -110,16 +110,7 @@ class ThreadState:
 
     def with_level(self, name: str, level: int) -> ThreadState:
         """Return the state in which a variable or tile has this level."""
-        if self.levels.get(name, CTA) == level:
-            return self
-        levels = {**self.levels, name: level}
-        if level == CTA:
-            del levels[name]
-        # faster than `replace` here, where most states are created
-        return ThreadState(
-            self.entered, self.returned, self.broken, self.continued, levels, self.partial, self.is_exact, self.gates,
-            self.has_parted, self.possible, self.by_ids,
-        )
+        return self if self.level(name) == level else replace(self, levels=with_levels(self.levels, {name: level}))
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
