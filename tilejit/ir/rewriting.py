@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from ..dataclass import replace
 from ..remember import once
 from ..source import Span
 from . import nodes as ir
-from .arithmetic.intern import with_args
+from .arithmetic.intern import with_operands
 from .walk import FIELDS, Block, Place, indices, mapped
 
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
@@ -111,7 +112,7 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
-        self._with_operands = once(self._renamed)
+        self._with_operands = once(partial(with_operands, change=self.expr))
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
@@ -123,9 +124,3 @@ class Renaming(Rewriting):
         if not isinstance(expr, (ir.Op, ir.Cast)):
             return super().expr(expr)
         return self._with_operands(expr)
-
-    def _renamed(self, expr: ir.Op | ir.Cast) -> ir.Expr:
-        if isinstance(expr, ir.Op):
-            return with_args(expr, tuple(map(self.expr, expr.args)))
-        x = self.expr(expr.x)
-        return expr if x is expr.x else replace(expr, x=x)

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
+from itertools import accumulate
+from operator import or_
 from typing import NamedTuple
 
 from ...dataclass import dataclass, field
@@ -67,7 +69,7 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
     if not counted:
         return Pressure()
     registers = LocalRegisters(tuple(counted))
-    walker = _Pressing(registers, _Begun(body, counted), passing)
+    walker = _Pressing(registers, _Begun(body, registers), passing)
     walker.block(body, 0)
     return Pressure(tuple(sorted(walker.counts(walker.held), key=lambda pair: -pair[1])), walker.stmt)
 
@@ -168,30 +170,24 @@ def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ..
 class _Begun:
     """The registers of tiles that may have been written before a statement, even in part or by an earlier iteration."""
 
-    def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
+    def __init__(self, body: Block, registers: LocalRegisters) -> None:
         self._numbers: dict[int, int] = {}
-        names = {stmt.buffer.name for stmt in counted}
         first: dict[str, int] = {}
         loop = end = 0
         for number, stmt in enumerate(walk.statements(body)):
             self._numbers[id(stmt)] = number
             for place in walk.writes(stmt) if isinstance(stmt, (TileOp, Store)) else ():
                 name = place.buffer.root.name
-                if name in names:
+                if name in registers.buffers:
                     first.setdefault(name, loop if number < end else number)
             if number >= end and isinstance(stmt, (For, Loop)):
                 # an outermost loop
                 loop, end = number, number + walk.size(stmt)
-        order = sorted(first.items(), key=lambda pair: pair[1])
-        self._starts = [number for _, number in order]
-        self._names = [name for name, _ in order]
-        self._sets: list[int] | None = None
+        names = sorted(first, key=first.__getitem__)
+        self._starts = [first[name] for name in names]
+        self._sets = list(accumulate(map(registers.whole, names), or_, initial=0))
 
-    def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
-        if self._sets is None:
-            self._sets = [0]
-            for name in self._names:
-                self._sets.append(self._sets[-1] | registers.whole(name))
+    def before(self, stmt: Stmt) -> int:
         # a statement's own first write doesn't count
         return self._sets[bisect_right(self._starts, self._numbers[id(stmt)] - 1)]
 
@@ -234,7 +230,7 @@ class _Pressing(Backwards):
         after, written, begins, read = live, touched.written, touched.begins, touched.read
         live = live & ~written | read
         if self.is_final and (begins or read):
-            begun = self.begun.before(stmt, self.registers)
+            begun = self.begun.before(stmt)
             self.note(stmt, live & begun)
             self.note(stmt, after & (begun | begins))
         return live
