@@ -1,4 +1,4 @@
-"""Affine forms of integer expressions: coefficient · term + … + constant.
+"""Affine forms of integer expressions: coefficient · term + … + constant; and comparisons that facts determine.
 
 Addition, subtraction and multiplication wrap around, and so do the coefficients. Expressions with equal forms therefore
 have equal values, even if they overflow.
@@ -12,7 +12,8 @@ from ...dataclass import lean
 from ...dtypes import DType, bool_, int64
 from ...remember import LIMIT, forgotten, memoized
 from ..nodes import Cast, Const, Expr, Op
-from .facts import Bounds, bounds, fits, is_data, is_large, keeps_value, multiple_of
+from ..walk import LEAVES
+from .facts import Bounds, bounds, difference, fits, is_data, is_large, keeps_value, multiple_of
 from .intern import integer, operation
 
 #: number of terms up to which a sum is built as a chain of additions
@@ -267,3 +268,43 @@ def _of_atom(term: Expr, dtype: DType) -> Affine:
 def _undone(inner: Cast, dtype: DType) -> bool:
     """True if casting `inner` to `dtype` equals casting `inner.x`: the inner cast loses no bit that `dtype` keeps."""
     return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))
+
+
+def decided(name: str, x: Expr, y: Expr) -> bool | None:
+    """Return the result of comparison `name` if x and y are integers and facts determine the result, else None."""
+    if not x.dtype.is_integer:
+        return None
+    if name in ("greater", "less_equal"):
+        return decided("less" if name == "greater" else "greater_equal", y, x)
+    gap = difference(bounds(x), bounds(y))
+    answer = _by_gap(name, *gap)
+    return _by_gap(name, *_gap_of_terms(x, y, gap)) if answer is None else answer
+
+
+def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
+    """Return `gap`, the difference of the bounds, narrowed by cancelling common terms if neither sum wraps around."""
+    if isinstance(x, LEAVES) and isinstance(y, LEAVES):
+        return (0, 0) if x == y else gap
+    first, second = affine(x), affine(y)
+    if first == second:
+        return 0, 0
+    if not (first.is_exact and second.is_exact):
+        return gap
+    (low, high), by_terms = gap, first.gap(second)
+    return (
+        max([g for g in (low, by_terms[0]) if g is not None], default=None),
+        min([g for g in (high, by_terms[1]) if g is not None], default=None),
+    )
+
+
+def _by_gap(name: str, low: int | None, high: int | None) -> bool | None:
+    """Return the result of comparing x with y, given bounds of x - y, or None if these don't determine it.
+
+    name: "less" or "equal", or the opposite of one of these.
+    """
+    if name in ("less", "greater_equal"):
+        answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None
+    else:
+        apart = (low is not None and low > 0) or (high is not None and high < 0)
+        answer = False if apart else True if low == 0 and high == 0 else None
+    return answer if answer is None or name in ("less", "equal") else not answer

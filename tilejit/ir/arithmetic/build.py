@@ -21,8 +21,7 @@ from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type
 from ...remember import LIMIT, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
-from .affine import affine, affine_sum, product
-from .decide import decided
+from .affine import affine, affine_sum, decided, product
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
