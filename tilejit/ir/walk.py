@@ -116,17 +116,13 @@ def _inventory(body: Block) -> Inventory:
     if kinds.isdisjoint(COMPOUND):
         return Inventory(body, len(body), frozenset(kinds), frozenset(assigned))
     listed: list[ir.Stmt] = []
-    done = 0
-    for k in [k for k, kind in enumerate(map(type, body)) if kind in COMPOUND_KINDS]:
-        listed += body[done : k + 1]
-        done = k + 1
-        for block in blocks(body[k]):
-            if block:
-                held = inventory(block)
-                listed += held.statements
-                kinds |= held.kinds
-                assigned |= held.assigned
-    listed += body[done:]
+    for stmt in body:
+        listed.append(stmt)
+        for block in blocks(stmt) if type(stmt) in COMPOUND_KINDS else ():
+            held = inventory(block)
+            listed += held.statements
+            kinds |= held.kinds
+            assigned |= held.assigned
     return Inventory(tuple(listed), len(listed), frozenset(kinds), frozenset(assigned))
 
 

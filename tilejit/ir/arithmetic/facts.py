@@ -41,7 +41,8 @@ def full_range(dtype: DType) -> tuple[int, int]:
 
 def fits(ends: Bounds, dtype: DType) -> bool:
     """True if a result with these bounds, before wrapping around, provably fits `dtype`."""
-    return _within(ends, full_range(dtype))
+    least, greatest = full_range(dtype)
+    return ends[0] is not None and ends[1] is not None and least <= ends[0] and ends[1] <= greatest
 
 
 _LARGE = 1 << 40
@@ -89,18 +90,13 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
     return bounds is None or bounds[1] - bounds[0] >> dtype.bits - 2 > 0
 
 
-def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
-    return ends[0] is not None and ends[1] is not None and limits[0] <= ends[0] and ends[1] <= limits[1]
-
-
 def keeps_value(cast: Cast) -> bool:
     """True if a cast provably preserves every value; False for casts from or to a float."""
     if cast.x.dtype.is_float or cast.dtype.is_float:
         return False
     low, high = bounds(cast.x)
     least, greatest = full_range(cast.x.dtype)
-    ends = (least if low is None else low, greatest if high is None else high)
-    return _within(ends, full_range(cast.dtype))
+    return fits((least if low is None else low, greatest if high is None else high), cast.dtype)
 
 
 @remembered
@@ -134,7 +130,7 @@ def _op_bounds(op: Op) -> Bounds:
     ends = of_result(*of_values)
     if dtype is int64 and (op.name not in _MAY_WRAP or not is_data(op)):
         return _in_range(ends, dtype)
-    return ends if _within(ends, full_range(dtype)) else dtype_range(dtype)
+    return ends if fits(ends, dtype) else dtype_range(dtype)
 
 
 def _in_range(ends: Bounds, dtype: DType) -> Bounds:
