@@ -340,7 +340,7 @@ def _is_documented(tables: Tables, kind: str, node: Any) -> bool:
         return type(node).__name__.upper() in grammar
     if kind == "parameter":
         return type(node).__name__.removesuffix("Param").lower() in grammar
-    word = tables.printer.stmt_text(node).split()[0]
+    word = next(tables.printer._stmt(node, 0)).split()[0]
     scope, _, name = word.partition(".")
     if name:
         word = "SCOPE.OPERATION" if name in tables.tile_operations else f"SCOPE.{name}"

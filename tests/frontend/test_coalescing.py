@@ -11,7 +11,7 @@ import tilejit as tj
 from tests.support.programs import array, source_of, statements, tile_ir
 from tilejit import dtypes
 from tilejit.ir import nodes as ir
-from tilejit.ir.analyses.liveness import interference, is_move, touches
+from tilejit.ir.analyses.liveness import Interference, is_move, touches
 from tilejit.ir.text.parser import from_text
 
 NAMES = "abcd"
@@ -114,7 +114,7 @@ WHOLE = {x: f"{x}[0 +: 8, 0 +: 16]" for x in "abc"}
 def test_what_is_needed_together_stays_apart(lines: str, apart: bool, why: str) -> None:
     kernel = from_text(BODY.format(lines.format(**WHOLE)))
     numbers = {"a": 0, "c": 1}
-    made = interference(kernel.body, numbers, touches(kernel.body, numbers))
+    made = Interference(kernel.body, numbers, touches(kernel.body, numbers))
     assert (bool(made.apart[0] & 2), bool(made.apart[1] & 1)) == (apart, apart), why
 
 

@@ -10,7 +10,7 @@ from ..dtypes import int64
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import collectives
-from ..ir.analyses.liveness import interference, is_move, touches
+from ..ir.analyses.liveness import Interference, is_move, touches
 from ..ir.clusters import Cluster
 from ..ir.names import names_in
 from ..ir.nodes import Alloc, Atomic, Buffer, BufferView, Instruction, Kernel, Region, Stmt, Strided, TileOp, Var
@@ -210,10 +210,10 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
     names = dict.fromkeys(buffer.name for move in moves for buffer in _ends(move))
     numbers = {name: number for number, name in enumerate(names)}
     touched = touches(body, numbers)
-    needs = interference(body, numbers, touched)
+    needs = Interference(body, numbers, touched)
     unread = {id(move) for move in needs.unread}
     if unread:
-        needs = interference(body, numbers, {key: what for key, what in touched.items() if key not in unread})
+        needs = Interference(body, numbers, {key: what for key, what in touched.items() if key not in unread})
     classes = _Classes(numbers, needs.apart)
     for move in moves:
         if id(move) not in unread:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..dataclass import dataclass, replace
+from ..dataclass import dataclass
 from ..dtypes import DType
 from ..ops.record import CombineFunction
 from .arithmetic.evaluate import evaluate
-from .nodes import Cast, Const, Expr, Let, Op, Var
+from .arithmetic.intern import with_operands
+from .nodes import Expr, Let, Var
 
 Array = np.ndarray
 
@@ -55,13 +56,4 @@ class Combine(CombineFunction):
 
 
 def _with(expr: Expr, values: Mapping[str, Expr]) -> Expr:
-    match expr:
-        case Var():
-            return values[expr.name]
-        case Op():
-            return replace(expr, args=tuple([_with(arg, values) for arg in expr.args]))
-        case Cast():
-            return replace(expr, x=_with(expr.x, values))
-        case _:
-            assert isinstance(expr, Const), f"{expr} occurs in a combine function"
-            return expr
+    return values[expr.name] if isinstance(expr, Var) else with_operands(expr, lambda part: _with(part, values))

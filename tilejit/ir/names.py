@@ -7,19 +7,15 @@ from itertools import count
 
 from ..remember import remembered
 from . import walk
-from .nodes import Alloc, Atomic, BufferView, Declare, Expr, For, Instruction, Kernel, Let, Var, WaitPhase
+from .nodes import Expr, Kernel, Let, Stmt, Var
 from .walk import Block
 
 
 def defined_names(body: Block) -> Set[str]:
     """Return the names of all variables and buffers that the statements define, including nested ones."""
-    kinds = walk.inventory(body).kinds
-    buffers: Sequence[type[Alloc | BufferView]] = walk.BUFFERS
-    variables: Sequence[type[Let | Declare | For | Atomic | Instruction | WaitPhase]] = walk.VARIABLES
-    names = {stmt.buffer.name for kind in buffers if kind in kinds for stmt in walk.each(body, kind)}
-    return names.union([
-        stmt.var.name for kind in variables if kind in kinds for stmt in walk.each(body, kind) if stmt.var is not None
-    ])
+    kinds: Sequence[type[Stmt]] = (*walk.BUFFERS, *walk.VARIABLES)
+    found = [walk.defines(stmt) for kind in kinds for stmt in walk.each(body, kind)]
+    return {each.name for each in found if each is not None}
 
 
 @remembered
@@ -49,12 +45,8 @@ class FreshNames:
     @classmethod
     def of(cls, kernel: Kernel) -> FreshNames:
         """Return fresh names for a kernel, distinct from the names in its statements and parameters."""
-        names = set(defined_names(kernel.body))
-        for param in kernel.params:
-            defined = param.defines
-            if defined is not None:
-                names.add(defined.name)
-        return cls(names)
+        params = [param.defines.name for param in kernel.params if param.defines is not None]
+        return cls({*defined_names(kernel.body), *params})
 
     def name(self, stem: str) -> str:
         """Return `stem` with the next number that makes a fresh name. Numbers are unique across stems."""

@@ -460,15 +460,15 @@ class Instruction:
     var: Var | None = None
 
     @property
+    def registers(self) -> tuple[Vector, ...]:
+        """The registers among the inputs."""
+        return tuple([x for x in self.inputs if isinstance(x, Vector) and x.buffer.space == "local"])
+
+    @property
     def places(self) -> tuple[Vector, ...]:
         """The places among the inputs: registers, and memory whose address is taken."""
-        places: list[Vector] = []
-        for x in self.inputs:
-            if isinstance(x, Vector):
-                places.append(x)
-            elif isinstance(x, Descriptor):
-                places.append(x.place)
-        return tuple(places)
+        places = [x.place if isinstance(x, Descriptor) else x for x in self.inputs]
+        return tuple([place for place in places if isinstance(place, Vector)])
 
 
 #: a statement without nested statements, after which (unless an `Assert` fails) control continues with the next

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from ..dataclass import replace
-from ..remember import by_identity
+from ..remember import once
 from ..source import Span
 from . import nodes as ir
-from .arithmetic.intern import with_args
-from .walk import Block, Place, indices, mapped
+from .arithmetic.intern import with_operands
+from .walk import FIELDS, Block, Place, indices, mapped
 
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
-
-#: class of a statement -> its fields that may change, except the span, in the order in which they are rewritten
-_FIELDS: dict[type[ir.Stmt], tuple[str, ...]] = {
-    ir.Let: ("value", "var"),
-    ir.Declare: ("init", "var"),
-    ir.Assign: ("var", "value"),
-    ir.Alloc: ("buffer",),
-    ir.BufferView: ("buffer",),
-    ir.Store: ("place", "value"),
-    ir.Atomic: ("place", "operands", "var"),
-    ir.If: ("cond", "then", "orelse"),
-    ir.For: ("start", "stop", "step", "var", "body"),
-    ir.Loop: ("body",),
-    ir.Break: (),
-    ir.Continue: (),
-    ir.Return: (),
-    ir.Sync: (),
-    ir.Arrive: ("place", "bytes"),
-    ir.WaitPhase: ("place", "phase", "var"),
-    ir.Expect: ("place", "bytes"),
-    ir.Assert: ("values", "cond"),
-    ir.Print: ("parts",),
-    ir.TileOp: ("operands",),
-    ir.Move: ("predicate", "otherwise", "dst", "src"),
-    ir.Instruction: ("outputs", "inputs", "var"),
-}
 
 
 class Rewriting:
@@ -71,17 +46,14 @@ class Rewriting:
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
         """Clone a statement, including its blocks."""
         changed: dict[str, Any] = {}
-        for name in _FIELDS[type(stmt)]:
+        fields = FIELDS[type(stmt)]
+        used = ("var",) if isinstance(stmt, ir.Assign) else ()
+        for name in (*used, *fields.operands, *fields.defined, *fields.blocks):
             part: Any = getattr(stmt, name)
-            made: Any
-            if name in ("then", "orelse", "body"):
-                made = self.block(part)
-            elif name == "buffer":
-                made = self.view(part)
-            elif name == "var" and type(stmt) is not ir.Assign:
-                made = None if part is None else self.defined(part)
-            elif type(part) is tuple:
-                made = mapped(part, self.operand)
+            if name in fields.blocks:
+                made: Any = self.block(part)
+            elif name in fields.defined:
+                made = self.view(part) if name == "buffer" else part and self.defined(part)
             else:
                 made = self.operand(part)
             if made is not part:
@@ -117,7 +89,9 @@ class Rewriting:
         return replace(place, buffer=buffer, starts=exprs)
 
     def operand(self, operand: Any) -> Any:
-        """Return a rewritten place, expression or descriptor; None and strings are returned unchanged."""
+        """Return a rewritten place, expression, descriptor or tuple of these; None and strings remain unchanged."""
+        if isinstance(operand, tuple):
+            return mapped(operand, self.operand)
         if isinstance(operand, (ir.Vector, ir.Element, ir.Region)):
             return self.place(operand)
         if isinstance(operand, ir.Descriptor):
@@ -138,7 +112,7 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
-        self._renamed: dict[int, tuple[ir.Op | ir.Cast, ir.Expr]] = {}
+        self._with_operands = once(partial(with_operands, change=self.expr))
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
@@ -149,10 +123,4 @@ class Renaming(Rewriting):
             return self._vars.get(expr.name, expr)
         if not isinstance(expr, (ir.Op, ir.Cast)):
             return super().expr(expr)
-        return by_identity(self._renamed, expr, self._with_operands)
-
-    def _with_operands(self, expr: ir.Op | ir.Cast) -> ir.Expr:
-        if isinstance(expr, ir.Op):
-            return with_args(expr, tuple(map(self.expr, expr.args)))
-        x = self.expr(expr.x)
-        return expr if x is expr.x else replace(expr, x=x)
+        return self._with_operands(expr)

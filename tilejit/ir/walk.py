@@ -1,7 +1,7 @@
 """Traversal of statements and expressions (their blocks, operands, reads and writes), and rewriting of blocks.
 
-Functions that list all classes of statements or expressions end with `assert_never`, so type checking fails for a new
-class until each of them lists it.
+A new class of statements needs an entry in `FIELDS`. The functions that list all classes of expressions or places end
+with `assert_never`, so type checking fails for a new class until each of them lists it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import is_
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..dataclass import lean, replace
 from ..errors import assert_never
@@ -44,34 +44,57 @@ CONTROL: frozenset[type[ir.Stmt]] = COMPOUND_KINDS.union(JUMPS)
 #: the classes of statements that can by themselves keep control from reaching the next statement
 UNBOUNDED: frozenset[type[ir.Stmt]] = frozenset((*JUMPS, ir.Loop))
 
-_WITHOUT_BLOCKS = (
-    ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
-    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect,
-    ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print,
-)
+
+class Fields(NamedTuple):
+    """The names of fields of a class of statements, each group in the order in which a statement has them.
+
+    operands: the fields with the expressions and places that the statement itself evaluates. defined: the field with
+    the variable or buffer that it defines. read, written: fields and properties with the places that it reads, other
+    than by loads in expressions, and those that it writes.
+    """
+
+    operands: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    defined: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+
+
+FIELDS: dict[type[ir.Stmt], Fields] = {
+    ir.Let: Fields(("value",), defined=("var",)),
+    ir.Declare: Fields(("init",), defined=("var",)),
+    ir.Assign: Fields(("value",)),
+    ir.Alloc: Fields(defined=("buffer",)),
+    ir.BufferView: Fields(defined=("buffer",)),
+    ir.Store: Fields(("place", "value"), written=("place",)),
+    ir.Atomic: Fields(("place", "operands"), defined=("var",), read=("place",), written=("place",)),
+    ir.If: Fields(("cond",), blocks=("then", "orelse")),
+    ir.For: Fields(("start", "stop", "step"), blocks=("body",), defined=("var",)),
+    ir.Loop: Fields(blocks=("body",)),
+    ir.Break: Fields(),
+    ir.Continue: Fields(),
+    ir.Return: Fields(),
+    ir.Sync: Fields(),
+    ir.Arrive: Fields(("place", "bytes")),
+    ir.WaitPhase: Fields(("place", "phase"), defined=("var",)),
+    ir.Expect: Fields(("place", "bytes")),
+    ir.Assert: Fields(("cond", "values")),
+    ir.Print: Fields(("parts",)),
+    ir.TileOp: Fields(("operands",), read=("read",), written=("written",)),
+    ir.Move: Fields(("dst", "src", "predicate", "otherwise"), read=("src",), written=("dst",)),
+    ir.Instruction: Fields(("outputs", "inputs"), defined=("var",), read=("registers",), written=("outputs",)),
+}
 
 
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """Return the blocks of a statement, in program order."""
-    if isinstance(stmt, ir.If):
-        return stmt.then, stmt.orelse
-    if isinstance(stmt, (ir.For, ir.Loop)):
-        return (stmt.body,)
-    if isinstance(stmt, _WITHOUT_BLOCKS):
-        return ()
-    return assert_never(stmt)
+    return tuple([getattr(stmt, name) for name in FIELDS[type(stmt)].blocks])
 
 
 def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
     """Return the statement with `change` applied to each block, in program order; the same object if none changes."""
-    if isinstance(stmt, ir.If):
-        then, orelse = change(stmt.then), change(stmt.orelse)
-        return stmt if then is stmt.then and orelse is stmt.orelse else replace(stmt, then=then, orelse=orelse)
-    if isinstance(stmt, (ir.For, ir.Loop)):
-        body = change(stmt.body)
-        return stmt if body is stmt.body else replace(stmt, body=body)
-    leaf: ir.Simple | ir.Jump = stmt
-    return leaf
+    made: dict[str, Any] = {name: change(getattr(stmt, name)) for name in FIELDS[type(stmt)].blocks}
+    return stmt if all(map(is_, made.values(), blocks(stmt))) else replace(stmt, **made)
 
 
 @lean(frozen=True, slots=True)
@@ -93,17 +116,13 @@ def _inventory(body: Block) -> Inventory:
     if kinds.isdisjoint(COMPOUND):
         return Inventory(body, len(body), frozenset(kinds), frozenset(assigned))
     listed: list[ir.Stmt] = []
-    done = 0
-    for k in [k for k, kind in enumerate(map(type, body)) if kind in COMPOUND_KINDS]:
-        listed += body[done : k + 1]
-        done = k + 1
-        for block in blocks(body[k]):
-            if block:
-                held = inventory(block)
-                listed += held.statements
-                kinds |= held.kinds
-                assigned |= held.assigned
-    listed += body[done:]
+    for stmt in body:
+        listed.append(stmt)
+        for block in blocks(stmt) if type(stmt) in COMPOUND_KINDS else ():
+            held = inventory(block)
+            listed += held.statements
+            kinds |= held.kinds
+            assigned |= held.assigned
     return Inventory(tuple(listed), len(listed), frozenset(kinds), frozenset(assigned))
 
 
@@ -196,24 +215,16 @@ class _Edits:
         return tuple(made)
 
 
-#: the classes of statements that may define a variable, those that define a buffer, and those that define nothing
+#: the classes of statements that may define a variable, and those that define a buffer
 VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 BUFFERS = (ir.Alloc, ir.BufferView)
-NAMELESS = (
-    ir.Assign, ir.Store, ir.If, ir.Loop, ir.Break, ir.Continue, ir.Return,
-    ir.Sync, ir.Arrive, ir.Expect, ir.Assert, ir.Print, ir.TileOp, ir.Move,
-)
 
 
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """Return the variable or buffer that a statement defines, or None."""
-    if isinstance(stmt, VARIABLES):
-        return stmt.var
-    if isinstance(stmt, BUFFERS):
-        return stmt.buffer
-    if isinstance(stmt, NAMELESS):
-        return None
-    return assert_never(stmt)
+    names = FIELDS[type(stmt)].defined
+    defined: ir.Var | ir.Buffer | None = getattr(stmt, names[0]) if names else None
+    return defined
 
 
 def assigned(body: Block) -> frozenset[str]:
@@ -221,71 +232,37 @@ def assigned(body: Block) -> frozenset[str]:
     return inventory(body).assigned
 
 
-#: the classes of statements without expressions
-_WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.Sync)
-
-
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
     """Return the expressions that a statement itself evaluates, including indices of places, in field order."""
-    match stmt:
-        case ir.Let() | ir.Assign():
-            return (stmt.value,)
-        case ir.TileOp():
-            return _computed(stmt.operands)
-        case ir.Store():
-            return (*indices(stmt.place), stmt.value)
-        case ir.For():
-            return (stmt.start, stmt.stop, stmt.step)
-        case ir.Move():
-            given = [expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None]
-            return [*_computed((stmt.dst, stmt.src)), *given]
-        case ir.Instruction():
-            return _computed((*stmt.outputs, *(x.place if isinstance(x, ir.Descriptor) else x for x in stmt.inputs)))
-        case ir.Declare():
-            return () if stmt.init is None else (stmt.init,)
-        case ir.Atomic():
-            return (*indices(stmt.place), *stmt.operands)
-        case ir.If():
-            return (stmt.cond,)
-        case ir.WaitPhase():
-            return (*indices(stmt.place), stmt.phase)
-        case ir.Arrive() | ir.Expect():
-            return (*indices(stmt.place), *(() if stmt.bytes is None else (stmt.bytes,)))
-        case ir.Assert():
-            return (stmt.cond, *stmt.values)
-        case ir.Print():
-            return [part for part in stmt.parts if not isinstance(part, str)]
-        case ir.BufferView():
-            return () if stmt.buffer.offset is None else (stmt.buffer.offset,)
-    return () if isinstance(stmt, _WITHOUT_EXPRESSIONS) else assert_never(stmt)
+    if isinstance(stmt, ir.BufferView):
+        return () if stmt.buffer.offset is None else (stmt.buffer.offset,)
+    return [expr for name in FIELDS[type(stmt)].operands for expr in _computed(getattr(stmt, name))]
 
 
-def _computed(values: Iterable[Place | ir.Expr | None]) -> list[ir.Expr]:
-    computed: list[ir.Expr] = []
-    for value in values:
-        if isinstance(value, ir.Region):
-            computed += value.starts
-        elif isinstance(value, _PLACES):
-            computed += indices(value)
-        elif value is not None:
-            computed.append(value)
-    return computed
+def _computed(operand: Any) -> Sequence[ir.Expr]:
+    """Return the expressions in a field that holds expressions, places, descriptors, texts, or tuples of these."""
+    if isinstance(operand, tuple):
+        return [expr for part in operand for expr in _computed(part)]
+    place = operand.place if isinstance(operand, ir.Descriptor) else operand
+    if isinstance(place, _PLACES):
+        return indices(place)
+    return () if operand is None or isinstance(operand, str) else (operand,)
 
 
-#: the classes of statements whose only reads are loads in expressions; operations on barriers don't count
-_WITHOUT_READS = (
-    ir.Let, ir.Declare, ir.Assign, ir.Store, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
-    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
-)
+def _places(stmt: ir.Stmt, names: Sequence[str]) -> list[Place]:
+    """Return the places in fields or properties, each of which holds one place or several."""
+    values = [getattr(stmt, name) for name in names]
+    return [place for value in values for place in (value if isinstance(value, tuple) else (value,))]
 
 
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, not counting nested statements.
 
     Of the places among an instruction's inputs, only those in local buffers count. For any other place, the input is
-    its address; the instruction table specifies whether the instruction reads the memory there.
+    its address; the instruction table specifies whether the instruction reads the memory there. Operations on barriers
+    don't count as reads.
     """
-    places = [*_read_directly(stmt)]
+    places = _places(stmt, FIELDS[type(stmt)].read)
     for expr in expressions(stmt):
         # most expressions are leaves
         if type(expr) not in _LEAF_KINDS:
@@ -293,42 +270,13 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
-    match stmt:
-        case ir.TileOp():
-            return stmt.read
-        case ir.Move():
-            return (stmt.src,)
-        case ir.Atomic():
-            return (stmt.place,)
-        case ir.Instruction():
-            return [v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local"]
-    return () if isinstance(stmt, _WITHOUT_READS) else assert_never(stmt)
-
-
 #: memoized: several analyses call it for all statements of a kernel
 reads = remembered(_reads, limit=1 << 14)
 
 
-#: the classes of statements that write no places
-_WITHOUT_WRITES = (
-    ir.Let, ir.Declare, ir.Assign, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
-    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
-)
-
-
 def _writes(stmt: ir.Stmt) -> Sequence[Place]:
     """Return the places that a statement writes, except memory whose address an instruction takes."""
-    match stmt:
-        case ir.TileOp():
-            return stmt.written
-        case ir.Move():
-            return (stmt.dst,)
-        case ir.Instruction():
-            return stmt.outputs
-        case ir.Store() | ir.Atomic():
-            return (stmt.place,)
-    return () if isinstance(stmt, _WITHOUT_WRITES) else assert_never(stmt)
+    return _places(stmt, FIELDS[type(stmt)].written)
 
 
 #: memoized, like `reads`

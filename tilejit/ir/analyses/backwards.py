@@ -13,30 +13,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ...dataclass import dataclass, field
-from ...remember import by_identity
+from ...remember import once
 from .. import walk
 from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
 from ..walk import Block
 
 
-@dataclass(slots=True, kw_only=True)
 class Backwards(ABC):
     """A backward walk over statements.
 
+    course: maps a block to its visited statements, last one first.
     around: for each enclosing loop, innermost last, the set after it and the set at its head.
     heads: loop's id -> these two sets, as of the last visit.
     is_final: all enclosing loops have reached their fixed points, so the sets don't grow any more.
-    courses: block's id -> the block, and its visited statements, last one first.
     kinds: the classes of the statements other than control flow that may affect the sets.
     """
 
     kinds: ClassVar[frozenset[type[Stmt]]]
 
-    around: list[tuple[int, int]] = field(default_factory=list)
-    heads: dict[int, tuple[int, int]] = field(default_factory=dict)
-    courses: dict[int, tuple[Block, Sequence[Stmt]]] = field(default_factory=dict)
-    is_final: bool = True
+    def __init__(self) -> None:
+        self.course = once(self._visited)
+        self.around: list[tuple[int, int]] = []
+        self.heads: dict[int, tuple[int, int]] = {}
+        self.is_final = True
 
     @abstractmethod
     def simple(self, stmt: Stmt, live: int) -> int:
@@ -45,10 +44,6 @@ class Backwards(ABC):
     def concerns(self, stmt: Stmt) -> bool:
         """True if a statement of one of the `kinds` may affect the sets; otherwise, it isn't visited."""
         return True
-
-    def course(self, body: Block) -> Sequence[Stmt]:
-        """Return the visited statements of a block, last one first."""
-        return by_identity(self.courses, body, self._visited)
 
     def _visited(self, body: Block) -> Sequence[Stmt]:
         kinds = self.kinds | walk.CONTROL

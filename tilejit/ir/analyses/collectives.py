@@ -16,7 +16,6 @@ from .own_copies import is_of_copies, may_run_per_thread
 from .register_pool import SETTINGS, check_pool
 from .ring_counts import check_steps
 from .thread_states import ThreadState, Visit
-from .thread_values import comers
 from .uniformity import Uniformity
 
 #: the classes of statements that may be collective, except `Let`, which is collective only for `tj.uniform`
@@ -43,16 +42,13 @@ def check(kernel: ir.Kernel) -> None:
             needs.check(stmt, state)
     rings = [alloc for alloc in walk.each(kernel.body, ir.Alloc) if alloc.call]
     settings = [number for number, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
-    if not rings and not settings:
-        return
-    reaching = comers(kernel.body, uniformity.values)
-
-    def visit(number: int) -> Visit | None:
-        state = states[number]
-        return None if state is None else Visit(statements[number], reaching[number], state.is_certain, state.gates)
-
-    check_pool(kernel, [made for number in settings if (made := visit(number)) is not None])
-    check_steps(kernel, rings, visit)
+    if rings or settings:
+        visits = [
+            None if state is None else Visit(stmt, state.possible, state.is_certain, state.gates)
+            for stmt, state in zip(statements, states, strict=True)
+        ]
+        check_pool(kernel, [visit for number in settings if (visit := visits[number]) is not None])
+        check_steps(kernel, rings, visits)
 
 
 def _has_collectives(body: walk.Block) -> bool:

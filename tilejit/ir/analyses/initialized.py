@@ -5,18 +5,18 @@ Such a read must be detected in tile IR: LLVM may remove computations on undefin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...dataclass import lean
 from ...errors import KernelTypeError
-from ...remember import by_identity
+from ...remember import once
 from .. import walk
 from ..arithmetic.iterations import step_may_be_zero, surely_iterates
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .bitsets import members
 from .flow import Analysis, LoopStates, solve
-from .local_registers import LocalRegisters
+from .local_registers import LocalRegisters, RegisterAccesses
 
 
 def check(kernel: Kernel) -> None:
@@ -31,7 +31,7 @@ def check(kernel: Kernel) -> None:
         if state is None or type(stmt) not in walk.ACCESSING:
             continue
         untouched = state.unwritten & ~state.written
-        if untouched and untouched & analysis.accessed(stmt).read:
+        if untouched and untouched & analysis.accessed(stmt)[0].possibly:
             for place in _accesses(stmt)[0]:
                 _refuse_untouched(place, stmt, untouched, analysis.registers)
 
@@ -100,50 +100,30 @@ class _RegisterState:
     written: int = 0
 
 
-@lean(frozen=True, slots=True)
-class _Accessed:
-    read: int = 0
-    surely_read: int = 0
-    written: int = 0
-    surely_written: int = 0
-
-
 class _Initialized(Analysis[_RegisterState]):
     kinds = walk.ACCESSING
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
         # memoized, as statements in loops are visited repeatedly
-        self._accessed: dict[int, tuple[Stmt, _Accessed]] = {}
+        self.accessed = once(self._computed)
 
-    def accessed(self, stmt: Stmt) -> _Accessed:
-        return by_identity(self._accessed, stmt, self._computed)
-
-    def _computed(self, stmt: Stmt) -> _Accessed:
+    def _computed(self, stmt: Stmt) -> tuple[RegisterAccesses, RegisterAccesses]:
         reads, writes = _accesses(stmt)
-        read, surely_read = self._touched(reads)
-        return _Accessed(read, surely_read, *self._touched(writes))
-
-    def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
-        possibly = surely = 0
-        for place in places:
-            touched = self.registers.of(place)
-            possibly, surely = possibly | touched.possibly, surely | touched.surely
-        return possibly, surely
+        return self.registers.touched(reads), self.registers.touched(writes)
 
     def join(self, first: _RegisterState, second: _RegisterState) -> _RegisterState:
         return _RegisterState(first.unwritten | second.unwritten, first.written | second.written)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        accessed = self.accessed(stmt)
-        return bool(accessed.read or accessed.written)
+        return any(touched.possibly for touched in self.accessed(stmt))
 
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
         if not state.unwritten or type(stmt) not in walk.ACCESSING:
             return state
-        accessed = self.accessed(stmt)
-        unwritten = state.unwritten & ~accessed.surely_read
-        return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
+        read, written = self.accessed(stmt)
+        unwritten = state.unwritten & ~read.surely
+        return _RegisterState(unwritten & ~written.surely, state.written | unwritten & written.possibly)
 
     def leave(self, loop: For | Loop, states: LoopStates[_RegisterState]) -> _RegisterState | None:
         if isinstance(loop, Loop) or step_may_be_zero(loop) or not surely_iterates(loop, self.threads):

@@ -11,7 +11,6 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from ...dataclass import dataclass, field
 from ...ops.copies import CAST
 from .. import walk
 from ..nodes import Const, Region, Stmt, TileOp
@@ -33,17 +32,6 @@ class _Touched(NamedTuple):
 
 #: statement's id -> its accesses to tiles; a statement that accesses none isn't a key
 Touches = Mapping[int, _Touched]
-
-
-@dataclass(slots=True)
-class Interference:
-    """The interference graph of tiles.
-
-    apart: for each tile, the set of tiles that can't share its registers. unread: the moves whose result is never read.
-    """
-
-    apart: list[int]
-    unread: list[TileOp] = field(default_factory=list)
 
 
 def is_move(stmt: Stmt) -> bool:
@@ -71,13 +59,6 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
     return touched
 
 
-def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> Interference:
-    """Return the interference of tiles. touched: their accesses, from `touches` with the same `numbers`."""
-    walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)), touched=touched)
-    walker.block(body, 0)
-    return walker.made
-
-
 def _is_whole(place: Place) -> bool:
     if not isinstance(place, Region) or place.buffer.base is not None:
         return False
@@ -89,13 +70,21 @@ def _is_whole(place: Place) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class _Interfering(Backwards):
+class Interference(Backwards):
+    """The interference graph of the tiles of a block.
+
+    numbers, touched: as for `touches` of the block, and its result.
+    apart: for each tile, the set of tiles that can't share its registers. unread: the moves whose result is never read.
+    """
+
     kinds = walk.ACCESSING
 
-    numbers: Mapping[str, int]
-    made: Interference
-    touched: Touches
+    def __init__(self, body: Block, numbers: Mapping[str, int], touched: Touches) -> None:
+        super().__init__()
+        self.numbers, self.touched = numbers, touched
+        self.apart = [0] * len(numbers)
+        self.unread: list[TileOp] = []
+        self.block(body, 0)
 
     def concerns(self, stmt: Stmt) -> bool:
         return id(stmt) in self.touched
@@ -113,16 +102,16 @@ class _Interfering(Backwards):
         if is_move(stmt):
             assert isinstance(stmt, TileOp)
             if not live >> number & 1:
-                self.made.unread.append(stmt)
+                self.unread.append(stmt)
             source = self.numbers.get(stmt.tiles["src"].buffer.name)
             others &= ~(0 if source is None else 1 << source)
         for place, n in read:
             if n != number and not _in_step(stmt, place):
                 others |= 1 << n
-        self.made.apart[number] |= others
+        self.apart[number] |= others
         for n in range(others.bit_length()):
             if others >> n & 1:
-                self.made.apart[n] |= 1 << number
+                self.apart[n] |= 1 << number
 
 
 def _in_step(stmt: Stmt, place: Place) -> bool:

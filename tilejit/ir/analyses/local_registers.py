@@ -95,6 +95,14 @@ class LocalRegisters:
         named, first = _named(place), self.first[name]
         return RegisterAccesses(named.surely << first, named.possibly << first)
 
+    def touched(self, places: Iterable[Place]) -> RegisterAccesses:
+        """Return the registers that any of these places refers to."""
+        surely = possibly = 0
+        for place in places:
+            named = self.of(place)
+            surely, possibly = surely | named.surely, possibly | named.possibly
+        return RegisterAccesses(surely, possibly)
+
     def written_by(self, loop: ir.For) -> int:
         """Return the registers that a loop certainly writes, as far as its iterations can be enumerated."""
         written = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ...remember import once
 from ..arithmetic.intern import operation
 from ..nodes import Cast, Const, Expr, Op, Special, Var
 
@@ -33,15 +34,15 @@ class LoopDepths:
     def __init__(self) -> None:
         self.variables: dict[str, int] = {}
         self.sums: dict[str, Sum] = {}
-        self._of: dict[int, tuple[Expr, int]] = {}
+        self._of = once(self._computed)
 
     def of(self, expr: Expr) -> int:
         """Return the depth of an expression, or `STAYS`."""
-        entry = self._of.get(id(expr))
-        if entry is not None:
-            return entry[1]
         if type(expr) in _LEAVES:
             return self.variables.get(expr.name, 0) if type(expr) is Var else 0
+        return self._of(expr)
+
+    def _computed(self, expr: Expr) -> int:
         parts: tuple[Expr, ...] = ()
         if isinstance(expr, Op):
             by = expr.args[1] if expr.name in _MOVABLE_BY_CONSTANTS else None
@@ -56,7 +57,6 @@ class LoopDepths:
                 depth = max(depth, self.variables.get(part.name, 0))
             elif type(part) is not Const:
                 depth = max(depth, self.of(part))
-        self._of[id(expr)] = (expr, depth)
         return depth
 
     def groups(self, terms: Iterable[Expr]) -> list[tuple[int, list[Expr]]]:

@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
+from itertools import accumulate
+from operator import or_
 from typing import NamedTuple
 
 from ...dataclass import dataclass, field
 from ...ops.axes import GENERATED, REDUCTION
 from ...ops.copies import CAST
-from ...remember import by_identity
+from ...remember import once
 from .. import walk
 from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, Store, TileOp
 from ..walk import Block, Place
@@ -67,7 +69,7 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
     if not counted:
         return Pressure()
     registers = LocalRegisters(tuple(counted))
-    walker = _Pressing(registers=registers, begun=_Begun(body, counted), passing=passing)
+    walker = _Pressing(registers, _Begun(body, registers), passing)
     walker.block(body, 0)
     return Pressure(tuple(sorted(walker.counts(walker.held), key=lambda pair: -pair[1])), walker.stmt)
 
@@ -168,30 +170,24 @@ def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ..
 class _Begun:
     """The registers of tiles that may have been written before a statement, even in part or by an earlier iteration."""
 
-    def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
+    def __init__(self, body: Block, registers: LocalRegisters) -> None:
         self._numbers: dict[int, int] = {}
-        names = {stmt.buffer.name for stmt in counted}
         first: dict[str, int] = {}
         loop = end = 0
         for number, stmt in enumerate(walk.statements(body)):
             self._numbers[id(stmt)] = number
             for place in walk.writes(stmt) if isinstance(stmt, (TileOp, Store)) else ():
                 name = place.buffer.root.name
-                if name in names:
+                if name in registers.buffers:
                     first.setdefault(name, loop if number < end else number)
             if number >= end and isinstance(stmt, (For, Loop)):
                 # an outermost loop
                 loop, end = number, number + walk.size(stmt)
-        order = sorted(first.items(), key=lambda pair: pair[1])
-        self._starts = [number for _, number in order]
-        self._names = [name for name, _ in order]
-        self._sets: list[int] | None = None
+        names = sorted(first, key=first.__getitem__)
+        self._starts = [first[name] for name in names]
+        self._sets = list(accumulate(map(registers.whole, names), or_, initial=0))
 
-    def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
-        if self._sets is None:
-            self._sets = [0]
-            for name in self._names:
-                self._sets.append(self._sets[-1] | registers.whole(name))
+    def before(self, stmt: Stmt) -> int:
         # a statement's own first write doesn't count
         return self._sets[bisect_right(self._starts, self._numbers[id(stmt)] - 1)]
 
@@ -205,53 +201,47 @@ class _Touching(NamedTuple):
     passes: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
     most: the greatest number of 32-bit registers so far. held, stmt: the live set and the statement at that point.
-    touched: statement's id -> its accesses, memoized, as statements in loops are visited repeatedly.
     """
 
     kinds = frozenset({Alloc, *walk.ACCESSING})
 
-    registers: LocalRegisters
-    begun: _Begun
-    passing: Mapping[str, tuple[Place, ...]]
-    touched: dict[int, tuple[Stmt, _Touching]] = field(default_factory=dict)
-    most: int = 0
-    held: int = 0
-    stmt: Stmt | None = None
-    widest: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.widest = max(buffer.dtype.bits for buffer in self.registers.buffers.values())
+    def __init__(
+        self, registers: LocalRegisters, begun: _Begun, passing: Mapping[str, tuple[Place, ...]]
+    ) -> None:
+        super().__init__()
+        self.registers, self.begun, self.passing = registers, begun, passing
+        # memoized, as statements in loops are visited repeatedly
+        self.touching = once(self._touching)
+        self.most = self.held = 0
+        self.stmt: Stmt | None = None
+        self.widest = max(buffer.dtype.bits for buffer in registers.buffers.values())
 
     def simple(self, stmt: Stmt, live: int) -> int:
         if isinstance(stmt, Alloc):
             name = stmt.buffer.name
             return live & ~self.registers.whole(name) if name in self.registers.buffers else live
-        touched = by_identity(self.touched, stmt, self.touching)
+        touched = self.touching(stmt)
         if touched.passes:
             return live
         after, written, begins, read = live, touched.written, touched.begins, touched.read
         live = live & ~written | read
         if self.is_final and (begins or read):
-            begun = self.begun.before(stmt, self.registers)
+            begun = self.begun.before(stmt)
             self.note(stmt, live & begun)
             self.note(stmt, after & (begun | begins))
         return live
 
-    def touching(self, stmt: Stmt) -> _Touching:
-        written, read, begins = 0, 0, 0
-        for place in walk.writes(stmt):
-            if place.buffer.root.name in self.passing:
-                return _Touching(passes=True)
-            touched = self.registers.of(place)
-            written, begins = written | touched.surely, begins | touched.possibly
-        for place in _read_instead(walk.reads(stmt), self.passing):
-            read |= self.registers.of(place).possibly
-        return _Touching(written, begins, read)
+    def _touching(self, stmt: Stmt) -> _Touching:
+        writes = walk.writes(stmt)
+        if any(place.buffer.root.name in self.passing for place in writes):
+            return _Touching(passes=True)
+        written = self.registers.touched(writes)
+        read = self.registers.touched(_read_instead(walk.reads(stmt), self.passing))
+        return _Touching(written.surely, written.possibly, read.possibly)
 
     def note(self, stmt: Stmt, live: int) -> None:
         # a cheap bound, which ignores rounding up to whole registers, suffices in most cases

@@ -7,7 +7,7 @@ fewer instances in total reach the arriving statements, each once per step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...errors import KernelTypeError
 from ...forks import cached_property
@@ -22,20 +22,16 @@ from .thread_values import instances
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
-#: returns the visit of the statement with this index in `walk.statements`; None if it is unreachable
-Visits = Callable[[int], Visit | None]
+def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Sequence[Visit | None]) -> None:
+    """Raise KernelTypeError if a step surely has too many or too few arrivals. Rings of one stage aren't checked.
 
-
-def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError if a step surely has too many or too few arrivals. rings: the allocations of ring barriers.
-
-    Rings of one stage aren't checked.
+    rings: the allocations of ring barriers. visits: of the kernel's statements in order; None for unreachable ones.
     """
     named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, visits)
     sites: dict[str, list[Visit]] = {}
     for number, arrive in walk.numbered(kernel.body, ir.Arrive):
-        visit = visits(number) if arrive.place.buffer.name in named else None
+        visit = visits[number] if arrive.place.buffer.name in named else None
         if visit is not None:
             sites.setdefault(arrive.place.buffer.name, []).append(visit)
     for name, arrivals in sites.items():
@@ -77,16 +73,15 @@ def _error(ring: ir.Alloc, arrivals: Sequence[ir.Stmt], count: int, reason: str)
 class _Steps:
     """The values that step numbers depend on, computed on demand, because in most kernels all counts match."""
 
-    def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
+    def __init__(self, kernel: ir.Kernel, visits: Sequence[Visit | None]) -> None:
         self.kernel, self.visits = kernel, visits
 
     @cached_property
     def definitions(self) -> dict[str, list[Visit]]:
         definitions: dict[str, list[Visit]] = {}
-        for number, stmt in enumerate(walk.statements(self.kernel.body)):
-            defined = stmt.var if isinstance(stmt, (ir.Assign, *walk.VARIABLES)) else None
-            visit = None if defined is None else self.visits(number)
-            if defined is not None and visit is not None:
+        for visit in filter(None, self.visits):
+            defined = visit.stmt.var if isinstance(visit.stmt, (ir.Assign, *walk.VARIABLES)) else None
+            if defined is not None:
                 definitions.setdefault(defined.name, []).append(visit)
         return definitions
 

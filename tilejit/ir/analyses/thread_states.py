@@ -110,37 +110,19 @@ class ThreadState:
 
     def with_level(self, name: str, level: int) -> ThreadState:
         """Return the state in which a variable or tile has this level."""
-        if self.levels.get(name, CTA) == level:
-            return self
-        levels = {**self.levels, name: level}
-        if level == CTA:
-            del levels[name]
-        # faster than `replace` here, where most states are created
-        return ThreadState(
-            self.entered, self.returned, self.broken, self.continued, levels, self.partial, self.is_exact, self.gates,
-            self.has_parted, self.possible, self.by_ids,
-        )
+        return self if self.level(name) == level else replace(self, levels=with_levels(self.levels, {name: level}))
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    made = dict(levels)
-    for name, level in changed.items():
-        if level != CTA:
-            made[name] = level
-        else:
-            made.pop(name, None)
-    return made
+    """Return the levels after some have changed."""
+    return {name: level for name, level in {**levels, **changed}.items() if level != CTA}
 
 
 def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
     """Return the lower level of each variable; variables that aren't listed have `CTA`, the highest level."""
     if first == second:
         return first
-    lowest = dict(first)
-    for name, level in second.items():
-        if level < lowest.get(name, CTA):
-            lowest[name] = level
-    return lowest
+    return {name: min(first.get(name, CTA), second.get(name, CTA)) for name in {**first, **second}}
 
 
 @lean(frozen=True, slots=True)

@@ -13,9 +13,8 @@ import numpy as np
 
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
-from ...remember import by_identity
+from ...remember import once
 from ...scopes import THREAD_IDS
-from ...target import WARP
 from .. import nodes as ir
 from .. import walk
 from ..names import sources
@@ -32,8 +31,7 @@ class ThreadValues:
         self.everybody = (1 << threads) - 1
         #: name of a variable that depends only on thread ids and constants -> its value per thread
         self.numbers: dict[str, np.ndarray] = {}
-        self._evaluated: dict[int, tuple[ir.Expr, np.ndarray | None]] = {}
-        self._truths: dict[int, tuple[ir.Expr, tuple[int, int]]] = {}
+        self._evaluated, self.finding = once(self._computed), once(self._finding)
 
     def define(self, let: ir.Let) -> None:
         """Record a variable's value per thread, if it depends on thread ids and constants only."""
@@ -41,16 +39,11 @@ class ThreadValues:
         if values is not None:
             self.numbers[let.var.name] = values
 
-    def define_as_lane_0(self, elect: ir.Instruction) -> None:
-        """Record that an instruction's result is true in lane 0 of each warp and false elsewhere."""
-        assert elect.var is not None
-        self.numbers[elect.var.name] = self.ids % WARP == 0
-
     def of(self, expr: ir.Expr) -> np.ndarray | None:
         """Return the value per thread, 0-d without thread ids; None if it depends on more than ids and constants."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
-        return by_identity(self._evaluated, expr, self._computed)
+        return self._evaluated(expr)
 
     def _computed(self, expr: ir.Expr) -> np.ndarray | None:
         if isinstance(expr, ir.Const):
@@ -67,11 +60,8 @@ class ThreadValues:
         with np.errstate(all="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
-    def finding(self, cond: ir.Expr) -> tuple[int, int]:
-        """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
-        return by_identity(self._truths, cond, self._finding)
-
     def _finding(self, cond: ir.Expr) -> tuple[int, int]:
+        """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
         values = self.of(cond)
         if values is not None:
             true = flagged(np.broadcast_to(values, self.ids.shape))
@@ -119,8 +109,6 @@ def instances(comers: int, size: int, threads: int) -> list[int]:
 
 #: the classes of statements after which fewer threads may continue
 _NARROWING = (ir.If, *walk.JUMPS)
-#: `_NARROWING`, and the other classes of statements that contain blocks
-_CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 
 def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) -> int:
@@ -133,7 +121,7 @@ def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) 
         return reaching
     for stmt in body:
         listed.append(reaching)
-        if type(stmt) not in _CONTROL:
+        if type(stmt) not in walk.CONTROL:
             continue
         match stmt:
             case ir.If(cond, then, orelse):

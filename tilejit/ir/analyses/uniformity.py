@@ -27,7 +27,7 @@ from ...dataclass import replace
 from ...isa import ROWS
 from ...isa.warp import ELECT
 from ...layout import TileLayout
-from ...remember import by_identity, remembered
+from ...remember import once, remembered
 from ...scopes import SCOPES
 from ...source import Span
 from ...target import WARP
@@ -37,7 +37,7 @@ from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
 from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, Gate, ThreadState, lowest, with_levels
-from .thread_values import ThreadValues, comers
+from .thread_values import ThreadValues
 
 #: the ids that differ between threads of a warp
 _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thread.divisor < WARP)
@@ -47,11 +47,10 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """Return the atomic additions of one value to one element by several threads, each with the number of threads."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
-    reaching = comers(kernel.body, uniformity.values)
     return [
-        (stmt, threads.bit_count())
-        for stmt, state, threads in zip(walk.statements(kernel.body), states, reaching, strict=True)
-        if state is not None and isinstance(stmt, ir.Atomic) and threads.bit_count() > 1
+        (stmt, state.possible.bit_count())
+        for stmt, state in zip(walk.statements(kernel.body), states, strict=True)
+        if state is not None and isinstance(stmt, ir.Atomic) and state.possible.bit_count() > 1
         and uniformity.is_repeated(stmt, state)
     ]
 
@@ -76,8 +75,7 @@ class Uniformity(Analysis[ThreadState]):
         self.values = ThreadValues(threads)
         #: level of the narrowest scope of which one instance contains all threads
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
-        #: sources of expressions, by id
-        self.sources: dict[int, tuple[ir.Expr, _Sources]] = {}
+        self.sources = once(self.sources_of)
         #: sources, by name, of the variables whose level is the same in every state; states don't list them
         self.derived: dict[str, _Sources] = {}
         #: names of the replicated tiles whose level may change, like a variable's
@@ -95,13 +93,13 @@ class Uniformity(Analysis[ThreadState]):
     def derive(self, body: walk.Block) -> None:
         """Record the values of `Let`s per thread, and the sources of their levels."""
         for instruction in walk.each(body, ir.Instruction):
-            if instruction.name == ELECT.name and not _divides_warps(body):
+            if instruction.name == ELECT.name and instruction.var is not None and not _divides_warps(body):
                 # assume lane 0: any lane is equivalent, as no other condition distinguishes lanes
-                self.values.define_as_lane_0(instruction)
+                self.values.numbers[instruction.var.name] = self.values.ids % WARP == 0
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
             self.values.define(let)
-            sources = by_identity(self.sources, let.value, self.sources_of)
+            sources = self.sources(let.value)
             if not let.var.uniform and changing.isdisjoint(sources.names):
                 self.derived[let.var.name] = sources
 
@@ -296,7 +294,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:
         """Return the level of the widest scope such that the active threads of each instance agree on the value."""
-        sources = by_identity(self.sources, expr, self.sources_of)
+        sources = self.sources(expr)
         level, levels = sources.level, state.levels
         for name in sources.names:
             if name in levels:
@@ -305,44 +303,17 @@ class Uniformity(Analysis[ThreadState]):
 
     def sources_of(self, expr: ir.Expr) -> _Sources:
         """Return the `_Sources` of an expression whose variables have all been defined."""
-        variables: list[ir.Var] = []
-        for part in walk.inputs(expr):
-            if isinstance(part, ir.Var) and part.name not in self.values.numbers:
-                variables.append(part)
-            elif not self.is_pure(part):
-                return self.sources_of_parts(expr)
-        return self.sources_from(CTA, set(), variables)
-
-    def sources_from(self, level: int, names: set[str], variables: list[ir.Var]) -> _Sources:
-        """Return the `_Sources` of a level, names and variables; those in `derived` are replaced by their sources."""
-        for variable in variables:
-            derived = self.derived.get(variable.name)
-            if derived is None:
-                names.add(variable.name)
-            else:
-                level = min(level, derived.level)
-                names.update(derived.names)
-        return _Sources(level, tuple(names))
-
-    def is_pure(self, part: ir.Var | ir.Special | ir.Load) -> bool:
-        """True for a load that has the level of its address, and for a special register that the whole CTA shares."""
-        if isinstance(part, ir.Load):
-            return part.place.buffer.space not in ("local", "tmem")
-        return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
-
-    def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """Like `sources_of`, part by part, for values known per thread and loads from registers or tensor memory."""
-        level, names, variables = CTA, set[str](), list[ir.Var]()
+        level, names = CTA, set[str]()
         waiting = [expr]
         while waiting:
             part = waiting.pop()
-            if isinstance(part, ir.Const):
-                continue
-            values = self.values.of(part)
+            values = None if isinstance(part, ir.Const) else self.values.of(part)
             if values is not None:
                 level = min(level, self.level_of(values))
             elif isinstance(part, ir.Var):
-                variables.append(part)
+                derived = self.derived.get(part.name, _Sources(CTA, (part.name,)))
+                level = min(level, derived.level)
+                names.update(derived.names)
             elif isinstance(part, ir.Load) and part.place.buffer.space in ("local", "tmem"):
                 tile = part.place.buffer.root
                 level = min(level, self.level_of_copies(tile))
@@ -350,7 +321,7 @@ class Uniformity(Analysis[ThreadState]):
                     names.add(tile.name)
             else:
                 waiting.extend(walk.operands(part))
-        return self.sources_from(level, names, variables)
+        return _Sources(level, tuple(names))
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
         """Return the level of the scope whose threads each have a copy of a tile without `Store`s, or `THREAD`."""

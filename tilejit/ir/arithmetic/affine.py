@@ -1,4 +1,4 @@
-"""Affine forms of integer expressions: coefficient · term + … + constant.
+"""Affine forms of integer expressions: coefficient · term + … + constant; and comparisons that facts determine.
 
 Addition, subtraction and multiplication wrap around, and so do the coefficients. Expressions with equal forms therefore
 have equal values, even if they overflow.
@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from ...dataclass import lean
 from ...dtypes import DType, bool_, int64
-from ...remember import remembered
+from ...remember import LIMIT, forgotten, memoized
 from ..nodes import Cast, Const, Expr, Op
-from .facts import Bounds, bounds, fits, is_data, is_large, keeps_value, multiple_of
+from ..walk import LEAVES
+from .facts import Bounds, bounds, difference, fits, is_data, is_large, keeps_value, multiple_of
 from .intern import integer, operation
 
 #: number of terms up to which a sum is built as a chain of additions
@@ -150,41 +151,28 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _expr(form: Affine) -> Expr:
-    if len(form.terms) > _LONGEST_CHAIN:
-        return _tree(form)
     total: Expr | None = None
     negative: list[tuple[Expr, int]] = []
-    is_in_order = True
-    for term, coefficient in form.terms:
+    for term, coefficient in form.terms if len(form.terms) <= _LONGEST_CHAIN else _trees(form):
         if coefficient < 0:
             negative.append((term, coefficient))
-            continue
-        is_in_order = is_in_order and not negative
-        total = _joined(total, term, coefficient, form.dtype)
+        else:
+            total = _joined(total, term, coefficient, form.dtype)
     for term, coefficient in negative:
         total = _joined(total, term, coefficient, form.dtype)
     assert total is not None
     if form.constant:
         total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
-    if is_in_order:
-        affine.keep(total, form)
+    if not negative or form.terms[-len(negative) :] == tuple(negative):
+        # the terms of `total` are in the same order
+        _forms[id(total)] = total, form
     return total
 
 
-def _tree(form: Affine) -> Expr:
-    """Return a long sum as a tree of logarithmic depth, because traversals of expressions recurse."""
-    positive = [(term, c) for term, c in form.terms if c > 0]
-    negative = [(term, c) for term, c in form.terms if c < 0]
-    total = _balanced([_scaled(term, c, form.dtype) for term, c in positive], form.dtype) if positive else None
-    if negative:
-        below = _balanced([_scaled(term, -c, form.dtype) for term, c in negative], form.dtype)
-        total = _joined(total, below, -1, form.dtype)
-    assert total is not None
-    if form.constant:
-        total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
-    if form.terms == (*positive, *negative):
-        affine.keep(total, form)
-    return total
+def _trees(form: Affine) -> list[tuple[Expr, int]]:
+    """Return a long sum as at most two terms, trees of logarithmic depth, because traversals of expressions recurse."""
+    terms = {sign: [_scaled(t, c * sign, form.dtype) for t, c in form.terms if c * sign > 0] for sign in (1, -1)}
+    return [(_balanced(scaled, form.dtype), sign) for sign, scaled in terms.items() if scaled]
 
 
 def _balanced(terms: list[Expr], dtype: DType) -> Expr:
@@ -208,8 +196,11 @@ def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> E
     return operation("add" if coefficient > 0 else "sub", (total, scaled), dtype)
 
 
-@remembered
-def affine(expr: Expr) -> Affine:
+#: id of an expression -> the expression and its form
+_forms: dict[int, tuple[Expr, Affine]] = forgotten({})
+
+
+def _affine(expr: Expr) -> Affine:
     """Return the affine form of an integer expression."""
     if isinstance(expr, Const):
         return Affine(expr.dtype, (), _signed(int(expr.value), expr.dtype.bits))
@@ -228,6 +219,8 @@ def affine(expr: Expr) -> Affine:
         return _of_shift(expr, parts)
     return product(parts[0], parts[1]) or Affine(expr.dtype, ((expr, 1),))
 
+
+affine = memoized(_affine, LIMIT, _forms)
 
 _SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
 
@@ -275,3 +268,43 @@ def _of_atom(term: Expr, dtype: DType) -> Affine:
 def _undone(inner: Cast, dtype: DType) -> bool:
     """True if casting `inner` to `dtype` equals casting `inner.x`: the inner cast loses no bit that `dtype` keeps."""
     return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))
+
+
+def decided(name: str, x: Expr, y: Expr) -> bool | None:
+    """Return the result of comparison `name` if x and y are integers and facts determine the result, else None."""
+    if not x.dtype.is_integer:
+        return None
+    if name in ("greater", "less_equal"):
+        return decided("less" if name == "greater" else "greater_equal", y, x)
+    gap = difference(bounds(x), bounds(y))
+    answer = _by_gap(name, *gap)
+    return _by_gap(name, *_gap_of_terms(x, y, gap)) if answer is None else answer
+
+
+def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
+    """Return `gap`, the difference of the bounds, narrowed by cancelling common terms if neither sum wraps around."""
+    if isinstance(x, LEAVES) and isinstance(y, LEAVES):
+        return (0, 0) if x == y else gap
+    first, second = affine(x), affine(y)
+    if first == second:
+        return 0, 0
+    if not (first.is_exact and second.is_exact):
+        return gap
+    (low, high), by_terms = gap, first.gap(second)
+    return (
+        max([g for g in (low, by_terms[0]) if g is not None], default=None),
+        min([g for g in (high, by_terms[1]) if g is not None], default=None),
+    )
+
+
+def _by_gap(name: str, low: int | None, high: int | None) -> bool | None:
+    """Return the result of comparing x with y, given bounds of x - y, or None if these don't determine it.
+
+    name: "less" or "equal", or the opposite of one of these.
+    """
+    if name in ("less", "greater_equal"):
+        answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None
+    else:
+        apart = (low is not None and low > 0) or (high is not None and high < 0)
+        answer = False if apart else True if low == 0 and high == 0 else None
+    return answer if answer is None or name in ("less", "equal") else not answer

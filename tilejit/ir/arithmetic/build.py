@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 
 import numpy as np
 
@@ -19,10 +19,9 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type
-from ...remember import LIMIT, forgotten, remembered_pair
+from ...remember import LIMIT, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
-from .affine import affine, affine_sum, product
-from .decide import decided, ordered
+from .affine import affine, affine_sum, decided, product
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
@@ -137,21 +136,17 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
 
 
 def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Return a memoized constructor of an operation, given a function of the same name that simplifies it.
+    """Return a memoized constructor of an operation, given a function of the same name that simplifies it."""
+    return wraps(function)(_of_two(function.__name__, function))
+
+
+def _of_two(name: str, function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
+    """Return a memoized constructor of operation `name`, given a function that simplifies it.
 
     The constructor accepts Python numbers and operands of two types, which it converts to the type of the computation.
     """
-    takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
-    return wraps(function)(_of_two(function, takes_bools=takes_bools))
-
-
-def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Return a memoized function that converts its operands to one type and calls `function`.
-
-    Memoization is inlined, because calls are frequent and `remembered_pair` would add a call to each.
-    takes_bools: operands may be bool_; else bool_ operands are converted to int32.
-    """
-    kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
+    takes_bools = ELEMENTWISE[name].kind not in ("arithmetic", "exact", "shift")
+    made = remembered_pair(function)
 
     def constructor(a: ExprLike, b: ExprLike) -> Expr:
         if isinstance(a, _NUMBER):
@@ -163,15 +158,7 @@ def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Cal
             a, b = _pair(a, b)
         if a.dtype is bool_ and not takes_bools:
             a, b = cast(a, int32), cast(b, int32)
-        key = id(a), id(b)
-        entry = kept.get(key)
-        if entry is not None:
-            return entry[2]
-        result = function(a, b)
-        if len(kept) >= LIMIT:
-            kept.clear()
-        kept[key] = (a, b, result)
-        return result
+        return made(a, b)
 
     return constructor
 
@@ -297,26 +284,20 @@ def mod(x: Expr, y: Expr) -> Expr:
     return _plain("mod", (x, y))
 
 
-@_constructor
-def minimum(x: Expr, y: Expr) -> Expr:
-    """Return the lesser of two values."""
-    return _extreme("minimum", x, y)
-
-
-@_constructor
-def maximum(x: Expr, y: Expr) -> Expr:
-    """Return the greater of two values."""
-    return _extreme("maximum", x, y)
-
-
 def _extreme(name: str, x: Expr, y: Expr) -> Expr:
     folded = _folded(name, (x, y))
     if folded is not None or x.dtype.is_float:
         return folded or _plain(name, (x, y))
-    is_first = ordered(x, y) if name == "minimum" else ordered(y, x)
-    if is_first is not None:
-        return x if is_first else y
+    first, second = ("less_equal", "greater_equal") if name == "minimum" else ("greater_equal", "less_equal")
+    if decided(first, x, y):
+        return x
+    if decided(second, x, y):
+        return y
     return _plain(name, (y, x) if isinstance(x, Const) else (x, y))
+
+
+minimum = _of_two("minimum", partial(_extreme, "minimum"))
+maximum = _of_two("maximum", partial(_extreme, "maximum"))
 
 
 @_constructor
@@ -339,18 +320,6 @@ def bitwise_and(x: Expr, y: Expr) -> Expr:
     return x if within else _plain("bitwise_and", (x, y))
 
 
-@_constructor
-def bitwise_or(x: Expr, y: Expr) -> Expr:
-    """Return x | y."""
-    return _or_xor("bitwise_or", x, y)
-
-
-@_constructor
-def bitwise_xor(x: Expr, y: Expr) -> Expr:
-    """Return x ^ y."""
-    return _or_xor("bitwise_xor", x, y)
-
-
 def _or_xor(name: str, x: Expr, y: Expr) -> Expr:
     folded = _folded(name, (x, y))
     if folded is not None:
@@ -360,6 +329,10 @@ def _or_xor(name: str, x: Expr, y: Expr) -> Expr:
     if x == y:
         return x if name == "bitwise_or" else const(0, x.dtype)
     return x if isinstance(y, Const) and y.value == 0 else _plain(name, (x, y))
+
+
+bitwise_or = _of_two("bitwise_or", partial(_or_xor, "bitwise_or"))
+bitwise_xor = _of_two("bitwise_xor", partial(_or_xor, "bitwise_xor"))
 
 
 def bitwise_not(a: Expr) -> Expr:
@@ -381,24 +354,17 @@ def right_shift(x: Expr, y: Expr) -> Expr:
     return _folded_or_plain("right_shift", x, y)
 
 
-def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Return the constructor of a comparison, which folds it if facts determine the result."""
-
-    def compared(x: Expr, y: Expr) -> Expr:
-        answer = decided(name, x, y)
-        if answer is not None:
-            return TRUE if answer else FALSE
-        return _folded_or_plain(name, x, y)
-
-    return _of_two(compared, takes_bools=True)
+def _compared(name: str, x: Expr, y: Expr) -> Expr:
+    answer = decided(name, x, y)
+    if answer is not None:
+        return TRUE if answer else FALSE
+    return _folded_or_plain(name, x, y)
 
 
-less = _comparison("less")
-less_equal = _comparison("less_equal")
-greater = _comparison("greater")
-greater_equal = _comparison("greater_equal")
-equal = _comparison("equal")
-not_equal = _comparison("not_equal")
+less, less_equal, greater, greater_equal, equal, not_equal = (
+    _of_two(name, partial(_compared, name))
+    for name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+)
 
 
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:

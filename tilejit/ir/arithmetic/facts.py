@@ -41,7 +41,8 @@ def full_range(dtype: DType) -> tuple[int, int]:
 
 def fits(ends: Bounds, dtype: DType) -> bool:
     """True if a result with these bounds, before wrapping around, provably fits `dtype`."""
-    return _within(ends, full_range(dtype))
+    least, greatest = full_range(dtype)
+    return ends[0] is not None and ends[1] is not None and least <= ends[0] and ends[1] <= greatest
 
 
 _LARGE = 1 << 40
@@ -89,18 +90,13 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
     return bounds is None or bounds[1] - bounds[0] >> dtype.bits - 2 > 0
 
 
-def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
-    return ends[0] is not None and ends[1] is not None and limits[0] <= ends[0] and ends[1] <= limits[1]
-
-
 def keeps_value(cast: Cast) -> bool:
     """True if a cast provably preserves every value; False for casts from or to a float."""
     if cast.x.dtype.is_float or cast.dtype.is_float:
         return False
     low, high = bounds(cast.x)
     least, greatest = full_range(cast.x.dtype)
-    ends = (least if low is None else low, greatest if high is None else high)
-    return _within(ends, full_range(cast.dtype))
+    return fits((least if low is None else low, greatest if high is None else high), cast.dtype)
 
 
 @remembered
@@ -134,7 +130,7 @@ def _op_bounds(op: Op) -> Bounds:
     ends = of_result(*of_values)
     if dtype is int64 and (op.name not in _MAY_WRAP or not is_data(op)):
         return _in_range(ends, dtype)
-    return ends if _within(ends, full_range(dtype)) else dtype_range(dtype)
+    return ends if fits(ends, dtype) else dtype_range(dtype)
 
 
 def _in_range(ends: Bounds, dtype: DType) -> Bounds:
@@ -153,7 +149,8 @@ def _neg(a: Bounds) -> Bounds:
     return (None if a[1] is None else -a[1]), (None if a[0] is None else -a[0])
 
 
-def _sub(a: Bounds, b: Bounds) -> Bounds:
+def difference(a: Bounds, b: Bounds) -> Bounds:
+    """Return the bounds of a difference, before wrapping around."""
     return _add(a, _neg(b))
 
 
@@ -219,10 +216,6 @@ def _maximum(a: Bounds, b: Bounds) -> Bounds:
     return _greatest(a[0], b[0]), (None if a[1] is None or b[1] is None else max(a[1], b[1]))
 
 
-def _clamp(x: Bounds, low: Bounds, high: Bounds) -> Bounds:
-    return _minimum(_maximum(x, low), high)
-
-
 def _either(a: Bounds, b: Bounds) -> Bounds:
     low = None if a[0] is None or b[0] is None else min(a[0], b[0])
     high = None if a[1] is None or b[1] is None else max(a[1], b[1])
@@ -233,10 +226,6 @@ def _abs(a: Bounds) -> Bounds:
     if a[0] is not None and a[0] >= 0:
         return a
     return 0, _maximum(a, _neg(a))[1]
-
-
-def _relu(a: Bounds) -> Bounds:
-    return _maximum(a, (0, 0))
 
 
 def _and(a: Bounds, b: Bounds) -> Bounds:
@@ -269,13 +258,12 @@ def _right_shift(a: Bounds, b: Bounds) -> Bounds:
     return _floordiv(a, (2 ** min(b[0], 64), 2**most))
 
 
-def _fma(a: Bounds, b: Bounds, c: Bounds) -> Bounds:
-    return _add(_mul(a, b), c)
-
-
 _BOUNDS: dict[str, Callable[..., Bounds]] = {
-    "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "relu": _relu, "fma": _fma,
-    "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "clamp": _clamp, "where": _either,
+    "add": _add, "sub": difference, "mul": _mul, "neg": _neg, "abs": _abs,
+    "relu": lambda a: _maximum(a, (0, 0)),
+    "fma": lambda a, b, c: _add(_mul(a, b), c),
+    "clamp": lambda x, low, high: _minimum(_maximum(x, low), high),
+    "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "where": _either,
     "bitwise_and": _and, "bitwise_or": _or_xor, "bitwise_xor": _or_xor,
     "left_shift": _left_shift, "right_shift": _right_shift,
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from operator import is_
 
 from ...dataclass import replace
 from ...dtypes import DType
 from ...remember import LIMIT, forgotten
-from ..nodes import Const, Expr, Op
+from ..nodes import Cast, Const, Expr, Op
 from .facts import full_range
 
 
@@ -45,3 +46,13 @@ def with_args(op: Op, args: tuple[Expr, ...]) -> Op:
     if all(map(is_, args, op.args)):
         return op
     return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)
+
+
+def with_operands(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return an operation or cast with `change` applied to its operands, and any other expression unchanged."""
+    if isinstance(expr, Op):
+        return with_args(expr, tuple(map(change, expr.args)))
+    if isinstance(expr, Cast):
+        x = change(expr.x)
+        return expr if x is expr.x else replace(expr, x=x)
+    return expr

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...remember import by_identity
+from ...remember import once
 from ..nodes import Cast, Const, Expr, Load, Op, Special, Var, Vector
 from ..walk import inputs
 from . import build
@@ -35,8 +35,7 @@ class Substitution:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self._values: dict[str, Expr] = {}
-        self._makes: dict[int, tuple[Expr, Make | None]] = {}
-        self._folds: dict[int, tuple[Expr, Fold | None]] = {}
+        self._make, self._fold = once(self._prepared), once(self._folded)
 
     def index(self, name: str) -> None:
         """Register an integer variable whose value is always a constant, which the caller sets in `numbers`."""
@@ -68,11 +67,8 @@ class Substitution:
         buffer, width, span, at = place.buffer, place.width, place.span, self._make(place.offset)
         return (lambda: place) if at is None else lambda: Vector(buffer, at(), width, span)
 
-    def _make(self, expr: Expr) -> Make | None:
-        """Return the function that instantiates an expression, or None if it is invariant."""
-        return by_identity(self._makes, expr, self._prepared)
-
     def _prepared(self, expr: Expr) -> Make | None:
+        """Return the function that instantiates an expression, or None if it is invariant."""
         if isinstance(expr, (Const, Special)):
             return None
         if isinstance(expr, Load):
@@ -154,11 +150,8 @@ class Substitution:
 
         return added if terms else moved
 
-    def _fold(self, expr: Expr) -> Fold | None:
-        """Return the `Fold` of an expression whose every instance is known to be an integer constant, else None."""
-        return by_identity(self._folds, expr, self._folded)
-
     def _folded(self, expr: Expr) -> Fold | None:
+        """Return the `Fold` of an expression whose every instance is known to be an integer constant, else None."""
         if isinstance(expr, Var):
             name, numbers = expr.name, self.numbers
             return (lambda: numbers[name]) if name in numbers else None

@@ -75,7 +75,7 @@ class Aliases:
         self, box: _Box, share: _Share | None, body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
     ) -> tuple[ir.Stmt, ...]:
         """Return loops over the elements of a box in a thread's `share` (None: all), with `body` for each address."""
-        indices = [self._index() for _ in box.counts]
+        indices = [ir.Var(f"element.met.{next(self._numbers)}", int64) for _ in box.counts]
         inner = body(box.at(indices))
         for d in reversed(range(len(indices))):
             start, step = (share.thread, share.threads) if share and share.dim == d else (build.const(0, int64), 1)
@@ -103,9 +103,6 @@ class Aliases:
             return (assertion(build.logical_not(overlaps)),)
 
         return self._loops(second.without(last), None, row) if last >= 0 else row(second.begin)
-
-    def _index(self) -> ir.Var:
-        return ir.Var(f"element.met.{next(self._numbers)}", int64)
 
 
 class _Share(NamedTuple):

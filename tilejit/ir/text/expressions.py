@@ -105,18 +105,16 @@ def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[i
     """Parse a buffer and its bracketed dimensions: (start, extent or None), or (shape of an index, None)."""
     buffer = looked_up(line, names.buffers, "buffer")
     line.expect("[")
-    dims: list[tuple[_Raw | tuple[int, ...], int | None]] = []
-    while not line.accept("]"):
-        if dims:
-            line.expect(",")
-        if line.sees("at", "("):
-            line.expect("at")
-            line.expect("(")
-            dims.append((tuple(line.separated(line.integer, ")")), None))
-            continue
-        start = _climb(line, names, 0)
-        dims.append((start, line.integer() if line.accept("+:") else None))
-    return buffer, dims
+    return buffer, line.separated(lambda: _dimension(line, names), "]")
+
+
+def _dimension(line: Line, names: Names) -> tuple[_Raw | tuple[int, ...], int | None]:
+    if line.sees("at", "("):
+        line.expect("at")
+        line.expect("(")
+        return tuple(line.separated(line.integer, ")")), None
+    start = _climb(line, names, 0)
+    return start, line.integer() if line.accept("+:") else None
 
 
 def _climb(line: Line, names: Names, least: int) -> _Raw:

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import ast
+from typing import TypeVar
 
 from ...errors import KernelSyntaxError
 from ...layout import Axis, R, Replica, S, Swizzle, Term, TileLayout
+
+T = TypeVar("T", TileLayout, Swizzle)
 
 _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout | Swizzle
 
 
 def layout_from_text(text: str) -> TileLayout:
     """Parse the `repr` of a layout. raises: KernelSyntaxError for other text, LayoutError for an invalid layout."""
-    value = _parsed(text)
-    if not isinstance(value, TileLayout):
-        raise _Unreadable(text)
-    return value
+    return _parsed(text, TileLayout)
 
 
 def swizzle_from_text(text: str) -> Swizzle:
     """Parse the `repr` of a swizzle. raises: KernelSyntaxError for other text, LayoutError for an invalid swizzle."""
-    value = _parsed(text)
-    if not isinstance(value, Swizzle):
+    return _parsed(text, Swizzle)
+
+
+def _parsed(text: str, kind: type[T]) -> T:
+    try:
+        value = _value(ast.parse(text, mode="eval").body)
+    except SyntaxError:
+        value = None
+    if not isinstance(value, kind):
         raise _Unreadable(text)
     return value
-
-
-def _parsed(text: str) -> _Parsed:
-    try:
-        return _value(ast.parse(text, mode="eval").body)
-    except SyntaxError:
-        raise _Unreadable(text) from None
 
 
 class _Unreadable(KernelSyntaxError):

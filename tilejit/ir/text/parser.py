@@ -104,19 +104,17 @@ class _Reader:
             return ir_params.AssertionsParam()
         var = self._definition(line)
         kind = line.name()
-        axis = line.integer() if kind in ("extent", "stride") else 0
+        axis = [line.integer()] if kind in ("extent", "stride") else []
         line.expect("of")
         if kind == "tensormap":
             return self._tensor_map(line, var)
-        if kind == "scalar":
-            return ir_params.ScalarParam(line.name(), var)
-        if kind == "address":
-            return ir_params.AddressParam(line.name(), var)
-        if kind == "extent":
-            return ir_params.ExtentParam(line.name(), var, axis)
-        if kind == "stride":
-            return ir_params.StrideParam(line.name(), var, axis)
-        return line.fail(f"unknown kind of parameter {kind!r}")
+        kinds: dict[str, Callable[..., ir_params.Param]] = {
+            "scalar": ir_params.ScalarParam, "extent": ir_params.ExtentParam, "stride": ir_params.StrideParam,
+            "address": ir_params.AddressParam,
+        }
+        if kind not in kinds:
+            line.fail(f"unknown kind of parameter {kind!r}")
+        return kinds[kind](line.name(), var, *axis)
 
     def _tensor_map(self, line: Line, var: ir.Var) -> ir_params.Param:
         of, dtype = line.name(), dtype_name(line)
@@ -205,42 +203,70 @@ class _Reader:
         if scope in LEVELS and name == "sync":
             return ir.Sync(scope)
         if scope in SCOPES and name == "arrive":
-            return self._arrive(line, scope)
+            at = place(line, self.names)
+            return ir.Arrive(at, scope, expression(line, self.names, int32) if line.accept("bytes") else None)
         if scope in SCOPES and name == "expect":
-            return self._expect(line, scope)
+            at = place(line, self.names)
+            line.expect("bytes")
+            return ir.Expect(at, expression(line, self.names, int32), scope)
         if scope in SCOPES and name:
             return self._tile_op(line, scope, name)
-        bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
-        if word in bare:
-            return bare[word]()
-        readers: dict[str, Callable[[Line], ir.Stmt]] = {
-            "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
-            "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
-            "instruction": self._instruction, "atomic": self._atomic, "wait": self._wait,
-        }
-        if word not in readers:
-            line.fail(f"unknown statement {word!r}", line.indent)
-        return readers[word](line)
+        match word:
+            case "break":
+                return ir.Break()
+            case "continue":
+                return ir.Continue()
+            case "return":
+                return ir.Return()
+            case "let":
+                return self._let(line)
+            case "var":
+                var = self._definition(line)
+                return ir.Declare(var, expression(line, self.names, var.dtype) if line.accept("=") else None)
+            case "set":
+                var = looked_up(line, self.names.vars, "variable")
+                line.expect("=")
+                return ir.Assign(var, expression(line, self.names, var.dtype))
+            case "alloc":
+                buffer, addressed = self._buffer(line), line.accept("addressed")
+                arrivals = line.integer() if line.accept("arrivals") else 0
+                call = line.name() if line.accept("by") else ""
+                return ir.Alloc(buffer, addressed, arrivals, call, line.integer() if line.accept("along") else None)
+            case "view":
+                return self._view(line)
+            case "store":
+                at = place(line, self.names)
+                ordered = order(line)
+                line.expect("<-")
+                return ir.Store(at, expression(line, self.names, at.buffer.dtype), ordered)
+            case "atomic":
+                return self._atomic(line)
+            case "wait":
+                at = place(line, self.names)
+                line.expect("phase")
+                phase = expression(line, self.names, int32)
+                return ir.WaitPhase(at, phase, self._definition(line) if line.accept("as") else None)
+            case "assert":
+                cond = expression(line, self.names, bool_)
+                line.expect(",")
+                message = line.string()
+                rule = next((rule for rule in ir.RULES[1:] if line.accept(rule)), ir.RULES[0])
+                values = []
+                while line.accept(","):
+                    values.append(expression(line, self.names, int64))
+                return ir.Assert(cond, message, rule, tuple(values))
+            case "print":
+                return ir.Print(tuple(self._list(line, lambda: self._part(line))))
+            case "move":
+                return self._move(line)
+            case "instruction":
+                return self._instruction(line)
+        return line.fail(f"unknown statement {word!r}", line.indent)
 
     def _let(self, line: Line) -> ir.Let:
         var = self._definition(line)
         line.expect("=")
         return ir.Let(var, expression(line, self.names, var.dtype))
-
-    def _declare(self, line: Line) -> ir.Stmt:
-        var = self._definition(line)
-        return ir.Declare(var, expression(line, self.names, var.dtype) if line.accept("=") else None)
-
-    def _assign(self, line: Line) -> ir.Stmt:
-        var = looked_up(line, self.names.vars, "variable")
-        line.expect("=")
-        return ir.Assign(var, expression(line, self.names, var.dtype))
-
-    def _alloc(self, line: Line) -> ir.Stmt:
-        buffer, addressed = self._buffer(line), line.accept("addressed")
-        arrivals = line.integer() if line.accept("arrivals") else 0
-        call = line.name() if line.accept("by") else ""
-        return ir.Alloc(buffer, addressed, arrivals, call, line.integer() if line.accept("along") else None)
 
     def _view(self, line: Line) -> ir.Stmt:
         if line.is_done or line.tokens[line.at + 1].text != "=":
@@ -255,12 +281,6 @@ class _Reader:
         self.names.buffers[name] = view
         return ir.BufferView(view)
 
-    def _store(self, line: Line) -> ir.Stmt:
-        at = place(line, self.names)
-        ordered = order(line)
-        line.expect("<-")
-        return ir.Store(at, expression(line, self.names, at.buffer.dtype), ordered)
-
     def _atomic(self, line: Line) -> ir.Stmt:
         op = line.name()
         at = place(line, self.names)
@@ -268,37 +288,6 @@ class _Reader:
         line.expect("<-")
         operands = self._list(line, lambda: expression(line, self.names, at.buffer.dtype))
         return ir.Atomic(op, at, tuple(operands), ordered, self._definition(line) if line.accept("as") else None)
-
-    def _arrive(self, line: Line, scope: str) -> ir.Stmt:
-        at = place(line, self.names)
-        return ir.Arrive(at, scope, expression(line, self.names, int32) if line.accept("bytes") else None)
-
-    def _wait(self, line: Line) -> ir.Stmt:
-        at = place(line, self.names)
-        line.expect("phase")
-        phase = expression(line, self.names, int32)
-        return ir.WaitPhase(at, phase, self._definition(line) if line.accept("as") else None)
-
-    def _expect(self, line: Line, scope: str) -> ir.Stmt:
-        at = place(line, self.names)
-        line.expect("bytes")
-        return ir.Expect(at, expression(line, self.names, int32), scope)
-
-    def _assert(self, line: Line) -> ir.Stmt:
-        cond = expression(line, self.names, bool_)
-        line.expect(",")
-        message = line.string()
-        rule = next((rule for rule in ir.RULES[1:] if line.accept(rule)), ir.RULES[0])
-        values = []
-        while line.accept(","):
-            values.append(expression(line, self.names, int64))
-        return ir.Assert(cond, message, rule, tuple(values))
-
-    def _print(self, line: Line) -> ir.Stmt:
-        def part() -> str | ir.Expr:
-            return line.string() if line.peek.kind == "string" else expression(line, self.names)
-
-        return ir.Print(tuple(self._list(line, part)))
 
     def _move(self, line: Line) -> ir.Stmt:
         dst = self._vector(line)
@@ -327,6 +316,9 @@ class _Reader:
             operands.append(None if line.accept("None") else self._operand(line, wanted))
         attrs = self._list(line, lambda: self._attr(line)) if line.accept(";") else []
         return ir.TileOp(name, scope, tuple(operands), tuple(attrs))
+
+    def _part(self, line: Line) -> str | ir.Expr:
+        return line.string() if line.peek.kind == "string" else expression(line, self.names)
 
     def _operand(self, line: Line, wanted: DType | None) -> ir.Region | ir.Expr:
         if not ends_after_place(line):

@@ -75,11 +75,6 @@ def to_text(kernel: ir.Kernel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stmt_text(stmt: ir.Stmt) -> str:
-    """Return the text of a statement, including nested statements."""
-    return "\n".join(_stmt(stmt, 0))
-
-
 def _header(kernel: ir.Kernel) -> str:
     words = [f"kernel {_name(kernel.name)}", f"threads={kernel.threads}", f"target={_name(kernel.target)}"]
     if kernel.max_registers is not None:

@@ -110,36 +110,31 @@ def _registers(operand: Operand, item: Item) -> int:
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
     """Yield the faults of an item as `operand`, except a result that isn't in registers, which `kernel` reports."""
-    if operand.kind is Kind.DESCRIPTOR or isinstance(item, ir.Descriptor):
-        is_fit = operand.kind is Kind.DESCRIPTOR and _is_descriptor(operand, item)
-    elif operand.kind is Kind.ADDRESS:
-        is_fit = _is_address(operand, item)
-    elif operand.kind is Kind.CONSTANT:
-        is_fit = isinstance(item, ir.Const) and _is_constant(operand, item)
-    elif isinstance(item, ir.Vector):
-        is_fit = _is_registers(operand, item)
-    else:
-        # an operand that is both read and written can't be a scalar
-        is_fit = not (operand.is_result and operand.is_argument) and _is_scalar(operand, item)
-    if not is_fit:
+    if not _fits(operand, item):
         yield f"{operand.name} must be {_wanted(operand)}; got {_shown(item)}"
+
+
+def _fits(operand: Operand, item: Item) -> bool:
+    if isinstance(item, ir.Descriptor):
+        is_in_space = item.place.buffer.space == operand.space
+        return operand.kind is Kind.DESCRIPTOR and is_in_space and 0 <= item.constant < 1 << 64
+    if operand.kind is Kind.DESCRIPTOR:
+        return False
+    if operand.kind is Kind.CONSTANT:
+        return isinstance(item, ir.Const) and _is_constant(operand, item)
+    if not isinstance(item, ir.Vector):
+        # an operand that is both read and written can't be a scalar
+        is_one_way = not (operand.is_result and operand.is_argument)
+        return operand.kind is not Kind.ADDRESS and is_one_way and _is_scalar(operand, item)
+    if operand.kind is Kind.ADDRESS:
+        size = item.width * item.buffer.dtype.bytes
+        return item.buffer.space == operand.space and operand.access_bytes in (0, size)
+    return _is_registers(operand, item)
 
 
 def _is_constant(operand: Operand, item: ir.Const) -> bool:
     has_type = item.dtype.is_integer and item.dtype.bits == operand.register.bits
     return has_type and (operand.among is None or int(item.value) in operand.among)
-
-
-def _is_descriptor(operand: Operand, item: Item) -> bool:
-    if not isinstance(item, ir.Descriptor):
-        return False
-    return item.place.buffer.space == operand.space and 0 <= item.constant < 1 << 64
-
-
-def _is_address(operand: Operand, item: Item) -> bool:
-    if not isinstance(item, ir.Vector) or item.buffer.space != operand.space:
-        return False
-    return operand.access_bytes in (0, item.width * item.buffer.dtype.bytes)
 
 
 def _is_registers(operand: Operand, vector: ir.Vector) -> bool:

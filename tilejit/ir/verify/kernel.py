@@ -25,7 +25,7 @@ from ..combine import Combine
 from . import instructions, memory
 from .operations import combine_faults, tile_op_faults
 from .placements import placement_faults
-from .values import Values, Violation, Violations
+from .values import Values, Violation
 
 #: in order of lowering: "open" allows tiles without layouts, "tile" doesn't, and "lane" is the code of one thread
 LEVELS = ("open", "tile", "lane")
@@ -53,18 +53,16 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
     """Return the violations, like `verify`, and the names that the kernel uses."""
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}; got {level!r}")
-    violations = Violations()
-    values = Values(violations, level != "lane", takes_open=level == "open")
-    _Statements(values).kernel(kernel)
-    return Examined(violations, values.used_vars, values.used_buffers)
+    statements = _Statements(level)
+    statements.kernel(kernel)
+    return Examined(statements.violations, statements.used_vars, statements.used_buffers)
 
 
-class _Statements:
+class _Statements(Values):
     """The walk over statements. loop: the innermost enclosing loop's kind, "loop", "for" or "unrolled", or None."""
 
-    def __init__(self, values: Values) -> None:
-        self.values, self.scopes, self.fault = values, values.scopes, values.fault
-        self.is_tile = values.is_tile
+    def __init__(self, level: str) -> None:
+        super().__init__(level)
         self.target = ""
         self.is_cooperative = False
         self.loop: str | None = None
@@ -85,27 +83,27 @@ class _Statements:
         self.block(kernel.body)
         if kernel.memory and self.is_tile:
             self.fault("buffers can be placed only at lane level", kernel.span)
-        for message in placement_faults(kernel, self.values.buffers.values()) if kernel.memory else ():
-            self.fault(message, kernel.span)
+        if kernel.memory:
+            self.faults(placement_faults(kernel, self.buffers.values()), kernel.span)
 
     def param(self, param: ir_params.Param) -> None:
         match param:
             case ir_params.PointerParam(buffer=buffer):
-                self.values.buffer(buffer, buffer.span)
+                self.buffer(buffer, buffer.span)
                 if buffer.space != "global" or buffer.base is not None:
                     self.fault(f"parameter {buffer.name} must be global memory, and not a view", buffer.span)
             case ir_params.ScalarParam(var=var):
-                self.values.define(var, None)
+                self.define(var, None)
             case ir_params.ExtentParam(var=var) | ir_params.StrideParam(var=var) | ir_params.AddressParam(var=var):
-                self.values.define(var, None)
+                self.define(var, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: an extent, a stride or an address must be int64", None)
             case ir_params.BarrierParam(buffer):
-                self.values.buffer(buffer, buffer.span)
+                self.buffer(buffer, buffer.span)
                 if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
                     self.fault(f"the barrier {buffer.name} must be one uint32 in global memory", buffer.span)
             case ir_params.TensorMapParam(var=var):
-                self.values.define(var, None)
+                self.define(var, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: the address of a tensor map must be int64", None)
                 for message in _map_faults(param):
@@ -117,25 +115,24 @@ class _Statements:
 
     def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
         """Verify a block, whose variables are visible only in it. loop: the `For` whose body it is, or None."""
-        self.scopes.begin()
+        self.begin_scope()
         if loop is not None:
-            self.values.define(loop.var, loop.span)
+            self.define(loop.var, loop.span)
         for stmt in body:
             _CHECKS[type(stmt)](self, stmt)
-        self.scopes.end()
+        self.end_scope()
 
     def branch(self, stmt: ir.If) -> None:
-        self.values.value(stmt.cond, bool_, stmt.span, "a condition")
-        values, outer = self.values, self.values.in_branch
-        values.in_branch = True
+        self.value(stmt.cond, bool_, stmt.span, "a condition")
+        outer, self.in_branch = self.in_branch, True
         cond = self._constant(stmt.cond)
-        outer_dead = values.is_dead
+        outer_dead = self.is_dead
         for block, taken in ((stmt.then, True), (stmt.orelse, False)):
-            values.is_dead = outer_dead or cond is (not taken)
+            self.is_dead = outer_dead or cond is (not taken)
             if block:
                 self.block(block)
-        values.is_dead = outer_dead
-        values.in_branch = outer
+        self.is_dead = outer_dead
+        self.in_branch = outer
 
     def _constant(self, cond: ir.Expr) -> bool | None:
         if isinstance(cond, ir.Const):
@@ -151,7 +148,7 @@ class _Statements:
         """Accept a return, which is valid anywhere."""
 
     def print(self, stmt: ir.Print) -> None:
-        self.values.exprs([part for part in stmt.parts if not isinstance(part, str)], stmt.span)
+        self.exprs([part for part in stmt.parts if not isinstance(part, str)], stmt.span)
 
     def sync(self, stmt: ir.Sync) -> None:
         is_of_grid = stmt.scope == GRID.name and self.is_tile and self.is_cooperative
@@ -160,7 +157,7 @@ class _Statements:
 
     def barrier(self, stmt: ir.Arrive | ir.WaitPhase | ir.Expect) -> None:
         place, span = stmt.place, stmt.span
-        self.values.named(place, span)
+        self.named(place, span)
         if place.buffer.space != "shared" or place.buffer.dtype != barrier:
             self.fault(f"{place.buffer.name} isn't a barrier in shared memory", place.span or span)
         if isinstance(place, ir.Vector) and place.width != 1:
@@ -168,18 +165,18 @@ class _Statements:
         if isinstance(stmt, (ir.Arrive, ir.Expect)) and stmt.scope not in SCOPES:
             self.fault(f"unknown scope {stmt.scope!r} at a barrier", span)
         if isinstance(stmt, ir.WaitPhase):
-            self.values.value(stmt.phase, int32, span, "a phase")
+            self.value(stmt.phase, int32, span, "a phase")
             if stmt.var is not None:
                 if stmt.var.dtype != bool_:
                     self.fault(f"{stmt.var.name} must be bool_; got {stmt.var.dtype}", span)
-                self.values.define(stmt.var, span)
+                self.define(stmt.var, span)
         elif stmt.bytes is not None:
-            self.values.value(stmt.bytes, int32, span, "the bytes of a phase")
+            self.value(stmt.bytes, int32, span, "the bytes of a phase")
 
     def assertion(self, stmt: ir.Assert) -> None:
-        self.values.value(stmt.cond, bool_, stmt.span, "an assertion")
+        self.value(stmt.cond, bool_, stmt.span, "an assertion")
         for value in stmt.values:
-            self.values.value(value, int64, stmt.span, "a value of an assertion")
+            self.value(value, int64, stmt.span, "a value of an assertion")
         if stmt.rule not in ir.RULES:
             self.fault(f"unknown assertion rule {stmt.rule!r}", stmt.span)
         if len(stmt.values) > ir_params.AssertionsParam.VALUES:
@@ -187,33 +184,32 @@ class _Statements:
 
     def let(self, stmt: ir.Let) -> None:
         var, value = stmt.var, stmt.value
-        self.values.value(value, var.dtype, stmt.span, var.name, whole=True)
-        self.values.define(var, stmt.span)
+        self.value(value, var.dtype, stmt.span, var.name, whole=True)
+        self.define(var, stmt.span)
         if isinstance(value, ir.Const) and var.dtype is bool_:
             self.constants[var.name] = bool(value.value)
 
     def declare(self, stmt: ir.Declare) -> None:
         var = stmt.var
         if stmt.init is not None:
-            self.values.value(stmt.init, var.dtype, stmt.span, var.name)
-        self.values.define(var, stmt.span)
-        self.scopes.mutable.add(var.name)
+            self.value(stmt.init, var.dtype, stmt.span, var.name)
+        self.define(var, stmt.span)
+        self.mutable.add(var.name)
         if var.multiple_of != 1 or var.bounds is not None or var.uniform:
             self.fault(f"{var.name} may change, so it can't have facts", stmt.span)
 
     def assign(self, stmt: ir.Assign) -> None:
         name = stmt.var.name
-        self.values.value(stmt.value, stmt.var.dtype, stmt.span, name)
-        self.values.var(stmt.var, stmt.span)
-        if name in self.scopes.vars and name not in self.scopes.mutable:
+        self.value(stmt.value, stmt.var.dtype, stmt.span, name)
+        self.var(stmt.var, stmt.span)
+        if name in self.vars and name not in self.mutable:
             self.fault(f"{name} is assigned, but not declared as mutable", stmt.span)
 
     def alloc(self, stmt: ir.Alloc) -> None:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
-        self.values.buffer(buffer, span)
-        if (message := memory.arrivals_fault(buffer, stmt.arrivals)) is not None:
-            self.fault(message, span)
+        self.buffer(buffer, span)
+        self.fault(memory.arrivals_fault(buffer, stmt.arrivals), span)
         if stmt.call and not stmt.arrivals:
             self.fault(f"{buffer.name} awaits no arrivals, so it can't have arrivals by {stmt.call}", span)
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
@@ -221,57 +217,56 @@ class _Statements:
         if buffer.space == "global" or buffer.base is not None:
             self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and not as a view", span)
         if stmt.addressed:
-            self.values.addressed.add(buffer.name)
+            self.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
                 self.fault(f"{buffer.name}: only local buffers can be addressed, and only at lane level", span)
 
     def view(self, stmt: ir.BufferView) -> None:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
-        self.values.buffer(buffer, span)
+        self.buffer(buffer, span)
         if buffer.base is None:
             self.fault(f"{buffer.name} is a view without a base", span)
         else:
-            self.values.use_buffer(buffer.base, span)
+            self.use_buffer(buffer.base, span)
             if buffer.offset is not None:
                 self.displaced(buffer, buffer.base, buffer.offset, span)
-                self.scopes.define_view(buffer)
+                self.names[-1][1].append(buffer.name)
 
     def displaced(self, view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, span: Span | None) -> None:
-        if self.is_tile or self.values.unrolled:
+        if self.is_tile or self.unrolled:
             self.fault(f"{view.name} can be at an offset only at lane level, outside unrolled loops", span)
-        if base.space == "local" and base.root.name not in self.values.addressed:
+        if base.space == "local" and base.root.name not in self.addressed:
             self.fault(f"{view.name} is at an offset from {base.name}, which is in registers", span)
-        self.values.exprs((offset,), span)
-        for message in memory.displaced_faults(view, base, offset, self.scopes.mutable):
-            self.fault(message, span)
+        self.exprs((offset,), span)
+        self.faults(memory.displaced_faults(view, base, offset, self.mutable), span)
 
     def store(self, stmt: ir.Store) -> None:
-        self.values.place(stmt.place, stmt.span)
+        self.place(stmt.place, stmt.span)
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
             self.fault(f"a store writes one element; got a vector of {stmt.place.width}", stmt.span)
-        self.values.value(stmt.value, stmt.place.buffer.dtype, stmt.span, stmt.place.buffer.name)
+        self.value(stmt.value, stmt.place.buffer.dtype, stmt.span, stmt.place.buffer.name)
         if stmt.order:
-            self.values.order("store", stmt.order, stmt.place.buffer, stmt.span)
+            self.order("store", stmt.order, stmt.place.buffer, stmt.span)
 
     def atomic(self, stmt: ir.Atomic) -> None:
         buffer, operation = stmt.place.buffer, OPERATIONS.get(stmt.op)
-        self.values.place(stmt.place, stmt.span)
+        self.place(stmt.place, stmt.span)
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
             self.fault(f"an atomic update changes one element; got a vector of {stmt.place.width}", stmt.span)
         for value in stmt.operands:
-            self.values.value(value, buffer.dtype, stmt.span, buffer.name)
+            self.value(value, buffer.dtype, stmt.span, buffer.name)
         if operation is None:
             self.fault(f"unknown atomic operation {stmt.op!r}", stmt.span)
         elif len(stmt.operands) != len(operation.operands):
             self.fault(f"{stmt.op} takes ({', '.join(operation.operands)}); got {len(stmt.operands)}", stmt.span)
         elif not has_type(stmt.op, buffer.dtype):
             self.fault(f"no atomic {stmt.op} exists for {buffer.dtype}", stmt.span)
-        self.values.order("atomic", stmt.order, buffer, stmt.span)
+        self.order("atomic", stmt.order, buffer, stmt.span)
         if stmt.var is not None:
             if stmt.var.dtype != buffer.dtype:
                 self.fault(f"{stmt.var.name} must be {buffer.dtype}; got {stmt.var.dtype}", stmt.span)
-            self.values.define(stmt.var, stmt.span)
+            self.define(stmt.var, stmt.span)
 
     def counted(self, stmt: ir.For) -> None:
         if not stmt.var.dtype.is_integer:
@@ -281,19 +276,19 @@ class _Statements:
         step_type = signed(stmt.var.dtype) if stmt.step.dtype.kind == "int" else stmt.var.dtype
         dtypes = (stmt.var.dtype, stmt.var.dtype, step_type)
         for word, part, dtype in zip(("start", "stop", "step"), parts, dtypes, strict=True):
-            self.values.value(part, dtype, stmt.span, f"the {word} of {stmt.var.name}")
+            self.value(part, dtype, stmt.span, f"the {word} of {stmt.var.name}")
         if isinstance(stmt.step, ir.Const) and stmt.step.value == 0:
             self.fault(f"the step of {stmt.var.name} is zero", stmt.span)
         if stmt.unrolled and self.is_tile:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and [part for part in parts if not isinstance(part, ir.Const)]:
             self.fault(f"the unrolled loop over {stmt.var.name} needs a constant start, stop and step", stmt.span)
-        values, outer, unrolled = self.values, self.loop, self.values.unrolled
+        outer, unrolled = self.loop, self.unrolled
         self.loop = "unrolled" if stmt.unrolled else "for"
         if stmt.unrolled:
-            values.unrolled = {*unrolled, stmt.var.name}
+            self.unrolled = {*unrolled, stmt.var.name}
         self.block(stmt.body, stmt)
-        self.loop, values.unrolled = outer, unrolled
+        self.loop, self.unrolled = outer, unrolled
 
     def jump(self, stmt: ir.Break | ir.Continue) -> None:
         word = type(stmt).__name__.lower()
@@ -308,21 +303,20 @@ class _Statements:
         for operand in stmt.operands:
             if isinstance(operand, ir.Region):
                 is_masked = operand.in_bounds and MASK.name in stmt.options
-                self.values.region(operand, stmt.span, is_masked=is_masked)
+                self.region(operand, stmt.span, is_masked=is_masked)
             elif operand is not None:
-                self.values.exprs((operand,), stmt.span)
-        for message in tile_op_faults(stmt):
-            self.fault(message, stmt.span)
+                self.exprs((operand,), stmt.span)
+        self.faults(tile_op_faults(stmt), stmt.span)
         for _, value in stmt.attrs:
-            for message in combine_faults(value) if isinstance(value, Combine) else ():
-                self.fault(message, stmt.span)
+            if isinstance(value, Combine):
+                self.faults(combine_faults(value), stmt.span)
 
     def move(self, stmt: ir.Move) -> None:
         if self.is_tile:
             self.fault("a move is valid only at lane level", stmt.span)
         is_masked = stmt.predicate is not None
         for vector in (stmt.dst, stmt.src):
-            self.values.vector(vector, stmt.span, is_masked=is_masked)
+            self.vector(vector, stmt.span, is_masked=is_masked)
             # a vector in a local buffer may have any size, and contains no barriers
             if vector.buffer.space != "local" and (message := memory.access_fault(vector)) is not None:
                 self.fault(message, vector.span or stmt.span)
@@ -332,13 +326,13 @@ class _Statements:
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory must go through registers", stmt.span)
         if stmt.order:
-            self.values.order("move", stmt.order, stmt.memory.buffer, stmt.span)
+            self.order("move", stmt.order, stmt.memory.buffer, stmt.span)
         if stmt.cache and (stmt.cache not in CACHE.choices or "global" not in spaces):
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory has no cache hint {stmt.cache!r}", stmt.span)
         if stmt.predicate is not None:
-            self.values.value(stmt.predicate, bool_, stmt.span, "a predicate")
+            self.value(stmt.predicate, bool_, stmt.span, "a predicate")
         if stmt.otherwise is not None:
-            self.values.value(stmt.otherwise, stmt.dst.buffer.dtype, stmt.span, stmt.dst.buffer.name)
+            self.value(stmt.otherwise, stmt.dst.buffer.dtype, stmt.span, stmt.dst.buffer.name)
             if stmt.predicate is None or spaces[0] != "local":
                 self.fault("`otherwise` needs a predicate and a destination in registers", stmt.span)
 
@@ -346,29 +340,28 @@ class _Statements:
         if self.is_tile and (stmt.outputs or stmt.places):
             self.fault(f"{stmt.name} accesses registers or memory, so it is valid only at lane level", stmt.span)
         for output in stmt.outputs:
-            self.values.vector(output, stmt.span)
+            self.vector(output, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} writes registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
         row = row_called(stmt.name)
         cut = instructions.cut_inputs(row, stmt) if row is not None and row.cuts else ()
         for k, value in enumerate(stmt.inputs):
             if isinstance(value, ir.Descriptor):
-                self.values.vector(value.place, stmt.span)
+                self.vector(value.place, stmt.span)
             elif isinstance(value, ir.Vector):
-                self.values.vector(value, stmt.span, is_masked=k in cut)
+                self.vector(value, stmt.span, is_masked=k in cut)
             else:
-                self.values.exprs((value,), stmt.span)
+                self.exprs((value,), stmt.span)
         if row is not None and row.starts is not None:
             self.pending(stmt)
-        for message in instructions.instruction_faults(row, stmt, None if self.is_tile else self.target):
-            self.fault(message, stmt.span)
+        self.faults(instructions.instruction_faults(row, stmt, None if self.is_tile else self.target), stmt.span)
         if stmt.var is not None:
-            self.values.define(stmt.var, stmt.span)
+            self.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
         """Report the first operand in local memory, if any, of an instruction that starts asynchronous work."""
         for vector in (*stmt.outputs, *stmt.places):
-            if vector.buffer.root.name in self.values.addressed:
+            if vector.buffer.root.name in self.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)
                 return
 

@@ -25,76 +25,37 @@ class Violation:
         return self.message if self.span is None else f"{self.message}\n{self.span.render()}"
 
 
-class Violations(list[Violation]):
-    """The violations of a kernel, in the order in which they are found."""
-
-    def fault(self, message: str | None, span: Span | None) -> None:
-        """Record a violation, unless the message is None."""
-        if message is not None:
-            self.append(Violation(message, span))
-
-
 #: the index of the parameters' scope, also that of expressions without variables
 OUTERMOST = 0
 
 
-class Scopes:
-    """The scopes around the current point, outermost first: the parameters, then each enclosing block.
+class Values:
+    """Verifies definitions and uses, and records the names that a kernel has defined and used so far.
 
-    An expression without violations stays valid until the innermost scope of its variables ends, and isn't verified
-    again until then.
+    There is a scope for the parameters and for each block around the current point, outermost first. An expression
+    without violations stays valid until the innermost scope of its variables ends, and isn't verified again until then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, level: str) -> None:
+        #: the kernel is at open or tile level
+        self.is_tile = level != "lane"
+        self.takes_open = level == "open"
+        #: in the order in which they are found
+        self.violations: list[Violation] = []
         #: the visible variables, by name
         self.vars: dict[str, ir.Var] = {}
         #: the index of each visible variable's scope
-        self.of: dict[str, int] = {}
+        self.scope_of: dict[str, int] = {}
         #: names of the variables that may be assigned
         self.mutable: set[str] = set()
-        #: ids of expressions without violations -> index of the scope at whose end they become invalid
-        self.sound: dict[int, int] = {}
-        #: per scope, the ids of the expressions that are valid until its end
-        self.ending: list[list[int]] = [[]]
+        #: per scope, the names of its variables, and of its views at an offset
+        self.names: list[tuple[list[str], list[str]]] = [([], [])]
         #: names of views at an offset whose scopes have ended
         self.gone: set[str] = set()
-        self._names: list[list[str]] = [[]]
-        self._views: list[list[str]] = [[]]
-
-    def define(self, var: ir.Var) -> None:
-        if var.name not in self.vars:
-            self.of[var.name] = len(self._names) - 1
-            self._names[-1].append(var.name)
-        self.vars[var.name] = var
-
-    def define_view(self, view: ir.Buffer) -> None:
-        """Define a view with an offset, which may be used only until the current scope ends."""
-        self._views[-1].append(view.name)
-
-    def begin(self) -> None:
-        self._names.append([])
-        self._views.append([])
-        self.ending.append([])
-
-    def end(self) -> None:
-        for name in self._names.pop():
-            del self.vars[name], self.of[name]
-            self.mutable.discard(name)
-        for identity in self.ending.pop():
-            del self.sound[identity]
-        self.gone.update(self._views.pop())
-
-
-class Values:
-    """Verifies definitions and uses, and records the names that a kernel has defined and used so far."""
-
-    def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
-        #: the kernel is at open or tile level
-        self.is_tile = is_tile
-        self.takes_open = takes_open
-        self.violations, self.fault = violations, violations.fault
-        self.scopes = Scopes()
-        self._sound, self._ending = self.scopes.sound, self.scopes.ending
+        #: ids of expressions without violations -> index of the scope at whose end they become invalid
+        self._sound: dict[int, int] = {}
+        #: per scope, the ids of the expressions that are valid until its end
+        self._ending: list[list[int]] = [[]]
         #: names of all variables defined so far, visible or not
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
@@ -111,6 +72,27 @@ class Values:
         # ids of buffers that equal their definitions and needn't be checked again
         self._sound_buffers: set[int] = set()
 
+    def fault(self, message: str | None, span: Span | None) -> None:
+        """Record a violation, unless the message is None."""
+        if message is not None:
+            self.violations.append(Violation(message, span))
+
+    def faults(self, messages: Iterable[str], span: Span | None) -> None:
+        self.violations += [Violation(message, span) for message in messages]
+
+    def begin_scope(self) -> None:
+        self.names.append(([], []))
+        self._ending.append([])
+
+    def end_scope(self) -> None:
+        names, views = self.names.pop()
+        for name in names:
+            del self.vars[name], self.scope_of[name]
+            self.mutable.discard(name)
+        for identity in self._ending.pop():
+            del self._sound[identity]
+        self.gone.update(views)
+
     def define(self, var: ir.Var, span: Span | None) -> None:
         if var.name in self.defined:
             self.fault(f"{var.name} is defined twice", span)
@@ -121,7 +103,10 @@ class Values:
         if var.uniform and var.uniform not in SCOPES:
             self.fault(f"{var.name} is uniform over unknown scope {var.uniform!r}", span)
         self.defined.add(var.name)
-        self.scopes.define(var)
+        if var.name not in self.vars:
+            self.scope_of[var.name] = len(self.names) - 1
+            self.names[-1][0].append(var.name)
+        self.vars[var.name] = var
 
     def buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
         if buffer.name in self.buffers:
@@ -132,8 +117,7 @@ class Values:
             for size in (*buffer.shape, *strides):
                 if isinstance(size, ir.Var):
                     self.var(size, span)
-        for message in memory.buffer_faults(buffer):
-            self.fault(message, span)
+        self.faults(memory.buffer_faults(buffer), span)
         if isinstance(buffer.layout, ir.Open) and not self.takes_open:
             self.fault(f"{buffer.name} has no layout yet", span)
         self.buffers[buffer.name] = buffer
@@ -145,7 +129,7 @@ class Values:
             self.fault(f"buffer {buffer.name} is used without a prior definition", span)
         elif definition is not buffer and definition != buffer:
             self.fault(f"buffer {buffer.name} differs from its definition", span)
-        elif buffer.start.name in self.scopes.gone:
+        elif buffer.start.name in self.gone:
             self.fault(f"buffer {buffer.start.name} is used outside the block that defines it", span)
         elif buffer.start.offset is None:
             # not for a view at an offset, or a view of one: it isn't visible after its block, so each use is checked
@@ -154,21 +138,17 @@ class Values:
     def var(self, var: ir.Var, span: Span | None) -> int:
         """Verify a use of a variable, and return the index of its scope, or `OUTERMOST` if it isn't visible."""
         self.used_vars.add(var.name)
-        definition = self.scopes.vars.get(var.name)
+        definition = self.vars.get(var.name)
         if definition is None:
             where = "outside the block that defines it" if var.name in self.defined else "without a prior definition"
             self.fault(f"{var.name} is used {where}", var.span or span)
         elif definition is not var and definition != var:
             self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
-        return self.scopes.of.get(var.name, OUTERMOST)
+        return self.scope_of.get(var.name, OUTERMOST)
 
     def place(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
-        if isinstance(place, ir.Vector) and not self.is_tile:
-            scope = self.vector(place, span)
-        else:
-            scope = self.named(place, span)
-        if (message := memory.access_fault(place)) is not None:
-            self.fault(message, place.span or span)
+        scope = self.named(place, span)
+        self.fault(memory.access_fault(place), place.span or span)
         return scope
 
     def named(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
@@ -181,16 +161,15 @@ class Values:
         if id(place.buffer) not in self._sound_buffers:
             self.use_buffer(place.buffer, place.span or span)
         scope = self.exprs(place.indices, place.span or span)
-        for message in memory.element_faults(place):
-            self.fault(message, place.span or span)
+        self.faults(memory.element_faults(place), place.span or span)
         return scope
 
     def region(self, region: ir.Region, span: Span | None, *, is_masked: bool = False) -> None:
         if id(region.buffer) not in self._sound_buffers:
             self.use_buffer(region.buffer, region.span or span)
         self.exprs(region.starts, region.span or span)
-        for message in () if memory.is_whole(region) else memory.region_faults(region, is_masked=is_masked):
-            self.fault(message, region.span or span)
+        if not memory.is_whole(region):
+            self.faults(memory.region_faults(region, is_masked=is_masked), region.span or span)
 
     def vector(self, vector: ir.Vector, span: Span | None, *, is_masked: bool = False) -> int:
         buffer, here = vector.buffer, vector.span or span
@@ -230,8 +209,7 @@ class Values:
         match expr:
             case ir.Op():
                 here = expr.span or span
-                if (message := op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)) is not None:
-                    self.fault(message, here)
+                self.fault(op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype), here)
                 for arg in expr.args:
                     inner = self._sound.get(id(arg))
                     if inner is None:
@@ -241,8 +219,7 @@ class Values:
             case ir.Var():
                 scope = self.var(expr, span)
             case ir.Const():
-                if (message := const_fault(expr)) is not None:
-                    self.fault(message, expr.span or span)
+                self.fault(const_fault(expr), expr.span or span)
             case ir.Cast():
                 inner = self._sound.get(id(expr.x))
                 scope = self.expr(expr.x, expr.span or span) if inner is None else inner

@@ -32,7 +32,7 @@ from ...errors import KernelTypeError
 from ...ir import walk
 from ...ir.analyses.flow import Analysis, LoopStates, solve
 from ...ir.arithmetic import build, facts
-from ...ir.arithmetic.decide import decided
+from ...ir.arithmetic.affine import decided
 from ...ir.nodes import (
     Assign,
     Break,
