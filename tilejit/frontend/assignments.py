@@ -72,7 +72,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
     """Assign a value to a name, an element, or a tuple or list of targets."""
     if isinstance(target, ast.Name):
         value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
-        ctx.bind(target.id, Binding(value, ctx.span(target)))
+        ctx.frame.env[target.id] = Binding(value, ctx.span(target))
         return
     if isinstance(target, (ast.Tuple, ast.List)):
         _unpack(ctx, target, value)

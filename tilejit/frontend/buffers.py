@@ -72,8 +72,8 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
         )
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
-        chosen = alone(root.fixed_shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
-        ctx.journal.put(ctx.fixed, root.name, chosen)
+        threads = SCOPES[scope].threads(ctx.threads)
+        ctx.fixed[root.name] = alone(root.fixed_shape, scope, threads, root.dtype.bits)
     return _placed(memory.buffer, ctx.fixed, span).tile_layout
 
 

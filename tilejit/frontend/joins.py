@@ -39,13 +39,13 @@ def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[
     with ctx.nested() as yes:
         reaches_yes = then()
     after_yes = ctx.frame.env
-    ctx.rebind(before)
+    ctx.frame.env = before
     with ctx.nested() as no:
         reaches_no = orelse()
     if reaches_yes and reaches_no:
-        ctx.rebind(_joined(ctx, (yes, after_yes, span), (no, ctx.frame.env, span)))
+        ctx.frame.env = _joined(ctx, (yes, after_yes, span), (no, ctx.frame.env, span))
     elif reaches_yes:
-        ctx.rebind(after_yes)
+        ctx.frame.env = after_yes
         cond, yes, no = build.op("logical_not", cond), no, yes
     if reaches_yes == reaches_no:
         _emit_if(ctx, cond, yes, no, span)
@@ -111,22 +111,21 @@ def close(
     enclosure.is_loop = True
     needs_flag = any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
     flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if needs_flag else None
-    join(ctx, slots, [(exit_.late.block, exit_.env, exit_.span) for exit_ in enclosure.exits])
+    join(ctx, slots, [(exit_.late, exit_.env, exit_.span) for exit_ in enclosure.exits])
     for exit_ in enclosure.exits:
-        loops, ends = [e for e in exit_.between if e.is_loop], exit_.late.block
+        loops, ends = [e for e in exit_.between if e.is_loop], exit_.late
         if loops and flag is not None:
             ends.append(Assign(flag, TRUE, exit_.span))
         if exit_.jump is not None:
             ends.append(Break(exit_.span) if loops else exit_.jump(exit_.span))
         for loop in loops:
-            onward = loop.passing[enclosure].block
+            onward = loop.passing[enclosure]
             if not onward and flag is not None:
                 onward.append(If(flag, (Break(loop.span),), (), loop.span))
     if flag is not None:
         ctx.emit(Declare(flag, FALSE, span))
     ctx.nest(make, block)
-    for late in enclosure.passing.values():
-        ctx.emit(late)
+    ctx.block.extend(enclosure.passing.values())
     env = dict(before)
     for name in names:
         if name in slots:
@@ -134,7 +133,7 @@ def close(
         elif name not in before:
             problem = f"may have no value here: only the loop on line {span.line} assigns it"
             env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
-    ctx.rebind(env)
+    ctx.frame.env = env
 
 
 def run_block(
@@ -179,18 +178,17 @@ def run_loop(
     path = (*(enclosure.step for enclosure in ctx.enclosures), node)
     guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
     for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
-        literals = ctx.converted_literals
-        with ctx.trial() as tentative:
-            trial = _translate(ctx, node, entry, guess, body, only_breaks)
-            shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
-            exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
-            if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
-                close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
-                ctx.loop_kinds[path] = guess
-                tentative.kept = True
-                return bool(trial.ends)
-            shown = trial.through_copies(ctx, shown)
-        guess = guess.corrected(shown)
+        literals, start, snapshot = ctx.converted_literals, len(ctx.block), ctx.snapshot()
+        trial = _translate(ctx, node, entry, guess, body, only_breaks)
+        shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
+        exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
+        if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
+            close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
+            ctx.loop_kinds[path] = guess
+            return bool(trial.ends)
+        guess = guess.corrected(trial.through_copies(ctx, shown))
+        ctx.restore(snapshot)
+        del ctx.block[start:]
     raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
 
 
@@ -201,7 +199,7 @@ def _translate(
     span = ctx.span(node)
     slots = {name: NameSlot.of(ctx, name, kind, span, entry[name].value) for name, kind in guess.kinds.items()}
     for name, slot in slots.items():
-        ctx.bind(name, Binding(slot.value, entry[name].span))
+        ctx.frame.env[name] = Binding(slot.value, entry[name].span)
     before = dict(ctx.frame.env)
     loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
     carried = {name: Carried(dtype) for name, dtype in guess.literal_types(entry).items()}

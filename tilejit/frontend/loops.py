@@ -165,7 +165,7 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
 
     def body(_: Enclosure) -> bool:
         loop_vars.append(_loop_var(ctx, node.target, name, start, stop, step))
-        ctx.bind(name, Binding(Scalar(loop_vars[-1]), ctx.span(node.target)))
+        ctx.frame.env[name] = Binding(Scalar(loop_vars[-1]), ctx.span(node.target))
         return ctx.execute(node.body)
 
     before = ctx.frame.env.get(name)
@@ -173,7 +173,7 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
     problem = f"has no value after its loop (line {span.line})"
     unset = Unset(name, problem, "copy it to another name inside the loop")
-    ctx.bind(name, Binding(unset, before.span if before else span))
+    ctx.frame.env[name] = Binding(unset, before.span if before else span)
     return reached
 
 

@@ -161,7 +161,7 @@ def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) 
 def _body(ctx: Context, frame: Frame) -> bool:
     reached = ctx.execute(frame.node.body)
     if reached:
-        ctx.bind(RESULT, Binding(Constant(None), ctx.span(frame.node)))
+        ctx.frame.env[RESULT] = Binding(Constant(None), ctx.span(frame.node))
     return reached
 
 

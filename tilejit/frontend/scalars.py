@@ -362,12 +362,12 @@ def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
     is_arithmetic = all(isinstance(part, _ARITHMETIC) for part in parts)
     singles = {name: binding for name, binding in bindings.items() if is_arithmetic and is_single(binding.value)}
     for name, binding in singles.items():
-        ctx.bind(name, Binding(as_scalar(ctx, names[name], binding.value), binding.span))
+        ctx.frame.env[name] = Binding(as_scalar(ctx, names[name], binding.value), binding.span)
     try:
         yield
     finally:
         for name, binding in singles.items():
-            ctx.bind(name, binding)
+            ctx.frame.env[name] = binding
 
 
 def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:

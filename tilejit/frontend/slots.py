@@ -91,7 +91,7 @@ def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: S
     held: list[Var] = []
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:
-        ctx.journal.put(ctx.buffer_choices, phi, BufferChoice(name.partition(".")[0], kind.sources, is_phi=True))
+        ctx.buffer_choices[phi] = BufferChoice(name.partition(".")[0], kind.sources, is_phi=True)
     for part, dim in kind.varying:
         first = _held(ctx, init, part, dim) if isinstance(init, Memory) else None
         if part is PlacePart.BUFFER:
@@ -112,8 +112,7 @@ def _held(ctx: Context, place: Memory, part: PlacePart, dim: int) -> Expr:
     name = place.buffer.name
     if ctx.phi(place.buffer) is not None:
         return Var(name, int32, span=place.buffer.span)
-    if name not in ctx.alternatives:
-        ctx.journal.put(ctx.alternatives, name, place.buffer)
+    ctx.alternatives.setdefault(name, place.buffer)
     return build.const(list(ctx.alternatives).index(name), int32)
 
 
@@ -123,7 +122,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
         before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
-            ctx.journal.put(ctx.buffer_choices, name, BufferChoice(before.name, sources))
+            ctx.buffer_choices[name] = BufferChoice(before.name, sources)
     ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
 
 
