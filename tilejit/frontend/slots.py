@@ -17,7 +17,7 @@ from ..ir.names import names_in
 from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
-from .buffer_choices import BufferChoice, PlaceKind, PlacePart, part_of, with_parts
+from .buffer_choices import PARTS, BufferChoice, PlaceKind, parts_of, with_parts
 from .context import Context, fitting
 from .flow import Draft
 from .kinds import ItemsKind, Kind, Same, ScalarKind
@@ -88,32 +88,30 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
 
 def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> Memory:
     """Return a region of `kind` whose varying parts are kept in new variables, initialized from `init` if given."""
-    held: list[Var] = []
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:
         ctx.buffer_choices[phi] = BufferChoice(name.partition(".")[0], kind.sources, is_phi=True)
-    for part, dim in kind.varying:
-        first = _held(ctx, init, part, dim) if isinstance(init, Memory) else None
-        if part is PlacePart.BUFFER:
-            var = Var(phi, int32, span=span)
-            ctx.emit(Declare(var, first, span))
-        else:
-            dtype = part_of(kind.like, part, dim).dtype
-            data = kind.data and part is PlacePart.START
-            var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=data)
-        held.append(var)
+    firsts = _held(ctx, kind, init) if isinstance(init, Memory) else [None] * (len(kind.varying) + 1)
+    rank, parts = len(kind.like.starts), parts_of(kind.like, is_phi=kind.is_phi)
+    held: list[Var] = []
+    for k, first in zip(kind.varying, firsts, strict=False):
+        part, data = f"{name}.{PARTS[k // rank]}.{k % rank}", kind.data and k < rank
+        held.append(ctx.declare(part, parts[k].dtype, first, span, data=data))
+    if phi:
+        ctx.emit(Declare(Var(phi, int32, span=span), firsts[-1], span))
     return with_parts(kind, phi, held, span)
 
 
-def _held(ctx: Context, place: Memory, part: PlacePart, dim: int) -> Expr:
-    """Return the value that a slot stores for a part of a region; for the buffer, an index (see `buffer_choices`)."""
-    if part is not PlacePart.BUFFER:
-        return part_of(place, part, dim)
-    name = place.buffer.name
+def _held(ctx: Context, kind: PlaceKind, place: Memory) -> list[Expr]:
+    """Return the values that a slot stores for a region: its varying parts and, for a phi, the index of its buffer."""
+    parts, name = parts_of(place, is_phi=kind.is_phi), place.buffer.name
+    held = [parts[k] for k in kind.varying]
+    if not kind.is_phi:
+        return held
     if ctx.phi(place.buffer) is not None:
-        return Var(name, int32, span=place.buffer.span)
+        return [*held, Var(name, int32, span=place.buffer.span)]
     ctx.alternatives.setdefault(name, place.buffer)
-    return build.const(list(ctx.alternatives).index(name), int32)
+    return [*held, build.const(list(ctx.alternatives).index(name), int32)]
 
 
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
@@ -188,6 +186,6 @@ def _flatten(
     else:
         assert isinstance(stored, Memory) and isinstance(value, Memory)
         if isinstance(kind, PlaceKind):
-            scalars.extend((_held(ctx, stored, *part), _held(ctx, value, *part)) for part in kind.varying)
+            scalars.extend(zip(_held(ctx, kind, stored), _held(ctx, kind, value), strict=True))
         else:
             tiles.append((stored, value))
