@@ -220,7 +220,7 @@ def _operands(
             operands[rule.name] = convert(ctx, argument, value, tile_type).expr
             continue
         if kind is BARRIER:
-            operands[rule.name] = barriers.region(ctx, argument, barriers.named(ctx, argument, f"{rule.name}=", value))
+            operands[rule.name] = barriers.operand(ctx, argument, f"{rule.name}=", value)
             continue
         memory = _as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:

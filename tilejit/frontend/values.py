@@ -107,10 +107,6 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of the items of `Memory.extents` that a `Region` takes unchanged; None marks a dropped dimension
-_STATIC = frozenset((int, NoneType))
-
-
 @lean(frozen=True, slots=True)
 class Memory:
     """A buffer, or a rectangular part of one."""
@@ -166,22 +162,15 @@ class Memory:
         return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
 
     def _static_extents(self, place: Span | None) -> tuple[int | None, ...]:
-        if _STATIC.issuperset(map(type, self.extents)):
-            return self.extents  # type: ignore[return-value]
-        static: list[int | None] = []
         for dim, extent in enumerate(self.extents):
-            if extent is None or isinstance(extent, int):
-                static.append(extent)
-            elif isinstance(extent, Const):
-                static.append(int(extent.value))
-            else:
+            if not isinstance(extent, (int, NoneType)):
                 raise KernelTypeError(
                     f"dimension {dim} of {self.buffer.name} has a run-time extent",
                     span=place,
                     hint="take a slice of static extent, such as 0:N with a tj.constexpr N, "
                     f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
                 )
-        return tuple(static)
+        return self.extents  # type: ignore[return-value]
 
     def at(self, span: Span) -> Memory:
         return self if self.span is span else replace(self, span=span)
@@ -254,15 +243,6 @@ class NamedBarrier:
 
 
 @lean(frozen=True, slots=True)
-class Counter:
-    """A name in the expression of a ring step's number, and its value when the step was created."""
-
-    frame: Frame
-    name: str
-    value: Value
-
-
-@lean(frozen=True, slots=True)
 class RingStep:
     """One use of a stage of a ring."""
 
@@ -270,8 +250,10 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in `number` that the current function had bound when the step was created
-    counters: tuple[Counter, ...]
+    #: the function that created the step
+    frame: Frame
+    #: the names in `number` that this function had bound, each with its value when the step was created
+    counters: tuple[tuple[str, Value], ...]
     #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)
 
@@ -423,8 +405,7 @@ def describe(value: Value) -> str:
 
 
 def _shown(extents: Sequence[int | Expr | None]) -> str:
-    kept = [e.value if isinstance(e, Const) else e for e in extents if e is not None]
-    return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in kept)})"
+    return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in extents if e is not None)})"
 
 
 def as_python(value: Value) -> Any:
