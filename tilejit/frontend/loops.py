@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from ..dtypes import DType, int32, int64, promote, signed, uint64
@@ -186,24 +186,16 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
     """Return bounds of the index of a range, not necessarily tight; None if either bound is unknown."""
-    if step[0] is not None and step[0] >= 0:
-        low, high = start[0], _past(stop[1], -1)
-    elif step[1] is not None and step[1] <= 0:
-        low, high = _past(stop[0], 1), start[1]
-    else:
-        low, high = _extreme(min, start[0], _past(stop[0], 1)), _extreme(max, start[1], _past(stop[1], -1))
-    if low is None or high is None:
+    is_up = step[0] is not None and step[0] >= 0
+    is_down = not is_up and step[1] is not None and step[1] <= 0
+    # the least and the greatest index if the range goes up, then the same if it goes down
+    ends = [*([] if is_down else [(start[0], 0), (stop[1], -1)]), *([] if is_up else [(stop[0], 1), (start[1], 0)])]
+    known = [end + by for end, by in ends if end is not None]
+    if len(known) < len(ends):
         return None
+    low, high = min(known[::2]), max(known[1::2])
     # an empty range has no index, so any bounds are correct
     return min(low, high), max(low, high)
-
-
-def _past(end: int | None, by: int) -> int | None:
-    return None if end is None else end + by
-
-
-def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else choose(a, b)
 
 
 def static_range(ctx: Context, node: ast.Call) -> Items:
