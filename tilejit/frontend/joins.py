@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from ..dataclass import dataclass, replace
 from ..dtypes import bool_, int64
@@ -203,9 +202,14 @@ def _translate(
     before = dict(ctx.frame.env)
     loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
     carried = {name: Carried(dtype) for name, dtype in guess.literal_types(entry).items()}
-    with _carrying(ctx, carried), ctx.inside(loop) as block:
+    outer = ctx.frame.carried
+    ctx.frame.carried = {**outer, **carried}
+    with ctx.inside(loop) as block:
         if body(loop):
             ctx.leave(loop, span, None)
+    ctx.frame.carried = outer
+    for name in outer.keys() & carried.keys():
+        outer[name].assigned |= carried[name].assigned
     ends = [each.env for each in loop.exits if each.jump is Break]
     continues = [each.env for each in loop.exits if each.jump is not Break]
     ends += [] if only_breaks else [before]
@@ -213,19 +217,6 @@ def _translate(
     heads = {name: None if isinstance(slot.value, Unset) else slot.value for name, slot in slots.items()}
     changes = {name: [env[name] for env in (*continues, *ends) if env[name].value != heads[name]] for name in entry}
     return LoopTrial(loop, block, entry, slots, before, ends, changes, carried)
-
-
-@contextmanager
-def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
-    frame, outer = ctx.frame, ctx.frame.carried
-    frame.carried = {**outer, **carried}
-    try:
-        yield
-    finally:
-        frame.carried = outer
-    for name, inner in carried.items():
-        if name in outer:
-            outer[name].assigned |= inner.assigned
 
 
 @dataclass(frozen=True, slots=True)
