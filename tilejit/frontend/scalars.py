@@ -225,20 +225,12 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
     """Return the operands as expressions, untyped ones converted by `as_type`, and whether a numeric result is weak."""
     leading = ELEMENTWISE[name].conditions
-    operands: list[Expr] = []
-    for value in values[:leading]:
-        operands.append(condition(ctx, node, value))
-    numbers = values[leading:]
+    conditions, numbers = [condition(ctx, node, value) for value in values[:leading]], values[leading:]
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
             raise _no_scalar(ctx, node, name, value)
     common, weak = common_operand_type(name, numbers)
-    for value in numbers:
-        if isinstance(value, Scalar) and not value.weak:
-            operands.append(value.expr)
-        else:
-            operands.append(as_type(ctx, node, value, common))
-    return operands, weak
+    return [*conditions, *[as_type(ctx, node, value, common) for value in numbers]], weak
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
@@ -246,10 +238,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
     raises: KernelTypeError, without a location, if there is no common type.
     """
-    typed: list[DType] = []
-    for value in values:
-        if isinstance(value, Scalar) and not value.weak:
-            typed.append(value.expr.dtype)
+    typed = [value.dtype for value in values if isinstance(value, Scalar) and not value.weak]
     if typed:
         return common_type(name, tuple(typed)), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
