@@ -224,10 +224,6 @@ class Context:
         """Emit a statement that `make` will build from `bodies` once these are finished."""
         self.block.append(Nest(bodies, make))
 
-    def into(self, block: Draft) -> EmitInto:
-        """Return a context manager in which statements are appended to `block`."""
-        return EmitInto(self, block)
-
     def nested(self) -> EmitInto:
         """Return a context manager that emits into a new block, which is executed conditionally."""
         return EmitInto(self, [], deeper=1)
@@ -262,10 +258,6 @@ class Context:
         """Undo the changes since a snapshot, which must have been taken in the same function and enclosure."""
         for owner, name, value in snapshot:
             setattr(owner, name, value)
-
-    def hinted(self, name: str | None) -> Hinted:
-        """Return a context manager in which new memory is named after `name`."""
-        return Hinted(self, name)
 
     def unique(self, name: str) -> str:
         """Reserve and return `name`; if it is taken, with a suffix that makes it unique, as in `name.1`."""
@@ -335,11 +327,8 @@ class Context:
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
         """Like `fitting`, but set the location of an error to the location of `node`."""
-        try:
+        with Located(self, node):
             return fitting(number, dtype)
-        except KernelTypeError as error:
-            self.locate(error, node)
-            raise
 
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
         """Return a compile-time value as a Python object; raise KernelTypeError for any other value.

@@ -17,7 +17,7 @@ from ..dtypes import DType
 from ..layout import TileLayout
 from ..wording import array, guessed, is_array, with_article
 from .arguments import bind
-from .context import Context, Frame
+from .context import Context, Frame, Hinted
 from .flow import Construct
 from .foreign import hint_for_name
 from .joins import run_block
@@ -150,7 +150,7 @@ def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) 
     ctx.frame = frame
     ctx.calls.append(closure.node)
     try:
-        with ctx.hinted(None):
+        with Hinted(ctx, None):
             run_block(ctx, frame.node, Construct.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
             return _result(ctx, frame)
     finally:

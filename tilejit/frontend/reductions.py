@@ -27,7 +27,7 @@ from ..wording import counted, with_article
 from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
-from .context import Context
+from .context import Context, EmitInto
 from .flow import sealed
 from .methods import with_shape
 from .names import closure_of, run
@@ -170,7 +170,7 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
     for name, side in zip(names, sides, strict=True):
         values[name] = Items(tuple(map(Scalar, side))) if is_tuple else Scalar(side[0])
     allocated = len(ctx.allocations)
-    with ctx.into([]) as block:
+    with EmitInto(ctx, []) as block:
         result = run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
     reading = _Reading(ctx, closure.node.name, span, {v.name: v for side in sides for v in side})
     if len(ctx.allocations) > allocated:

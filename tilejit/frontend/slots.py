@@ -18,7 +18,7 @@ from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
 from .buffer_choices import PARTS, BufferChoice, PlaceKind, parts_of, with_parts
-from .context import Context, fitting
+from .context import Context, EmitInto, Hinted, fitting
 from .flow import Draft
 from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .scalars import scalar_of
@@ -62,7 +62,7 @@ def join(
     paths: for each path, its block, the bindings at its end, and the location of its end.
     """
     for block, env, span in paths:
-        with ctx.into(block):
+        with EmitInto(ctx, block):
             _move(ctx, [(slot, env[name].value) for name, slot in slots.items() if name in env], span)
 
 
@@ -79,7 +79,7 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
         return Items(tuple([_storage(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs]))
     if isinstance(kind, PlaceKind):
         return _place(ctx, name, kind, init, span)
-    with ctx.hinted(name):
+    with Hinted(ctx, name):
         tile = ctx.tile(name, kind.scope, kind.shape, kind.dtype, span)
     if isinstance(init, Memory):
         _fill(ctx, tile, init, span)
