@@ -26,28 +26,22 @@ _MAX_ITERATIONS = 16_384
 def while_loop(ctx: Context, node: ast.While) -> bool:
     """Translate a `while` loop; return True if control can reach the statement after it."""
     _no_else(ctx, node)
-    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
 
     def body(loop: Enclosure) -> bool:
-        if not endless and not _go_on(ctx, node, loop):
+        cond = truth(ctx, node.test, ctx.evaluate(node.test))
+
+        def stop() -> bool:
+            ctx.leave(loop, ctx.span(node.test))
             return False
-        return ctx.execute(node.body)
+
+        if isinstance(cond, bool):
+            goes_on = cond or stop()
+        else:
+            goes_on = branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
+        return goes_on and ctx.execute(node.body)
 
     names, span = sorted(assigned_names(node)), ctx.span(node)
     return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
-
-
-def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Translate the test of a `while` loop, and the exit that is taken if it fails; return False if it always fails."""
-    cond = truth(ctx, node.test, ctx.evaluate(node.test))
-
-    def stop() -> bool:
-        ctx.leave(loop, ctx.span(node.test))
-        return False
-
-    if isinstance(cond, bool):
-        return cond or stop()
-    return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
 
 
 def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
