@@ -24,7 +24,7 @@ from ..target import Target
 from ..wording import shown
 from .buffers import is_idle
 from .flow import Carried, Draft, Enclosure, Exit, Nest
-from .source import KernelSource, local_names
+from .source import KernelSource
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, is_number, unsuitable, weak_type
 
 if TYPE_CHECKING:
@@ -48,15 +48,10 @@ class Frame:
     caller: Span | None = None
     outer: Frame | None = None
     env: dict[str, Binding] = field(default_factory=dict)
-    #: the names that the function binds anywhere
-    locals: frozenset[str] = frozenset()
     #: cache of `Context.span`
     spans: dict[ast.AST, Span] = field(default_factory=dict)
     #: loop-carried names that start as literals -> their state, in the loops that are being translated
     carried: dict[str, Carried] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.locals = local_names(self.node)
 
 
 @dataclass(slots=True)

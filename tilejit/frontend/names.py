@@ -22,7 +22,7 @@ from .flow import Construct
 from .foreign import hint_for_name
 from .joins import run_block
 from .language import Function, LanguageName
-from .source import parameter_nodes
+from .source import local_names, parameter_nodes
 from .values import Binding, Closure, Constant, Items, Unset, Value, check_elements, from_python
 
 #: the name to which a function's result is bound; not a valid identifier
@@ -45,7 +45,7 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
             if isinstance(value, Unset):
                 raise ctx.type_error(node, value.reason, value.hint)
             return value
-        if name in frame.locals:
+        if name in local_names(frame.node):
             raise ctx.type_error(node, f"{name} has no value yet", "assign it before it is read, on every path")
         if frame.outer is None:
             break

@@ -31,7 +31,7 @@ from . import barriers, buffers
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
-from .scalars import as_scalar, as_scalars, is_single
+from .scalars import as_scalar, is_single, with_scalars
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
@@ -221,8 +221,8 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
         return lower, None
     if node.lower is None or lower is None or not is_single(lower):
         return lower, ctx.evaluate(node.upper)
-    with as_scalars(ctx, (node.lower, node.upper)):
-        return ctx.evaluate(node.lower), ctx.evaluate(node.upper)
+    lower, upper = with_scalars(ctx, (node.lower, node.upper))
+    return lower, upper
 
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:

@@ -13,8 +13,7 @@ import inspect
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -342,9 +341,8 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
     return scalar_of(ctx, value, ctx.span(node))
 
 
-@contextmanager
-def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Context manager that binds the names of rank-0 tiles to scalars, loaded once, if `expressions` are arithmetic."""
+def with_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> list[Value]:
+    """Evaluate expressions, of which arithmetic ones use the rank-0 tiles among their names as scalars, loaded once."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
     bindings = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
@@ -352,11 +350,9 @@ def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
     singles = {name: binding for name, binding in bindings.items() if is_arithmetic and is_single(binding.value)}
     for name, binding in singles.items():
         ctx.frame.env[name] = Binding(as_scalar(ctx, names[name], binding.value), binding.span)
-    try:
-        yield
-    finally:
-        for name, binding in singles.items():
-            ctx.frame.env[name] = binding
+    values = [ctx.evaluate(expression) for expression in expressions]
+    ctx.frame.env.update(singles)
+    return values
 
 
 def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
