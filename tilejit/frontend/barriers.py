@@ -350,9 +350,20 @@ METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
 }
 
 
-def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    argument = arguments["barrier"]
+def arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    """Translate `arrive`, or at a step of a ring, `commit` of a producer or `release` of a consumer."""
+    (argument,) = arguments.values()
     value = ctx.evaluate(argument)
+    if operation.name == "arrive":
+        place = _place(ctx, node, _single(ctx, operation, argument, value))
+    else:
+        step = _stepped(ctx, operation, argument, value)
+        place = _place(ctx, node, step.full if operation.name == "commit" else step.empty)
+    ctx.emit(Arrive(place, operation.scope, None, ctx.span(node), operation.name))
+    return Constant(None)
+
+
+def _single(ctx: Context, operation: ScopedOperation, argument: ast.expr, value: Value) -> Barrier:
     if isinstance(value, RingStep):
         scope, step = operation.scope, ast.unparse(argument)
         hint = f"producers write tj.{scope}.commit({step}), consumers tj.{scope}.release({step})"
@@ -360,17 +371,10 @@ def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     if not isinstance(value, Barrier):
         hint = "pass the result of tj.alloc_barrier(); steps of a ring take commit and release"
         raise ctx.type_error(argument, f"arrive takes a barrier; this is {describe(value)}", hint)
-    return _arrived(ctx, node, operation, _one(ctx, argument, value))
+    return _one(ctx, argument, value)
 
 
-def _arrive_at_step(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    """Translate `commit`, an arrival of a producer, and `release`, one of a consumer."""
-    step = _stepped(ctx, operation, arguments["step"])
-    return _arrived(ctx, node, operation, step.full if operation.name == "commit" else step.empty)
-
-
-def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> RingStep:
-    value = ctx.evaluate(argument)
+def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr, value: Value) -> RingStep:
     if isinstance(value, RingStep):
         return _current(ctx, argument, value)
     if isinstance(value, Barrier) and operation.name == "commit":
@@ -382,16 +386,6 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
     raise ctx.type_error(
         argument, f"{operation.name} takes a step of a ring; this is {describe(value)}", "pass a step, such as ring[i]"
     )
-
-
-def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Barrier) -> Value:
-    ctx.emit(Arrive(_place(ctx, node, value), operation.scope, None, ctx.span(node), operation.name))
-    return Constant(None)
-
-
-ARRIVALS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
-    "arrive": _arrive, "commit": _arrive_at_step, "release": _arrive_at_step,
-}
 
 
 def cluster_axis(ctx: Context, arguments: Arguments, name: str) -> int | None:

@@ -172,7 +172,7 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
 
 
 SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
-    **barriers.ARRIVALS,
+    **dict.fromkeys(("arrive", "commit", "release"), barriers.arrive),
     "load": _load,
     "store": _store,
     "zeros": _filled,
