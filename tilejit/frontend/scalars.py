@@ -60,17 +60,13 @@ def fold(
 
     raises: KernelTypeError for an arithmetic, memory, type or value error in `compute`, or a result above a size limit.
     """
-    arguments: list[Any] = []
     for value in values:
-        if isinstance(value, Constant):
-            arguments.append(value.value)
-            continue
-        if not isinstance(value, Items):
+        if not isinstance(value, (Constant, Items)):
             return None
-        try:
-            arguments.append(as_python(value))
-        except ValueError:
-            return None
+    try:
+        arguments = [as_python(value) for value in values]
+    except ValueError:
+        return None
     try:
         check_call(compute, arguments, keywords)
         return from_python(compute(*arguments, **keywords))
