@@ -25,7 +25,7 @@ from ..wording import shown
 from .buffers import is_idle
 from .flow import Carried, Draft, Enclosure, Exit, Nest
 from .source import KernelSource
-from .values import Binding, Constant, Memory, Scalar, Value, as_python, is_number, unsuitable, weak_type
+from .values import Binding, Constant, Memory, Scalar, Value, as_python, describe, is_number, unsuitable, weak_type
 
 if TYPE_CHECKING:
     from .buffer_choices import BufferChoice
@@ -328,12 +328,13 @@ class Context:
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
         """Return a compile-time value as a Python object; raise KernelTypeError for any other value.
 
-        hint: the hint of the error; if empty, the hint from `unsuitable`.
+        hint: the hint of the error; a general one if empty.
         """
         try:
             return as_python(value)
         except ValueError:
-            message, usual = unsuitable(what, value, is_constant=True)
+            message = f"{what} must be known at compile time; this is {describe(value)}"
+            usual = "use a literal, a captured constant or a tj.constexpr parameter"
             raise self.type_error(node, message, hint or usual) from None
 
     def integer(self, value: Value, node: ast.AST, what: str, hint: str = "") -> int:

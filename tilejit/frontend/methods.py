@@ -20,7 +20,6 @@ from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
 from .buffers import fixed_layout
 from .context import Context, Located
-from .scalars import convert
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
@@ -311,9 +310,7 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
     flag = optional(ctx, arguments, "saturate")
     saturate = True if flag is None else bool(ctx.constant(flag, node, "saturate="))
-    if isinstance(receiver, Memory):
-        return tiles.cast(ctx, node, receiver, dtype, saturate)
-    return convert(ctx, node, receiver, dtype, saturate)
+    return tiles.converted(ctx, node, receiver, dtype, saturate)
 
 
 def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:

@@ -41,14 +41,6 @@ def check_elements(count: int, what: str = "tuple") -> None:
         )
 
 
-def check_value(value: Any) -> None:
-    """Raise KernelTypeError for an integer, a string or bytes above the size limits."""
-    if isinstance(value, int):
-        check_bits(value.bit_length())
-    elif isinstance(value, (str, bytes)):
-        check_elements(len(value), type(value).__name__)
-
-
 def check_bits(bits: int) -> None:
     """Raise KernelTypeError if an integer has too many bits."""
     if bits > MAX_BITS:
@@ -361,11 +353,8 @@ def how_to_load(memory: Memory) -> str:
     return f"{hint}; a region of {name} is {name}[i : i + N] or {name}.at(indices)" if is_tensor else hint
 
 
-def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Return the message and the hint for a value that should be a scalar or, if `is_constant`, a constant."""
-    if is_constant:
-        hint = "use a literal, a captured constant or a tj.constexpr parameter"
-        return f"{what} must be known at compile time; this is {describe(value)}", hint
+def unsuitable(what: str, value: Value) -> tuple[str, str]:
+    """Return the message and the hint for a value that should be a scalar."""
     hint = "give a number or a run-time scalar"
     if isinstance(value, Memory):
         hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum or &"
@@ -424,5 +413,8 @@ def from_python(value: Any) -> Value:
         return Items(tuple(from_python(item) for item in value))
     if isinstance(value, (np.dtype, type)):
         return Constant(as_dtype(value) or value)
-    check_value(value)
+    if isinstance(value, int):
+        check_bits(value.bit_length())
+    elif isinstance(value, (str, bytes)):
+        check_elements(len(value), type(value).__name__)
     return Constant(value)
