@@ -11,7 +11,8 @@ A read of a copy or a phi is an error after a write to one of its buffers, where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field, replace
@@ -255,32 +256,30 @@ def selected(ctx: Context, body: Block) -> Block:
     phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
     if not phis:
         return body
-    selection = _Selection(ctx, _possible(body, phis, tuple(ctx.alternatives.values())))
+    selection = _Selection(ctx, _possible(body, phis))
     body = walk.rewrite(body, selection.rewritten)
     first = next((k for k, stmt in enumerate(body) if not isinstance(stmt, (Alloc, BufferView))), len(body))
     return (*body[:first], *selection.views, *body[first:])
 
 
-def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
-    """Return, for each phi, the ascending indices in `alternatives` of the buffers to which it may refer."""
-    possible: dict[str, set[int]] = {name: set() for name in phis}
-    # variable -> the variables that are copied to it, which may hold the index of a buffer
-    sources: dict[str, set[str]] = {}
+def _possible(body: Block, phis: Collection[str]) -> dict[str, list[int]]:
+    """Return, for each phi, the ascending indices in `Context.alternatives` of the buffers to which it may refer."""
+    # the indices that variables may hold, and the copies between variables
+    held: dict[str, set[int]] = defaultdict(set)
+    copies: list[tuple[str, str]] = []
     for stmt in walk.statements(body):
         match _copied(stmt):
-            case var, Const() as number if var.name in possible:
-                possible[var.name].add(int(number.value))
+            case var, Const() as number if var.name in phis:
+                held[var.name].add(int(number.value))
             case var, Var() as source:
-                sources.setdefault(var.name, set()).add(source.name)
-    for name in possible:
-        waiting, reached = [name], {name}
-        while waiting:
-            onward = sources.get(waiting.pop(), set()) - reached
-            reached |= onward
-            waiting.extend(onward)
-        # the set of another phi may already be extended, but only with indices that also reach this phi
-        possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
-    return {name: sorted(numbers) for name, numbers in possible.items()}
+                copies.append((var.name, source.name))
+    is_complete = False
+    while not is_complete:
+        missing = [(name, copied) for name, copied in copies if not held[copied] <= held[name]]
+        for name, copied in missing:
+            held[name] |= held[copied]
+        is_complete = not missing
+    return {name: sorted(held[name]) for name in phis}
 
 
 @dataclass(slots=True)
