@@ -18,16 +18,16 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dataclass import replace
-from ..dtypes import DType, bool_, int32, int64, promote
+from ..dtypes import DType, bool_, int64, promote
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Var
+from ..ir.nodes import Cast, Const, Element, Expr, Let, Load, Op, Var
 from ..layout import TileLayout
 from ..ops.elementwise import ELEMENTWISE, common_type
 from ..ops.elementwise.division import DIVISIONS
 from ..source import Span
 from .barriers import ring_number_hint
-from .buffers import fixed_layout
+from .buffers import fixed_layout, reinterpreted
 from .context import Context
 from .values import (
     Binding,
@@ -354,11 +354,8 @@ def with_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> list[Value]:
 def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
     """Load the value of a rank-0 tile."""
     fixed_layout(ctx, span, single)
-    tile = single.buffer
-    layout = TileLayout.row_major((1,))
-    view = Buffer(ctx.unique(f"{tile.root.name}.view"), "local", tile.dtype, (1,), layout, tile.align, tile, span)
-    ctx.allocate(BufferView(view, span))
-    return load(ctx, Element(view, (build.const(0, int32),), span), span)
+    view = reinterpreted(ctx, span, single, (1,), single.dtype, TileLayout.row_major((1,)))
+    return load(ctx, Element(view.buffer, view.starts, span), span)
 
 
 def load(ctx: Context, place: Element, span: Span, order: str = "") -> Scalar:
