@@ -272,29 +272,23 @@ class LoopTrial:
 
     def through_copies(self, ctx: Context, shown: Mapping[str, Kind]) -> dict[str, Kind]:
         """Return the observed kinds, propagated through copies, so that a chain of copies takes only one more trial."""
-        names: dict[Expr, str] = {head: name for name, head in self.heads.items()}
-        sources = {
-            name: [names.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in changes]
-            for name, changes in self.changes.items()
-        }
-        takers: dict[str, list[str]] = {}
-        for name, copied in sources.items():
-            for source in filter(None, copied):
-                takers.setdefault(source, []).append(name)
-        kinds = dict(shown)
-        pending = list(takers)
-        while pending:
-            for name in takers.get(pending.pop(), ()):
-                changes = [
-                    _as_shown(binding, kinds[source] if source else None)
-                    for binding, source in zip(self.changes[name], sources[name], strict=True)
-                ]
+        heads: dict[Expr, str] = {head: name for name, head in self.heads.items()}
+        copying = [name for name, changes in self.changes.items() if any(_copied(b, heads) for b in changes)]
+        kinds, is_final = dict(shown), False
+        while not is_final:
+            is_final = True
+            for name in copying:
+                changes = [_as_shown(b, kinds.get(_copied(b, heads))) for b in self.changes[name]]
                 kind = self.kind(ctx, name, changes)
                 # a conflict is final: `_as_shown` ignores conflicts, so kinds could otherwise alternate forever
                 if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
-                    kinds[name] = kind
-                    pending.append(name)
+                    kinds[name], is_final = kind, False
         return kinds
+
+
+def _copied(binding: Binding, heads: Mapping[Expr, str]) -> str:
+    """Return the loop-carried name whose value at the head a binding copies; "" if there is none."""
+    return heads.get(binding.value.expr, "") if isinstance(binding.value, Scalar) else ""
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
