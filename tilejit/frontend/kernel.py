@@ -204,7 +204,7 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
     Tiles of equal layout can be merged if a move connects them and their lifetimes don't overlap. Every expression has
     its own tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: names of tiles not to merge.
     """
-    moves = _moves(body, kept)
+    moves = [move for _, move in sorted(_moves(body, kept), key=lambda each: -each[0])]
     if not moves:
         return body
     names = dict.fromkeys(buffer.name for move in moves for buffer in _ends(move))
@@ -217,26 +217,19 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
     return _shared(body, _merged([move for move in moves if id(move) not in unread], numbers, needs.apart), unread)
 
 
-def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    """Return the moves between tiles of equal layout that aren't in `kept`, the most deeply nested first."""
-    moves: list[TileOp] = []
-    for _, move in sorted(_moves_by_depth(body), key=lambda each: -each[0]):
-        dst, src = _ends(move)
-        if (dst.layout, dst.slots) == (src.layout, src.slots) and dst.name not in kept and src.name not in kept:
-            moves.append(move)
-    return moves
+def _moves(block: Block, kept: Collection[str], depth: int = 0) -> Iterator[tuple[int, TileOp]]:
+    """Yield the moves between tiles of equal layout that aren't in `kept`, each with its depth of nesting."""
+    for stmt in block:
+        if isinstance(stmt, TileOp) and is_move(stmt):
+            dst, src = _ends(stmt)
+            if (dst.layout, dst.slots) == (src.layout, src.slots) and dst.name not in kept and src.name not in kept:
+                yield depth, stmt
+        for inner in walk.blocks(stmt):
+            yield from _moves(inner, kept, depth + 1)
 
 
 def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
     return move.tiles["dst"].buffer, move.tiles["src"].buffer
-
-
-def _moves_by_depth(block: Block, depth: int = 0) -> Iterator[tuple[int, TileOp]]:
-    for stmt in block:
-        if isinstance(stmt, TileOp) and is_move(stmt):
-            yield depth, stmt
-        for inner in walk.blocks(stmt):
-            yield from _moves_by_depth(inner, depth + 1)
 
 
 def _merged(moves: Iterable[TileOp], numbers: Mapping[str, int], apart: Sequence[int]) -> dict[str, int]:
