@@ -205,9 +205,8 @@ def _same(actual: CodeType, expected: CodeType) -> bool:
     parts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_firstlineno")
     if any(getattr(actual, p) != getattr(expected, p) for p in parts):
         return False
-    if len(actual.co_consts) != len(expected.co_consts):
-        return False
-    return all(_same_constant(a, b) for a, b in zip(actual.co_consts, expected.co_consts, strict=True))
+    a, b = actual.co_consts, expected.co_consts
+    return len(a) == len(b) and all(map(_same_constant, a, b))
 
 
 def _same_constant(a: object, b: object) -> bool:
