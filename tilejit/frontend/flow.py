@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
@@ -24,16 +24,6 @@ class Nest:
 
 #: a block that can still grow; a list in a block is a placeholder for statements that depend on code translated later
 Draft: TypeAlias = "list[Stmt | Draft | Nest]"
-
-
-def drafted(block: Draft) -> Iterator[Stmt]:
-    """Yield the finished statements of `block` and, in place of placeholders and nests, those of their blocks."""
-    for item in block:
-        if not isinstance(item, (list, Nest)):
-            yield item
-            continue
-        for inner in (item,) if isinstance(item, list) else item.bodies:
-            yield from drafted(inner)
 
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:

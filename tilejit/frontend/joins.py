@@ -22,7 +22,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import FALSE, TRUE, Assign, Break, Cast, Declare, Expr, If, Let, Loop, Op, Stmt, Var
 from ..source import Span
 from .context import Context
-from .flow import Carried, Construct, Draft, Enclosure, drafted
+from .flow import Carried, Construct, Draft, Enclosure, sealed
 from .kinds import Heads, Kind, ScalarKind, agreed, exit_kinds, merge, merge_carried
 from .slots import NameSlot, coerced, join
 from .values import Binding, Scalar, Unset, Value
@@ -264,7 +264,7 @@ class LoopTrial:
         return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
 
     def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        for stmt in drafted(self.block):
+        for stmt in walk.statements(sealed(self.block)):
             if isinstance(stmt, (Let, Assign, Declare)):
                 yield from ((stmt.var, value) for value in walk.expressions(stmt) if isinstance(value, (Var, Op, Cast)))
         for name, head in self.heads.items():
