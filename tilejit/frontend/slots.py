@@ -40,17 +40,13 @@ class NameSlot:
         """Return a new slot for values of a kind, initialized with `init` unless that is None."""
         return NameSlot(kind, _storage(ctx, name, kind, init, span))
 
-    @property
-    def typed(self) -> Value:
-        """The stored value, with weak scalars made typed."""
-        return _typed(self.kind, self.value)
 
-
-def _typed(kind: Kind, value: Value) -> Value:
+def typed(kind: Kind, value: Value) -> Value:
+    """Return a value of a kind with weak scalars made typed."""
     if isinstance(kind, ScalarKind) and isinstance(value, Scalar):
         return Scalar(value.expr)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):
-        return Items(tuple(map(_typed, kind.items, value.items)))
+        return Items(tuple(map(typed, kind.items, value.items)))
     return value
 
 
