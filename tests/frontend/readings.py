@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tilejit.frontend.context import Context, Tentative
+from tilejit.frontend.context import Context
 from tilejit.frontend.statements import STATEMENTS
 
 
@@ -50,23 +50,23 @@ def counted_statements() -> Iterator[Counted]:
 
 @contextmanager
 def dropped_trials() -> Iterator[list[bool]]:
-    """For each trial that the frontend drops, whether what it had made before has changed."""
+    """For each translation that the frontend drops, whether what it had made before has changed."""
     changed: list[bool] = []
-    trial = Context.trial
+    snapshot, restore = Context.snapshot, Context.restore
 
     def made(ctx: Context) -> Any:
         exits = [(list(e.exits), dict(e.passing)) for e in ctx.enclosures]
         env = list(ctx.frame.env.items())
-        return [list(ctx.block), list(ctx.allocations), dict(ctx.used), dict(ctx.definitions), env, exits]
+        return [list(ctx.allocations), dict(ctx.used), dict(ctx.definitions), env, exits]
 
-    @contextmanager
-    def watched(ctx: Context) -> Iterator[Tentative]:
-        before = made(ctx)
-        with trial(ctx) as opened:
-            yield opened
-        if not opened.kept:
-            changed.append(made(ctx) != before)
+    def taken(ctx: Context) -> Any:
+        return made(ctx), snapshot(ctx)
+
+    def watched(ctx: Context, before: Any) -> None:
+        restore(ctx, before[1])
+        changed.append(made(ctx) != before[0])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Context, "trial", watched)
+        patch.setattr(Context, "snapshot", taken)
+        patch.setattr(Context, "restore", watched)
         yield changed

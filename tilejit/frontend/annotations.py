@@ -122,7 +122,33 @@ if TYPE_CHECKING:
         def __new__(cls, value: Tile | Region, /) -> Tile: ...
 
 
-class Region:
+_Extent = TypeVar("_Extent")
+
+
+class _Shaped(Generic[_Extent]):
+    """The members of all values that have a shape, whose extents are of type `_Extent`."""
+
+    @property
+    def shape(self) -> tuple[_Extent, ...]:
+        """The extents, in elements."""
+
+    @property
+    def size(self) -> _Extent:
+        """The number of elements."""
+
+    def __len__(self) -> int:
+        """Return the first extent."""
+
+    @property
+    def dtype(self) -> ElementType:
+        """The element type."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+
+
+class Region(_Shaped[Scalar]):
     """Annotation of memory: a tensor, a buffer in shared or tensor memory, or a part of one.
 
     For an `x` of two dimensions, `x[i, j]` is an element, and `x[i, j] = value` converts the value to the element type
@@ -135,27 +161,8 @@ class Region:
     """
 
     @property
-    def shape(self) -> tuple[Scalar, ...]:
-        """The extents, in elements."""
-
-    @property
-    def size(self) -> Scalar:
-        """The number of elements."""
-
-    def __len__(self) -> int:
-        """Return the first extent."""
-
-    @property
     def strides(self) -> tuple[Scalar, ...]:
         """The strides, in elements; raises KernelTypeError if a dimension has none, as in a swizzled buffer."""
-
-    @property
-    def dtype(self) -> ElementType:
-        """The element type."""
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
 
     @property
     def layout(self) -> TileLayout:
@@ -220,33 +227,18 @@ class RegionElement(Scalar, Region):
         """Return the element converted to `dtype`; without `saturate`, conversions to fp8 overflow as in ml_dtypes."""
 
 
-class Gather:
+class Gather(_Shaped[Scalar]):
     """The result of `.at`: rows of memory that an index or a tile of indices selects."""
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
         """The extents of the index tile, if any, followed by the extents of a row."""
 
-    @property
-    def size(self) -> Scalar:
-        """The number of elements."""
-
-    def __len__(self) -> int:
-        """Return the first extent."""
-
-    @property
-    def dtype(self) -> ElementType:
-        """The element type."""
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-
     def __getitem__(self, index: Indices, /) -> Gather:
         """Return a part of each row; the dimensions of the index tile can't be sliced."""
 
 
-class Tile(_Elements):
+class Tile(_Shaped[int], _Elements):
     """Annotation of a tile in registers, from `tj.alloc_local`, a load or an expression on tiles.
 
     Example:
@@ -256,27 +248,8 @@ class Tile(_Elements):
     """
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents, in elements."""
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-
-    def __len__(self) -> int:
-        """Return the first extent."""
-
-    @property
     def strides(self) -> tuple[int, ...]:
         """The strides in elements; raises KernelTypeError if a dimension has none, such as a distributed one."""
-
-    @property
-    def dtype(self) -> ElementType:
-        """The element type."""
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
 
     @property
     def layout(self) -> TileLayout:

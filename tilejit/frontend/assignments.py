@@ -9,7 +9,7 @@ from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
 from . import memory as mem
-from .context import Context
+from .context import Context, Hinted
 from .kinds import converts_to
 from .operators import accumulated, binary
 from .regions import unloaded
@@ -20,7 +20,7 @@ from .values import Binding, Constant, Items, Memory, Rows, Scalar, Value, descr
 def assign(ctx: Context, node: ast.Assign) -> bool:
     """Translate `target = value`; always return True, because control reaches the next statement."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
-    with ctx.hinted(name):
+    with Hinted(ctx, name):
         value = ctx.evaluate(node.value)
     for target in node.targets:
         assign_to(ctx, target, value)
@@ -32,7 +32,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
     if node.value is None:
         raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
     name = node.target.id if isinstance(node.target, ast.Name) else None
-    with ctx.hinted(name):
+    with Hinted(ctx, name):
         value = ctx.evaluate(node.value)
     annotation = ctx.evaluate(node.annotation)
     if isinstance(annotation, Constant) and isinstance(annotation.value, DType) and not isinstance(value, Memory):
@@ -51,7 +51,7 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
     if not isinstance(node.target, ast.Name):
         raise ctx.syntax_error(node.target, "an attribute can't be assigned in a kernel", "use a variable")
     old = ctx.evaluate(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
-    with ctx.hinted(node.target.id):
+    with Hinted(ctx, node.target.id):
         value = _augmented(ctx, node, old)
     assign_to(ctx, node.target, value)
     return True
@@ -72,7 +72,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
     """Assign a value to a name, an element, or a tuple or list of targets."""
     if isinstance(target, ast.Name):
         value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
-        ctx.bind(target.id, Binding(value, ctx.span(target)))
+        ctx.frame.env[target.id] = Binding(value, ctx.span(target))
         return
     if isinstance(target, (ast.Tuple, ast.List)):
         _unpack(ctx, target, value)

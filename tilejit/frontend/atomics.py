@@ -23,7 +23,7 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .scalars import as_scalar, held, scalar_of
 from .tileops import mask_argument, mask_region, memory_operand, placed
-from .values import Constant, Memory, Scalar, Value, describe, owner_scope
+from .values import Constant, Memory, Scalar, Value, describe
 from .words import ATOMICS
 
 
@@ -76,9 +76,8 @@ def _of_region(
         tiles_given.remove(mask)
         mask = scalar_of(ctx, mask, span).expr
     index = place.get(INDEX.name)
-    scopes = [owner_scope(tile.buffer) for tile in tiles_given]
-    scopes += [owner_scope(index.buffer)] if isinstance(index, Region) else []
-    scope = tiles.widest_scope(ctx, node, f"atomic.{name}", scopes) if scopes else THREAD.name
+    owned: list[Memory | Region] = [*tiles_given, *([index] if isinstance(index, Region) else [])]
+    scope = tiles.common_scope(ctx, node, f"atomic.{name}", owned) if owned else THREAD.name
     before = ctx.tile(f"{region.buffer.root.name}.before", scope, region.shape, region.dtype, span)
     operands = {**place, "place": replace(region, in_bounds=True), "before": before.region(span)}
     for operand, value in zip(("value", "desired"), values, strict=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from enum import Enum, EnumMeta
+from functools import partial, reduce
 from types import ModuleType
 from typing import Any
 
@@ -83,29 +84,18 @@ def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
     return captured(ctx, node, member)
 
 
-def _of_any_memory(ctx: Context, node: ast.Attribute, base: Memory | Rows) -> Value | None:
-    """Return an attribute that both memory and gathered rows have; None for other attributes."""
-    extents = _shape(base)
-    match node.attr:
-        case "shape":
-            return extents
-        case "size":
-            size: Value = Constant(1)
-            for extent in extents.items:
-                size = binary(ctx, node, ast.Mult(), size, extent)
-            return size
-        case "dtype":
-            return Constant(base.dtype)
-        case "ndim":
-            return Constant(len(extents.items))
-    return None
-
-
-def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
-    name = node.attr
-    known = _of_any_memory(ctx, node, base)
-    if known is not None:
-        return known
+def _of_memory(ctx: Context, node: ast.Attribute, base: Memory | Rows) -> Value:
+    name, extents = node.attr, _shape(base)
+    if name == "shape":
+        return extents
+    if name == "size":
+        return reduce(partial(binary, ctx, node, ast.Mult()), [Constant(1), *extents.items])
+    if name == "dtype":
+        return Constant(base.dtype)
+    if name == "ndim":
+        return Constant(len(extents.items))
+    if isinstance(base, Rows):
+        raise _missing_in_rows(ctx, node, base)
     if name == "strides":
         return Items(methods.strides_of(ctx, node, base))
     if name == "layout" and not isinstance(base.buffer.layout, Strided) and base.is_whole:
@@ -121,16 +111,13 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     raise _missing(ctx, node, base, _OF_MEMORY)
 
 
-def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
-    known = _of_any_memory(ctx, node, base)
-    if known is not None:
-        return known
+def _missing_in_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Exception:
     if node.attr in _OF_MEMORY and node.attr != "at":
-        raise ctx.type_error(
+        return ctx.type_error(
             node, f"{describe(base)} has no attribute {node.attr}",
             f"load it first: x = tj.cta.load({ast.unparse(node.value)}), and write x.{node.attr}",
         )
-    raise _missing(ctx, node, base, members("Gather"))
+    return _missing(ctx, node, base, members("Gather"))
 
 
 def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
@@ -172,8 +159,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
 
 
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
-    Memory: _of_memory,
-    Rows: _of_rows,
+    **dict.fromkeys((Memory, Rows), _of_memory),
     Scalar: _of_scalar,
     **dict.fromkeys(barriers.WITH_ATTRIBUTES, barriers.attribute),
 }

@@ -46,7 +46,6 @@ from .context import Context
 from .values import (
     Barrier,
     Constant,
-    Counter,
     Method,
     NamedBarrier,
     Ring,
@@ -182,8 +181,8 @@ def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingSt
     phase = ctx.let(f"{ring.name}.use", build.cast(build.floordiv(whole, build.const(stages, unsigned)), int32), span)
     names = {part.id for part in ast.walk(node.slice) if isinstance(part, ast.Name)}
     env = ctx.frame.env
-    counters = tuple([Counter(ctx.frame, name, env[name].value) for name in sorted(names) if name in env])
-    return RingStep(ring, stage, phase, counters, node.slice)
+    counters = tuple([(name, env[name].value) for name in sorted(names) if name in env])
+    return RingStep(ring, stage, phase, ctx.frame, counters, node.slice)
 
 
 def ring_number_hint(value: Value) -> str | None:
@@ -204,11 +203,11 @@ def ring_loop_hint(value: Value) -> str | None:
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
     """Return `step`; raise KernelTypeError if a name in its number has been rebound since the step was created."""
-    for counter in step.counters:
-        binding = counter.frame.env.get(counter.name)
-        if binding is None or binding.value != counter.value:
+    for name, value in step.counters:
+        binding = step.frame.env.get(name)
+        if binding is None or binding.value != value:
             raise ctx.type_error(
-                node, f"{counter.name} has been reassigned since this step of {step.ring.name} was taken",
+                node, f"{name} has been reassigned since this step of {step.ring.name} was taken",
                 f"a step keeps its number: write {step.ring.name}[{ast.unparse(step.number)}] again where you need it",
             )
     return step
@@ -254,19 +253,20 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
     return f"it has {', '.join(names)}" if names else "index it first: a step, ring[i], has attributes"
 
 
-def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return `value` if it is a single barrier, or its `full` barrier if it is a step of a ring.
+def operand(ctx: Context, node: ast.expr, what: str, value: Value) -> Region:
+    """Return a single barrier, or the `full` barrier of a step of a ring, as an operand of a tile operation.
 
     raises: KernelTypeError for any other value, for several barriers, or for an outdated step.
     """
     if isinstance(value, RingStep):
-        return _current(ctx, node, value).full
+        value = _current(ctx, node, value).full
     if not isinstance(value, Barrier):
         raise ctx.type_error(
             node, f"{what} must be a barrier or a step of a ring; this is {describe(value)}",
             "pass the result of tj.alloc_barrier(), or a step ring[i]",
         )
-    return _one(ctx, node, value)
+    place = _place(ctx, node, value)
+    return Region(place.buffer, place.indices, (None,), span=ctx.span(node))
 
 
 def _one(ctx: Context, node: ast.AST, value: Barrier) -> Barrier:
@@ -280,12 +280,6 @@ def _place(ctx: Context, node: ast.AST, value: Barrier) -> Element:
     one = _one(ctx, node, value)
     assert one.index is not None
     return Element(one.buffer, (one.index,), ctx.span(node))
-
-
-def region(ctx: Context, node: ast.AST, value: Barrier) -> Region:
-    """Return a barrier as an operand of a tile operation; raise KernelTypeError for several barriers."""
-    place = _place(ctx, node, value)
-    return Region(place.buffer, place.indices, (None,), span=ctx.span(node))
 
 
 def _number(ctx: Context, argument: ast.expr, what: str) -> Expr:
@@ -359,9 +353,20 @@ METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
 }
 
 
-def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    argument = arguments["barrier"]
+def arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    """Translate `arrive`, or at a step of a ring, `commit` of a producer or `release` of a consumer."""
+    (argument,) = arguments.values()
     value = ctx.evaluate(argument)
+    if operation.name == "arrive":
+        place = _place(ctx, node, _single(ctx, operation, argument, value))
+    else:
+        step = _stepped(ctx, operation, argument, value)
+        place = _place(ctx, node, step.full if operation.name == "commit" else step.empty)
+    ctx.emit(Arrive(place, operation.scope, None, ctx.span(node), operation.name))
+    return Constant(None)
+
+
+def _single(ctx: Context, operation: ScopedOperation, argument: ast.expr, value: Value) -> Barrier:
     if isinstance(value, RingStep):
         scope, step = operation.scope, ast.unparse(argument)
         hint = f"producers write tj.{scope}.commit({step}), consumers tj.{scope}.release({step})"
@@ -369,17 +374,10 @@ def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     if not isinstance(value, Barrier):
         hint = "pass the result of tj.alloc_barrier(); steps of a ring take commit and release"
         raise ctx.type_error(argument, f"arrive takes a barrier; this is {describe(value)}", hint)
-    return _arrived(ctx, node, operation, _one(ctx, argument, value))
+    return _one(ctx, argument, value)
 
 
-def _arrive_at_step(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
-    """Translate `commit`, an arrival of a producer, and `release`, one of a consumer."""
-    step = _stepped(ctx, operation, arguments["step"])
-    return _arrived(ctx, node, operation, step.full if operation.name == "commit" else step.empty)
-
-
-def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> RingStep:
-    value = ctx.evaluate(argument)
+def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr, value: Value) -> RingStep:
     if isinstance(value, RingStep):
         return _current(ctx, argument, value)
     if isinstance(value, Barrier) and operation.name == "commit":
@@ -391,16 +389,6 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
     raise ctx.type_error(
         argument, f"{operation.name} takes a step of a ring; this is {describe(value)}", "pass a step, such as ring[i]"
     )
-
-
-def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Barrier) -> Value:
-    ctx.emit(Arrive(_place(ctx, node, value), operation.scope, None, ctx.span(node), operation.name))
-    return Constant(None)
-
-
-ARRIVALS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
-    "arrive": _arrive, "commit": _arrive_at_step, "release": _arrive_at_step,
-}
 
 
 def cluster_axis(ctx: Context, arguments: Arguments, name: str) -> int | None:

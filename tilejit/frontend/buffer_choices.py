@@ -11,9 +11,9 @@ A read of a copy or a phi is an error after a write to one of its buffers, where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field, replace
 from ..dtypes import int32, int64
@@ -62,39 +62,23 @@ _SPACES = ("global", "shared")
 Source = tuple[str, Span | None]
 
 
-class PlacePart(Enum):
-    """The parts of a region that may differ between paths; extents and strides are those of the buffer."""
-
-    START = "start"
-    EXTENT = "extent"
-    STRIDE = "stride"
-    BUFFER = "buffer"
-
-
-#: a part, and its dimension, which is 0 for the buffer
-Varying = tuple[PlacePart, int]
-
-
 @dataclass(frozen=True, slots=True)
 class PlaceKind:
-    """Regions that are equal to `like` except in the parts listed in `varying`."""
+    """Regions that are equal to `like` except in the parts listed in `varying` and, for a phi, in the buffer."""
 
     like: Memory
-    varying: tuple[Varying, ...]
+    #: positions in `parts_of`
+    varying: tuple[int, ...]
+    is_phi: bool
     in_bounds: bool
     #: True if the start of any region may be data (see `is_data`)
     data: bool
     sources: tuple[Source, ...] = field(compare=False, repr=False)
 
-    @property
-    def is_phi(self) -> bool:
-        return (PlacePart.BUFFER, 0) in self.varying
-
     def moving(self) -> PlaceKind:
-        """Return the kind with `varying` extended by each non-constant start (for a phi, also extent and stride)."""
-        parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
-        changing = {part for part in parts[:-1] if not isinstance(part_of(self.like, *part), Const)}
-        return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
+        """Return the kind with `varying` extended by each part that isn't a constant."""
+        parts = enumerate(parts_of(self.like, is_phi=self.is_phi))
+        return replace(self, varying=tuple([k for k, e in parts if k in self.varying or not isinstance(e, Const)]))
 
 
 def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
@@ -128,59 +112,42 @@ def _laid_out(buffer: Buffer) -> str:
 
 def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: bool) -> PlaceKind:
     """Return the kind of regions between which `difference` is None. is_phi: True if they may be in several buffers."""
-    like = places[0]
-    varying = [part for part in _parts(like, is_phi) if len({part_of(place, *part) for place in places}) > 1]
+    columns = zip(*[parts_of(place, is_phi=is_phi) for place in places], strict=False)
+    varying = tuple([k for k, values in enumerate(columns) if len(set(values)) > 1])
     in_bounds = all(place.in_bounds for place in places)
     data = any(is_data(start) for place in places for start in place.starts)
-    parts = (*varying, (PlacePart.BUFFER, 0)) if is_phi else tuple(varying)
-    return PlaceKind(like, parts, in_bounds, data, tuple(sources))
+    return PlaceKind(places[0], varying, is_phi, in_bounds, data, tuple(sources))
 
 
-def _parts(like: Memory, is_phi: bool) -> list[Varying]:
-    dims = range(len(like.starts))
-    parts = [(PlacePart.START, d) for d in dims]
-    if is_phi:
-        parts += [(PlacePart.EXTENT, d) for d in dims]
-    if is_phi and isinstance(like.buffer.layout, Strided):
-        parts += [(PlacePart.STRIDE, d) for d in dims]
-    return parts
+#: the names of the parts of a region, each of which has as many values as the region's buffer has dimensions
+PARTS = ("start", "extent", "stride")
 
 
-def part_of(place: Memory, part: PlacePart, dim: int) -> Expr:
-    """Return the value of a part other than the buffer."""
-    if part is PlacePart.START:
-        return place.starts[dim]
-    if part is PlacePart.EXTENT:
-        value = place.buffer.shape[dim]
-    else:
-        assert part is PlacePart.STRIDE and isinstance(place.buffer.layout, Strided)
-        value = place.buffer.layout.strides[dim]
-    return build.const(value, int64) if isinstance(value, int) else value
+def parts_of(place: Memory, *, is_phi: bool) -> list[Expr]:
+    """Return the starts of a region and, for a phi, the extents and the strides, if any, of its buffer."""
+    sizes = _sizes(place.buffer) if is_phi else ()
+    return [*place.starts, *[build.const(size, int64) if isinstance(size, int) else size for size in sizes]]
+
+
+def _sizes(buffer: Buffer) -> tuple[int | Var, ...]:
+    return (*buffer.shape, *(buffer.layout.strides if isinstance(buffer.layout, Strided) else ()))
 
 
 def with_parts(kind: PlaceKind, name: str, held: Sequence[Var], span: Span) -> Memory:
     """Return a region of `kind`. name: the name of its phi, or "". held: a variable for each part in `kind.varying`."""
-    like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
-    layout = like.buffer.layout
-    strides = list(layout.strides) if isinstance(layout, Strided) else []
-    for (part, dim), var in zip(kind.varying, held, strict=True):
-        if part is PlacePart.START:
-            starts[dim] = var
-        if part is PlacePart.EXTENT:
-            shape[dim] = var
-        if part is PlacePart.STRIDE:
-            strides[dim] = var
-    buffer = like.buffer
+    like, buffer, rank = kind.like, kind.like.buffer, len(kind.like.starts)
+    parts: list[Any] = [*like.starts, *_sizes(buffer)]
+    for position, var in zip(kind.varying, held, strict=True):
+        parts[position] = var
+    starts, shape, strides = (tuple(parts[k : k + rank]) for k in (0, rank, 2 * rank))
     if kind.is_phi:
-        if isinstance(layout, Strided):
-            layout = replace(layout, strides=tuple(strides))
-        buffer = Buffer(name, buffer.space, buffer.dtype, tuple(shape), layout, buffer.align, None, span)
+        layout = replace(buffer.layout, strides=strides) if isinstance(buffer.layout, Strided) else buffer.layout
+        buffer = Buffer(name, buffer.space, buffer.dtype, shape, layout, buffer.align, None, span)
     extents = tuple(
         whole if isinstance(extent, Var) and extent == before else extent
         for extent, before, whole in zip(like.extents, like.buffer.shape, shape, strict=True)
     )
-    writable = like.writable and not kind.is_phi
-    return Memory(buffer, tuple(starts), extents, writable, kind.in_bounds)
+    return Memory(buffer, starts, extents, like.writable and not kind.is_phi, kind.in_bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,32 +256,30 @@ def selected(ctx: Context, body: Block) -> Block:
     phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
     if not phis:
         return body
-    selection = _Selection(ctx, _possible(body, phis, tuple(ctx.alternatives.values())))
+    selection = _Selection(ctx, _possible(body, phis))
     body = walk.rewrite(body, selection.rewritten)
     first = next((k for k, stmt in enumerate(body) if not isinstance(stmt, (Alloc, BufferView))), len(body))
     return (*body[:first], *selection.views, *body[first:])
 
 
-def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
-    """Return, for each phi, the ascending indices in `alternatives` of the buffers to which it may refer."""
-    possible: dict[str, set[int]] = {name: set() for name in phis}
-    # variable -> the variables that are copied to it, which may hold the index of a buffer
-    sources: dict[str, set[str]] = {}
+def _possible(body: Block, phis: Collection[str]) -> dict[str, list[int]]:
+    """Return, for each phi, the ascending indices in `Context.alternatives` of the buffers to which it may refer."""
+    # the indices that variables may hold, and the copies between variables
+    held: dict[str, set[int]] = defaultdict(set)
+    copies: list[tuple[str, str]] = []
     for stmt in walk.statements(body):
         match _copied(stmt):
-            case var, Const() as number if var.name in possible:
-                possible[var.name].add(int(number.value))
+            case var, Const() as number if var.name in phis:
+                held[var.name].add(int(number.value))
             case var, Var() as source:
-                sources.setdefault(var.name, set()).add(source.name)
-    for name in possible:
-        waiting, reached = [name], {name}
-        while waiting:
-            onward = sources.get(waiting.pop(), set()) - reached
-            reached |= onward
-            waiting.extend(onward)
-        # the set of another phi may already be extended, but only with indices that also reach this phi
-        possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
-    return {name: sorted(numbers) for name, numbers in possible.items()}
+                copies.append((var.name, source.name))
+    is_complete = False
+    while not is_complete:
+        missing = [(name, copied) for name, copied in copies if not held[copied] <= held[name]]
+        for name, copied in missing:
+            held[name] |= held[copied]
+        is_complete = not missing
+    return {name: sorted(held[name]) for name in phis}
 
 
 @dataclass(slots=True)
@@ -362,20 +327,14 @@ class _Selection:
         key = old.name, number
         if key not in self.replaced:
             base = self._instead(old.base, phi, number)
-            extents = _pairs(phi, alternative)
-            shape = tuple(extents.get(e, e) for e in old.shape)
+            pairs = zip(_sizes(phi), _sizes(alternative), strict=False)
+            sizes: dict[int | Var, int | Var] = {before: after for before, after in pairs if isinstance(before, Var)}
+            shape = tuple(sizes.get(e, e) for e in old.shape)
             # prefer the base's own representation of the layout, because equal layouts may have several
             layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
-                layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))
+                layout = replace(layout, strides=tuple(sizes.get(s, s) for s in layout.strides))
             name = self.ctx.unique(f"{alternative.root.name}.view")
             self.replaced[key] = replace(old, name=name, shape=shape, layout=layout, align=base.align, base=base)
             self.views.append(BufferView(self.replaced[key], old.span))
         return self.replaced[key]
-
-
-def _pairs(phi: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
-    pairs: dict[int | Var, int | Var] = dict(zip(phi.shape, alternative.shape, strict=True))
-    if isinstance(phi.layout, Strided) and isinstance(alternative.layout, Strided):
-        pairs |= dict(zip(phi.layout.strides, alternative.layout.strides, strict=True))
-    return {old: new for old, new in pairs.items() if isinstance(old, Var)}

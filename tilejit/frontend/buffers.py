@@ -1,4 +1,4 @@
-"""Properties of buffers: emptiness, the layouts of open tiles, and the types of indices.
+"""Buffers: emptiness, the layouts of open tiles, views, and the types of indices.
 
 Tiles without elements are never allocated or used by IR operations. An open tile (one whose layout is `Open`) gets the
 default layout for its shape, type and scope if the frontend needs its layout. Checked builds test that an index that is
@@ -8,17 +8,17 @@ default layout for its shape, type and scope if the frontend needs its layout. C
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
 from ..dataclass import replace
-from ..dtypes import int32, int64, uint64
+from ..dtypes import DType, int32, int64, uint64
 from ..errors import KernelTypeError, LayoutError
 from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import full_range, is_data
-from ..ir.nodes import TRUE, Alloc, Assert, Buffer, BufferView, Expr, Open, Region, Stmt, TileOp
+from ..ir.nodes import TRUE, Alloc, Assert, Buffer, BufferView, Expr, Open, Region, Stmt, Strided, TileOp, Var
 from ..ir.rewriting import Rewriting
 from ..layout import TileLayout
 from ..layout.grid import Projection, alone
@@ -72,8 +72,8 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
         )
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
-        chosen = alone(root.fixed_shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
-        ctx.journal.put(ctx.fixed, root.name, chosen)
+        threads = SCOPES[scope].threads(ctx.threads)
+        ctx.fixed[root.name] = alone(root.fixed_shape, scope, threads, root.dtype.bits)
     return _placed(memory.buffer, ctx.fixed, span).tile_layout
 
 
@@ -123,6 +123,35 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
     relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
     return Rewriting(relaid).block(body)
+
+
+def rearranged(
+    ctx: Context, span: Span, memory: Memory, order: Sequence[int | None], layout: TileLayout | Strided | Open
+) -> Memory:
+    """Return a view of a region with its dimensions in another order.
+
+    order: for each dimension of the view, a dimension of the buffer, or None for a new one of extent 1. layout: the
+    layout of the view unless the layout of the buffer is `Open`.
+    """
+    base = memory.buffer
+    if isinstance(base.layout, Open):
+        layout = Open(base.layout.scope, tuple(order))
+    shape = tuple([1 if d is None else base.shape[d] for d in order])
+    view = reinterpreted(ctx, span, memory, shape, memory.dtype, layout)
+    starts = tuple([view.starts[k] if d is None else memory.starts[d] for k, d in enumerate(order)])
+    return replace(view, starts=starts, extents=tuple([1 if d is None else memory.extents[d] for d in order]))
+
+
+def reinterpreted(
+    ctx: Context, span: Span, memory: Memory, shape: tuple[int | Var, ...], dtype: DType,
+    layout: TileLayout | Strided | Open,
+) -> Memory:
+    """Return a new view of the whole buffer of `memory`, with this shape, type and layout."""
+    base = memory.buffer
+    name = ctx.unique(f"{base.root.name}.view")
+    buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, span)
+    ctx.allocate(BufferView(buffer, span))
+    return Memory.whole(buffer, writable=memory.writable, constant_indices=memory.constant_indices)
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType, bool_, int64
@@ -24,9 +23,9 @@ from ..source import Span
 from ..target import Target
 from ..wording import shown
 from .buffers import is_idle
-from .flow import Carried, Draft, Enclosure, Exit, Late, Nest
-from .source import KernelSource, local_names
-from .values import Binding, Constant, Memory, Scalar, Value, as_python, is_number, unsuitable, weak_type
+from .flow import Carried, Draft, Enclosure, Exit, Nest
+from .source import KernelSource
+from .values import Binding, Constant, Memory, Scalar, Value, as_python, describe, is_number, unsuitable, weak_type
 
 if TYPE_CHECKING:
     from .buffer_choices import BufferChoice
@@ -35,35 +34,8 @@ if TYPE_CHECKING:
 #: true in the elected lane of each warp; defined at the kernel's entry if `Context.elects`
 ELECTED = Var("warp.elected", bool_)
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-@dataclass(slots=True)
-class Journal:
-    """An undo log of changes to lists, dicts and fields."""
-
-    undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = field(default_factory=list)
-
-    def append(self, items: list[_V], item: _V) -> None:
-        items.append(item)
-        self.undo.append((items.pop, ()))
-
-    def put(self, table: dict[_K, _V], key: _K, value: _V) -> None:
-        if key in table:
-            self.undo.append((table.__setitem__, (key, table[key])))
-        else:
-            self.undo.append((table.__delitem__, (key,)))
-        table[key] = value
-
-    def set(self, owner: object, name: str, value: object) -> None:
-        self.undo.append((setattr, (owner, name, getattr(owner, name))))
-        setattr(owner, name, value)
-
-    def back(self, changes: int) -> None:
-        while len(self.undo) > changes:
-            restore, arguments = self.undo.pop()
-            restore(*arguments)
+#: the lists and dicts of a context that a discarded translation must not change
+_RESTORED = ("allocations", "used", "definitions", "buffer_choices", "alternatives", "allocated_in", "fixed")
 
 
 @dataclass(slots=True, eq=False)
@@ -76,22 +48,10 @@ class Frame:
     caller: Span | None = None
     outer: Frame | None = None
     env: dict[str, Binding] = field(default_factory=dict)
-    #: the names that the function binds anywhere
-    locals: frozenset[str] = frozenset()
     #: cache of `Context.span`
     spans: dict[ast.AST, Span] = field(default_factory=dict)
     #: loop-carried names that start as literals -> their state, in the loops that are being translated
     carried: dict[str, Carried] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.locals = local_names(self.node)
-
-
-@dataclass(slots=True)
-class Tentative:
-    """A speculative translation, which is rolled back unless it is kept."""
-
-    kept: bool = False
 
 
 @dataclass(slots=True)
@@ -157,7 +117,7 @@ class Context:
     """The state that all translation functions share.
 
     The fields up to `unrolled` are settings and the current position, which each construct restores at its end. The
-    fields from `allocations` to `fixed` change only through the journal, so that a trial can be rolled back.
+    fields from `allocations` to `fixed` are part of a `snapshot`, so that a translation can be discarded.
     """
 
     #: node type -> translator; this table and the next one cover all expressions and statements of Python
@@ -182,7 +142,6 @@ class Context:
     #: the number of iterations of unrolled loops translated since the outermost one began; None outside of these loops
     unrolled: int | None = None
 
-    journal: Journal = field(default_factory=Journal)
     #: the allocations and views, which are emitted at the kernel's entry
     allocations: list[Stmt] = field(default_factory=list)
     #: the names in use, each with the last number that `unique` appended to it
@@ -251,7 +210,7 @@ class Context:
         if error.span is None:
             error.span = self.span(node)
 
-    def emit(self, statement: Stmt | Late) -> None:
+    def emit(self, statement: Stmt) -> None:
         """Append a statement to the current block, unless it is a tile operation with an empty operand."""
         if not isinstance(statement, TileOp) or not is_idle(statement):
             self.block.append(statement)
@@ -259,10 +218,6 @@ class Context:
     def nest(self, make: Callable[..., Stmt], *bodies: Draft) -> None:
         """Emit a statement that `make` will build from `bodies` once these are finished."""
         self.block.append(Nest(bodies, make))
-
-    def into(self, block: Draft) -> EmitInto:
-        """Return a context manager in which statements are appended to `block`."""
-        return EmitInto(self, block)
 
     def nested(self) -> EmitInto:
         """Return a context manager that emits into a new block, which is executed conditionally."""
@@ -276,37 +231,28 @@ class Context:
         """Record an exit from an enclosure at the current position, and emit a placeholder for its statements."""
         between = tuple(self.enclosures[self.enclosures.index(enclosure) + 1 :])
         for inner in between:
-            if enclosure not in inner.passing:
-                self.journal.put(inner.passing, enclosure, Late())
-        late = Late()
-        self.emit(late)
-        self.journal.append(enclosure.exits, Exit(jump, dict(self.frame.env), late, self.depth, between, span))
+            inner.passing.setdefault(enclosure, [])
+        late: Draft = []
+        self.block.append(late)
+        enclosure.exits.append(Exit(jump, dict(self.frame.env), late, self.depth, between, span))
 
     def allocate(self, statement: Alloc | BufferView) -> None:
         """Emit an allocation or a view at the kernel's entry, unless the buffer has no elements."""
         if not is_idle(statement):
-            self.journal.append(self.allocations, statement)
+            self.allocations.append(statement)
 
-    def bind(self, name: str, binding: Binding) -> None:
-        self.journal.put(self.frame.env, name, binding)
+    def snapshot(self) -> list[tuple[object, str, Any]]:
+        """Return copies of the lists and dicts that translation changes, each with its owner and the name of its field.
 
-    def rebind(self, env: dict[str, Binding]) -> None:
-        self.journal.set(self.frame, "env", env)
+        Bindings are copied only for the current function: no others change while it is translated.
+        """
+        parts = [(self, _RESTORED), (self.frame, ("env",)), *[(e, ("exits", "passing")) for e in self.enclosures]]
+        return [(owner, name, getattr(owner, name).copy()) for owner, names in parts for name in names]
 
-    @contextmanager
-    def trial(self) -> Iterator[Tentative]:
-        """Translate speculatively into a new block; unless the trial is kept, discard it and undo journaled changes."""
-        trial, changes, block = Tentative(), len(self.journal.undo), Draft()
-        with self.into(block):
-            yield trial
-        if trial.kept:
-            self.block.extend(block)
-        else:
-            self.journal.back(changes)
-
-    def hinted(self, name: str | None) -> Hinted:
-        """Return a context manager in which new memory is named after `name`."""
-        return Hinted(self, name)
+    def restore(self, snapshot: list[tuple[object, str, Any]]) -> None:
+        """Undo the changes since a snapshot, which must have been taken in the same function and enclosure."""
+        for owner, name, value in snapshot:
+            setattr(owner, name, value)
 
     def unique(self, name: str) -> str:
         """Reserve and return `name`; if it is taken, with a suffix that makes it unique, as in `name.1`."""
@@ -315,8 +261,8 @@ class Context:
             number += 1
             candidate = f"{name}.{number}"
         if number:
-            self.journal.put(self.used, name, number)
-        self.journal.put(self.used, candidate, 0)
+            self.used[name] = number
+        self.used[candidate] = 0
         return candidate
 
     def let(self, name: str, value: Expr, span: Span) -> Expr:
@@ -334,7 +280,7 @@ class Context:
             data = facts.flagged(value, bounds)
         var = Var(self.unique(name), value.dtype, multiple, bounds, span, data=data)
         if value.dtype.is_integer:
-            self.journal.put(self.definitions, var.name, value)
+            self.definitions[var.name] = value
         self.emit(Let(var, value, span))
         return var
 
@@ -376,21 +322,19 @@ class Context:
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
         """Like `fitting`, but set the location of an error to the location of `node`."""
-        try:
+        with Located(self, node):
             return fitting(number, dtype)
-        except KernelTypeError as error:
-            self.locate(error, node)
-            raise
 
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
         """Return a compile-time value as a Python object; raise KernelTypeError for any other value.
 
-        hint: the hint of the error; if empty, the hint from `unsuitable`.
+        hint: the hint of the error; a general one if empty.
         """
         try:
             return as_python(value)
         except ValueError:
-            message, usual = unsuitable(what, value, is_constant=True)
+            message = f"{what} must be known at compile time; this is {describe(value)}"
+            usual = "use a literal, a captured constant or a tj.constexpr parameter"
             raise self.type_error(node, message, hint or usual) from None
 
     def integer(self, value: Value, node: ast.AST, what: str, hint: str = "") -> int:

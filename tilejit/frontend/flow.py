@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from typing import TypeAlias
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.nodes import Break, Continue, Stmt
 from ..source import Span
 from .values import Binding
-
-
-@dataclass(slots=True, eq=False)
-class Late:
-    """A placeholder for statements that depend on code translated later."""
-
-    block: Draft = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -28,28 +22,18 @@ class Nest:
     make: Callable[..., Stmt]
 
 
-#: a block that can still grow, and that may contain placeholders to fill in later
-Draft = list[Stmt | Late | Nest]
-
-
-def drafted(block: Draft) -> Iterator[Stmt]:
-    """Yield the finished statements of `block` and, in place of placeholders and nests, those of their blocks."""
-    for item in block:
-        if not isinstance(item, (Late, Nest)):
-            yield item
-            continue
-        for inner in (item.block,) if isinstance(item, Late) else item.bodies:
-            yield from drafted(inner)
+#: a block that can still grow; a list in a block is a placeholder for statements that depend on code translated later
+Draft: TypeAlias = "list[Stmt | Draft | Nest]"
 
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:
     """Return the statements of a block, with its placeholders replaced by their blocks and its nests built."""
     statements: list[Stmt] = []
     for item in block:
-        if not isinstance(item, (Late, Nest)):
+        if not isinstance(item, (list, Nest)):
             statements.append(item)
-        elif isinstance(item, Late):
-            statements += sealed(item.block)
+        elif isinstance(item, list):
+            statements += sealed(item)
         else:
             statements.append(item.make(*map(sealed, item.bodies)))
     return tuple(statements)
@@ -72,7 +56,7 @@ class Exit:
     jump: type[Break | Continue] | None
     env: Mapping[str, Binding]
     #: the placeholder for the statements of the exit
-    late: Late
+    late: Draft
     #: `Context.depth` at the exit
     depth: int
     #: the enclosures between the exit and the enclosure that it leaves
@@ -94,7 +78,7 @@ class Enclosure:
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
     #: outer enclosure that is left from within this one -> the placeholder after this one that completes the exit
-    passing: dict[Enclosure, Late] = field(default_factory=dict)
+    passing: dict[Enclosure, Draft] = field(default_factory=dict)
 
     @property
     def is_straight(self) -> bool:

@@ -101,37 +101,30 @@ def foreign_word_in(written: str) -> ForeignWord | None:
     return replace(word, instead=word.instead.replace("(axis)", f"({AXES[parts[-1]]})"))
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """The meaning of a name that is not implemented yet, and a hint."""
-
-    meaning: str
-    instead: str = "dir(tilejit) lists the available names"
-
-
+_OTHER = "dir(tilejit) lists the available names"
 _ONE_STREAM = "leave it out: launches on one stream run in order"
 _OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch creates the tensor maps of its arrays"
 _OWN_NUMBERS = "pass an array of random numbers"
 _REDUCE = "tj.reduce(x, axis, combine) gives the result over a whole axis"
 
-#: names that are not implemented yet; they have a specific error, and `dir(tilejit)` doesn't list them
+#: name that is not implemented yet -> its meaning and a hint; `dir(tilejit)` doesn't list it
 NOT_YET = {
-    "grid_trigger": NotYet("which lets the next kernel start", _ONE_STREAM),
-    "grid_wait": NotYet("which waits for the previous kernel", _ONE_STREAM),
-    "TensorMap": NotYet("a tensor map that the caller creates", _OWN_MAPS),
-    "tensor_map": NotYet("a tensor map that a kernel uses", _OWN_MAPS),
-    "associative_scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
-    "scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
-    "cumsum": NotYet("the cumulative sum of a tile"),
-    "cumprod": NotYet("the cumulative product of a tile"),
-    "sort": NotYet("the sorted elements of a tile"),
-    "argsort": NotYet("the indices that sort a tile"),
-    "top_k": NotYet("the largest elements and their indices"),
-    "topk": NotYet("the largest elements and their indices"),
-    "gather": NotYet("the elements of a tile at a tile of indices"),
-    "rand": NotYet("uniform random numbers", _OWN_NUMBERS),
-    "randn": NotYet("normal random numbers", _OWN_NUMBERS),
-    "randint": NotYet("random integers", _OWN_NUMBERS),
+    "grid_trigger": ("which lets the next kernel start", _ONE_STREAM),
+    "grid_wait": ("which waits for the previous kernel", _ONE_STREAM),
+    "TensorMap": ("a tensor map that the caller creates", _OWN_MAPS),
+    "tensor_map": ("a tensor map that a kernel uses", _OWN_MAPS),
+    "associative_scan": ("the inclusive scan of a tile by a function", _REDUCE),
+    "scan": ("the inclusive scan of a tile by a function", _REDUCE),
+    "cumsum": ("the cumulative sum of a tile", _OTHER),
+    "cumprod": ("the cumulative product of a tile", _OTHER),
+    "sort": ("the sorted elements of a tile", _OTHER),
+    "argsort": ("the indices that sort a tile", _OTHER),
+    "top_k": ("the largest elements and their indices", _OTHER),
+    "topk": ("the largest elements and their indices", _OTHER),
+    "gather": ("the elements of a tile at a tile of indices", _OTHER),
+    "rand": ("uniform random numbers", _OWN_NUMBERS),
+    "randn": ("normal random numbers", _OWN_NUMBERS),
+    "randint": ("random integers", _OWN_NUMBERS),
 }
 
 
@@ -186,9 +179,9 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
 def not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
     """Return the KernelTypeError for a name that a module lacks."""
     if module.__name__ == __package__.partition(".")[0] and node.attr in NOT_YET:
-        word = NOT_YET[node.attr]
-        what = f"{module.__name__}.{node.attr}, {word.meaning}, is not available in this version"
-        return ctx.type_error(node, what, word.instead)
+        meaning, hint = NOT_YET[node.attr]
+        what = f"{module.__name__}.{node.attr}, {meaning}, is not available in this version"
+        return ctx.type_error(node, what, hint)
     names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
     hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
     members = [getattr(module, name, None) for name in names]
@@ -214,7 +207,8 @@ def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
 def _of_ours(written: str) -> str | None:
     name = written.rpartition(".")[2]
     if name in NOT_YET:
-        return f"tj.{name}, {NOT_YET[name].meaning}, is not available in this version; {NOT_YET[name].instead}"
+        meaning, hint = NOT_YET[name]
+        return f"tj.{name}, {meaning}, is not available in this version; {hint}"
     return f"write tj.{name}" if name in DTYPES or name in intrinsics() else None
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from ..dataclass import dataclass, replace
 from ..dtypes import bool_, int64
@@ -23,9 +22,9 @@ from ..ir.arithmetic import build
 from ..ir.nodes import FALSE, TRUE, Assign, Break, Cast, Declare, Expr, If, Let, Loop, Op, Stmt, Var
 from ..source import Span
 from .context import Context
-from .flow import Carried, Construct, Draft, Enclosure, drafted
+from .flow import Carried, Construct, Draft, Enclosure, sealed
 from .kinds import Heads, Kind, ScalarKind, agreed, exit_kinds, merge, merge_carried
-from .slots import NameSlot, coerced, join
+from .slots import NameSlot, coerced, join, typed
 from .values import Binding, Scalar, Unset, Value
 
 #: a body is translated at most `_TRIALS` times, plus `_TRIALS_PER_NAME` times per loop-carried name
@@ -39,13 +38,13 @@ def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[
     with ctx.nested() as yes:
         reaches_yes = then()
     after_yes = ctx.frame.env
-    ctx.rebind(before)
+    ctx.frame.env = before
     with ctx.nested() as no:
         reaches_no = orelse()
     if reaches_yes and reaches_no:
-        ctx.rebind(_joined(ctx, (yes, after_yes, span), (no, ctx.frame.env, span)))
+        ctx.frame.env = _joined(ctx, (yes, after_yes, span), (no, ctx.frame.env, span))
     elif reaches_yes:
-        ctx.rebind(after_yes)
+        ctx.frame.env = after_yes
         cond, yes, no = build.op("logical_not", cond), no, yes
     if reaches_yes == reaches_no:
         _emit_if(ctx, cond, yes, no, span)
@@ -111,30 +110,30 @@ def close(
     enclosure.is_loop = True
     needs_flag = any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
     flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if needs_flag else None
-    join(ctx, slots, [(exit_.late.block, exit_.env, exit_.span) for exit_ in enclosure.exits])
+    join(ctx, slots, [(exit_.late, exit_.env, exit_.span) for exit_ in enclosure.exits])
     for exit_ in enclosure.exits:
-        loops, ends = [e for e in exit_.between if e.is_loop], exit_.late.block
+        loops, ends = [e for e in exit_.between if e.is_loop], exit_.late
         if loops and flag is not None:
             ends.append(Assign(flag, TRUE, exit_.span))
         if exit_.jump is not None:
             ends.append(Break(exit_.span) if loops else exit_.jump(exit_.span))
         for loop in loops:
-            onward = loop.passing[enclosure].block
+            onward = loop.passing[enclosure]
             if not onward and flag is not None:
                 onward.append(If(flag, (Break(loop.span),), (), loop.span))
     if flag is not None:
         ctx.emit(Declare(flag, FALSE, span))
     ctx.nest(make, block)
-    for late in enclosure.passing.values():
-        ctx.emit(late)
+    ctx.block.extend(enclosure.passing.values())
     env = dict(before)
     for name in names:
         if name in slots:
-            env[name] = Binding(slots[name].typed, before[name].span if name in before else span)
+            place = before[name].span if name in before else span
+            env[name] = Binding(typed(slots[name].kind, slots[name].value), place)
         elif name not in before:
             problem = f"may have no value here: only the loop on line {span.line} assigns it"
             env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
-    ctx.rebind(env)
+    ctx.frame.env = env
 
 
 def run_block(
@@ -179,18 +178,17 @@ def run_loop(
     path = (*(enclosure.step for enclosure in ctx.enclosures), node)
     guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
     for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
-        literals = ctx.converted_literals
-        with ctx.trial() as tentative:
-            trial = _translate(ctx, node, entry, guess, body, only_breaks)
-            shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
-            exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
-            if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
-                close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
-                ctx.loop_kinds[path] = guess
-                tentative.kept = True
-                return bool(trial.ends)
-            shown = trial.through_copies(ctx, shown)
-        guess = guess.corrected(shown)
+        literals, start, snapshot = ctx.converted_literals, len(ctx.block), ctx.snapshot()
+        trial = _translate(ctx, node, entry, guess, body, only_breaks)
+        shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
+        exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
+        if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
+            close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
+            ctx.loop_kinds[path] = guess
+            return bool(trial.ends)
+        guess = guess.corrected(trial.through_copies(ctx, shown))
+        ctx.restore(snapshot)
+        del ctx.block[start:]
     raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
 
 
@@ -201,13 +199,18 @@ def _translate(
     span = ctx.span(node)
     slots = {name: NameSlot.of(ctx, name, kind, span, entry[name].value) for name, kind in guess.kinds.items()}
     for name, slot in slots.items():
-        ctx.bind(name, Binding(slot.value, entry[name].span))
+        ctx.frame.env[name] = Binding(slot.value, entry[name].span)
     before = dict(ctx.frame.env)
     loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
     carried = {name: Carried(dtype) for name, dtype in guess.literal_types(entry).items()}
-    with _carrying(ctx, carried), ctx.inside(loop) as block:
+    outer = ctx.frame.carried
+    ctx.frame.carried = {**outer, **carried}
+    with ctx.inside(loop) as block:
         if body(loop):
             ctx.leave(loop, span, None)
+    ctx.frame.carried = outer
+    for name in outer.keys() & carried.keys():
+        outer[name].assigned |= carried[name].assigned
     ends = [each.env for each in loop.exits if each.jump is Break]
     continues = [each.env for each in loop.exits if each.jump is not Break]
     ends += [] if only_breaks else [before]
@@ -215,19 +218,6 @@ def _translate(
     heads = {name: None if isinstance(slot.value, Unset) else slot.value for name, slot in slots.items()}
     changes = {name: [env[name] for env in (*continues, *ends) if env[name].value != heads[name]] for name in entry}
     return LoopTrial(loop, block, entry, slots, before, ends, changes, carried)
-
-
-@contextmanager
-def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
-    frame, outer = ctx.frame, ctx.frame.carried
-    frame.carried = {**outer, **carried}
-    try:
-        yield
-    finally:
-        frame.carried = outer
-    for name, inner in carried.items():
-        if name in outer:
-            outer[name].assigned |= inner.assigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +265,7 @@ class LoopTrial:
         return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
 
     def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        for stmt in drafted(self.block):
+        for stmt in walk.statements(sealed(self.block)):
             if isinstance(stmt, (Let, Assign, Declare)):
                 yield from ((stmt.var, value) for value in walk.expressions(stmt) if isinstance(value, (Var, Op, Cast)))
         for name, head in self.heads.items():
@@ -283,29 +273,23 @@ class LoopTrial:
 
     def through_copies(self, ctx: Context, shown: Mapping[str, Kind]) -> dict[str, Kind]:
         """Return the observed kinds, propagated through copies, so that a chain of copies takes only one more trial."""
-        names: dict[Expr, str] = {head: name for name, head in self.heads.items()}
-        sources = {
-            name: [names.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in changes]
-            for name, changes in self.changes.items()
-        }
-        takers: dict[str, list[str]] = {}
-        for name, copied in sources.items():
-            for source in filter(None, copied):
-                takers.setdefault(source, []).append(name)
-        kinds = dict(shown)
-        pending = list(takers)
-        while pending:
-            for name in takers.get(pending.pop(), ()):
-                changes = [
-                    _as_shown(binding, kinds[source] if source else None)
-                    for binding, source in zip(self.changes[name], sources[name], strict=True)
-                ]
+        heads: dict[Expr, str] = {head: name for name, head in self.heads.items()}
+        copying = [name for name, changes in self.changes.items() if any(_copied(b, heads) for b in changes)]
+        kinds, is_final = dict(shown), False
+        while not is_final:
+            is_final = True
+            for name in copying:
+                changes = [_as_shown(b, kinds.get(_copied(b, heads))) for b in self.changes[name]]
                 kind = self.kind(ctx, name, changes)
                 # a conflict is final: `_as_shown` ignores conflicts, so kinds could otherwise alternate forever
                 if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
-                    kinds[name] = kind
-                    pending.append(name)
+                    kinds[name], is_final = kind, False
         return kinds
+
+
+def _copied(binding: Binding, heads: Mapping[Expr, str]) -> str:
+    """Return the loop-carried name whose value at the head a binding copies; "" if there is none."""
+    return heads.get(binding.value.expr, "") if isinstance(binding.value, Scalar) else ""
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:

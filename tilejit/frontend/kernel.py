@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ..dataclass import dataclass, replace
+from ..dataclass import replace
 from ..dtypes import int64
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
@@ -204,7 +204,7 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
     Tiles of equal layout can be merged if a move connects them and their lifetimes don't overlap. Every expression has
     its own tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place. kept: names of tiles not to merge.
     """
-    moves = _moves(body, kept)
+    moves = [move for _, move in sorted(_moves(body, kept), key=lambda each: -each[0])]
     if not moves:
         return body
     names = dict.fromkeys(buffer.name for move in moves for buffer in _ends(move))
@@ -214,82 +214,60 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
     unread = {id(move) for move in needs.unread}
     if unread:
         needs = Interference(body, numbers, {key: what for key, what in touched.items() if key not in unread})
-    classes = _Classes(numbers, needs.apart)
-    for move in moves:
-        if id(move) not in unread:
-            classes.join(*_ends(move))
-    return _shared(body, classes, unread)
+    return _shared(body, _merged([move for move in moves if id(move) not in unread], numbers, needs.apart), unread)
 
 
-def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    """Return the moves between tiles of equal layout that aren't in `kept`, the most deeply nested first."""
-    moves: list[TileOp] = []
-    for _, move in sorted(_moves_by_depth(body), key=lambda each: -each[0]):
-        dst, src = _ends(move)
-        if (dst.layout, dst.slots) == (src.layout, src.slots) and dst.name not in kept and src.name not in kept:
-            moves.append(move)
-    return moves
+def _moves(block: Block, kept: Collection[str], depth: int = 0) -> Iterator[tuple[int, TileOp]]:
+    """Yield the moves between tiles of equal layout that aren't in `kept`, each with its depth of nesting."""
+    for stmt in block:
+        if isinstance(stmt, TileOp) and is_move(stmt):
+            dst, src = _ends(stmt)
+            if (dst.layout, dst.slots) == (src.layout, src.slots) and dst.name not in kept and src.name not in kept:
+                yield depth, stmt
+        for inner in walk.blocks(stmt):
+            yield from _moves(inner, kept, depth + 1)
 
 
 def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
     return move.tiles["dst"].buffer, move.tiles["src"].buffer
 
 
-def _moves_by_depth(block: Block, depth: int = 0) -> Iterator[tuple[int, TileOp]]:
-    for stmt in block:
-        if isinstance(stmt, TileOp) and is_move(stmt):
-            yield depth, stmt
-        elif type(stmt) in walk.COMPOUND_KINDS:
-            for inner in walk.blocks(stmt):
-                yield from _moves_by_depth(inner, depth + 1)
+def _merged(moves: Iterable[TileOp], numbers: Mapping[str, int], apart: Sequence[int]) -> dict[str, int]:
+    """Return, for each tile in `numbers`, the least number of the tiles that share its buffer.
+
+    apart: bit masks as in `Interference`.
+    """
+    # the masks of a set of tiles are those at the least number in it
+    least, apart, members = dict(numbers), list(apart), [1 << n for n in range(len(apart))]
+    for move in moves:
+        a, b = sorted(least[buffer.name] for buffer in _ends(move))
+        if a != b and not apart[a] & members[b] and not apart[b] & members[a]:
+            apart[a] |= apart[b]
+            members[a] |= members[b]
+            least = {name: a if n == b else n for name, n in least.items()}
+    return least
 
 
-@dataclass(slots=True)
-class _Classes:
-    """Disjoint sets of tiles to merge. A tile is represented by its index, a set by its least index."""
+def _shared(body: Block, least: Mapping[str, int], unread: Collection[int]) -> Block:
+    """Return the statements with one buffer per set, without moves within sets or whose `id` is in `unread`.
 
-    numbers: dict[str, int]
-    #: bit masks as in `Interference`; that of a set is at its least index
-    apart: list[int]
-    members: list[int]
-    least: list[int]
-
-    def __init__(self, numbers: dict[str, int], apart: list[int]) -> None:
-        self.numbers, self.apart = numbers, list(apart)
-        self.members = [1 << n for n in range(len(apart))]
-        self.least = list(range(len(apart)))
-
-    def join(self, first: Buffer, second: Buffer) -> None:
-        a, b = sorted(self.least[self.numbers[buffer.name]] for buffer in (first, second))
-        if a == b or self.apart[a] & self.members[b] or self.apart[b] & self.members[a]:
-            return
-        self.apart[a] |= self.apart[b]
-        self.members[a] |= self.members[b]
-        self.least = [a if n == b else n for n in self.least]
-
-    def of(self, buffer: Buffer) -> int | None:
-        number = self.numbers.get(buffer.name)
-        return None if number is None else self.least[number]
-
-
-def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Return the statements with one buffer per set, without moves within sets or whose `id` is in `unread`."""
+    least: the result of `_merged`.
+    """
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
-    dropped: dict[int, tuple[Stmt, ...]] = {}
-    for at, alloc in walk.numbered(body, Alloc):
-        number = classes.of(alloc.buffer)
-        shared = alloc.buffer if number is None else first.setdefault(number, alloc.buffer)
-        if shared is not alloc.buffer:
-            others[alloc.buffer.name] = shared
-            dropped[at] = ()
+    for alloc in walk.each(body, Alloc):
+        name = alloc.buffer.name
+        if name in least and first.setdefault(least[name], alloc.buffer) is not alloc.buffer:
+            others[name] = first[least[name]]
     for view in walk.each(body, BufferView):
         base = view.buffer.base
         if base is not None and base.name in others:
             others[view.buffer.name] = replace(view.buffer, base=others[base.name])
-    for at, op in walk.numbered(body, TileOp):
-        if is_move(op):
-            dst, src = [others.get(buffer.name, buffer) for buffer in _ends(op)]
-            if id(op) in unread or dst.name == src.name:
-                dropped[at] = ()
-    return Rewriting(others).block(walk.edited(body, dropped))
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, TileOp) and is_move(stmt):
+            dst, src = [others.get(buffer.name, buffer) for buffer in _ends(stmt)]
+            return () if id(stmt) in unread or dst.name == src.name else (stmt,)
+        return () if isinstance(stmt, Alloc) and stmt.buffer.name in others else (stmt,)
+
+    return Rewriting(others).block(walk.rewrite(body, change))

@@ -378,7 +378,7 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         return Same(Unset(name, problem, "take the region again where it is used"))
     is_phi = ctx.phi(value.buffer) is not None
     place = place_kind((value,), _sources(ctx, value, last.span), is_phi=is_phi).moving()
-    return place if place.varying else kind
+    return place if place.varying or is_phi else kind
 
 
 @dataclass(frozen=True, slots=True)

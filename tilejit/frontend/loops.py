@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from ..dtypes import DType, int32, int64, promote, signed, uint64
@@ -26,28 +26,22 @@ _MAX_ITERATIONS = 16_384
 def while_loop(ctx: Context, node: ast.While) -> bool:
     """Translate a `while` loop; return True if control can reach the statement after it."""
     _no_else(ctx, node)
-    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
 
     def body(loop: Enclosure) -> bool:
-        if not endless and not _go_on(ctx, node, loop):
+        cond = truth(ctx, node.test, ctx.evaluate(node.test))
+
+        def stop() -> bool:
+            ctx.leave(loop, ctx.span(node.test))
             return False
-        return ctx.execute(node.body)
+
+        if isinstance(cond, bool):
+            goes_on = cond or stop()
+        else:
+            goes_on = branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
+        return goes_on and ctx.execute(node.body)
 
     names, span = sorted(assigned_names(node)), ctx.span(node)
     return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
-
-
-def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Translate the test of a `while` loop, and the exit that is taken if it fails; return False if it always fails."""
-    cond = truth(ctx, node.test, ctx.evaluate(node.test))
-
-    def stop() -> bool:
-        ctx.leave(loop, ctx.span(node.test))
-        return False
-
-    if isinstance(cond, bool):
-        return cond or stop()
-    return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
 
 
 def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
@@ -165,7 +159,7 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
 
     def body(_: Enclosure) -> bool:
         loop_vars.append(_loop_var(ctx, node.target, name, start, stop, step))
-        ctx.bind(name, Binding(Scalar(loop_vars[-1]), ctx.span(node.target)))
+        ctx.frame.env[name] = Binding(Scalar(loop_vars[-1]), ctx.span(node.target))
         return ctx.execute(node.body)
 
     before = ctx.frame.env.get(name)
@@ -173,7 +167,7 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
     problem = f"has no value after its loop (line {span.line})"
     unset = Unset(name, problem, "copy it to another name inside the loop")
-    ctx.bind(name, Binding(unset, before.span if before else span))
+    ctx.frame.env[name] = Binding(unset, before.span if before else span)
     return reached
 
 
@@ -186,24 +180,16 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
     """Return bounds of the index of a range, not necessarily tight; None if either bound is unknown."""
-    if step[0] is not None and step[0] >= 0:
-        low, high = start[0], _past(stop[1], -1)
-    elif step[1] is not None and step[1] <= 0:
-        low, high = _past(stop[0], 1), start[1]
-    else:
-        low, high = _extreme(min, start[0], _past(stop[0], 1)), _extreme(max, start[1], _past(stop[1], -1))
-    if low is None or high is None:
+    is_up = step[0] is not None and step[0] >= 0
+    is_down = not is_up and step[1] is not None and step[1] <= 0
+    # the least and the greatest index if the range goes up, then the same if it goes down
+    ends = [*([] if is_down else [(start[0], 0), (stop[1], -1)]), *([] if is_up else [(stop[0], 1), (start[1], 0)])]
+    known = [end + by for end, by in ends if end is not None]
+    if len(known) < len(ends):
         return None
+    low, high = min(known[::2]), max(known[1::2])
     # an empty range has no index, so any bounds are correct
     return min(low, high), max(low, high)
-
-
-def _past(end: int | None, by: int) -> int | None:
-    return None if end is None else end + by
-
-
-def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else choose(a, b)
 
 
 def static_range(ctx: Context, node: ast.Call) -> Items:

@@ -95,8 +95,8 @@ def alloc(space: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Val
     align = allocation.alignment(space, dtype, layout)
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
     ctx.allocate(Alloc(buffer, span=ctx.span(node)))
-    loops = tuple([each.span for each in ctx.enclosures if each.construct is Construct.LOOP])
-    ctx.journal.put(ctx.allocated_in, buffer.name, loops)
+    loops = [each.span for each in ctx.enclosures if each.construct is Construct.LOOP]
+    ctx.allocated_in[buffer.name] = tuple(loops)
     return Memory.whole(buffer)
 
 

@@ -18,9 +18,8 @@ from ..wording import counted, shown
 from . import barriers, regions, tiles
 from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
-from .buffers import fixed_layout
+from .buffers import fixed_layout, rearranged, reinterpreted
 from .context import Context, Located
-from .scalars import convert
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
@@ -60,7 +59,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
                 "take .registers of the result of tj.alloc_local or a load",
         )
     count = fixed_layout(ctx, ctx.span(node), memory).span()
-    view = regions.reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
+    view = reinterpreted(ctx, ctx.span(node), memory, (count,), memory.dtype, TileLayout.row_major((count,)))
     return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
 
 
@@ -75,23 +74,14 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
         )
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))
-    buffer = memory.buffer
-    layout = buffer.layout
+    layout = memory.buffer.layout
     if isinstance(layout, Strided):
-        strides = tuple(layout.strides[d] for d in order)
-        moved: TileLayout | Strided | Open = Strided(strides, layout.align, layout.extent_align)
-    elif isinstance(layout, Open):
-        moved = Open(layout.scope, order)
-    else:
+        layout = replace(layout, strides=tuple(layout.strides[d] for d in order))
+    elif isinstance(layout, TileLayout):
         with Located(ctx, node):
-            grouped, ends = buffer.tile_layout.group(buffer.fixed_shape)
-            moved = grouped.permute_groups(ends, order)
-    shape = tuple(buffer.shape[d] for d in order)
-    view = regions.reinterpreted(ctx, node, memory, shape, memory.dtype, moved)
-    return Memory(
-        view.buffer, tuple(memory.starts[d] for d in order), tuple(memory.extents[d] for d in order),
-        memory.writable, memory.in_bounds, memory.constant_indices, ctx.span(node),
-    )
+            grouped, ends = layout.group(memory.buffer.fixed_shape)
+            layout = grouped.permute_groups(ends, order)
+    return replace(rearranged(ctx, ctx.span(node), memory, order, layout), in_bounds=memory.in_bounds)
 
 
 def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
@@ -116,7 +106,7 @@ def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     if user_layout is not None:
         layout = mem.buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
-        return regions.reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
+        return reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, layout)
     return _in_shape(ctx, node, memory, base, shape)
 
 
@@ -133,7 +123,7 @@ def _view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
     register = ctx.tile("bits", THREAD.name, (1,), scalar.dtype, span)
     place = replace(register, extents=(None,))
     ctx.emit(Store(mem.element(ctx, node, place), scalar.expr, span=span))
-    seen = regions.reinterpreted(ctx, node, register, (1,), dtype, register.buffer.tile_layout)
+    seen = reinterpreted(ctx, ctx.span(node), register, (1,), dtype, register.buffer.tile_layout)
     return mem.load_element(ctx, node, replace(seen, extents=(None,)))
 
 
@@ -173,7 +163,7 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
             "write .reshape, which ignores padding" if is_padded else "give a shape with the same number of elements",
         )
     with Located(ctx, node):
-        return regions.reinterpreted(ctx, node, memory, shape, memory.dtype, _regrouped(base, shape))
+        return reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, _regrouped(base, shape))
 
 
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
@@ -230,7 +220,7 @@ def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))
-    return replace(tile, buffer=regions.reinterpreted(ctx, node, tile, shape, dtype, layout).buffer)
+    return replace(tile, buffer=reinterpreted(ctx, ctx.span(node), tile, shape, dtype, layout).buffer)
 
 
 def _with_element_type(
@@ -244,7 +234,7 @@ def _with_element_type(
         )
     before, after = memory.dtype.bits, dtype.bits
     if before == after:
-        return regions.reinterpreted(ctx, node, memory, shape, dtype, layout)
+        return reinterpreted(ctx, ctx.span(node), memory, shape, dtype, layout)
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has {'run-time strides' if shape else 'no dimensions'}, and {dtype} has "
@@ -257,7 +247,7 @@ def _with_element_type(
         )
     with Located(ctx, node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
-    return regions.reinterpreted(ctx, node, memory, (*shape[:-1], last // after), dtype, changed)
+    return reinterpreted(ctx, ctx.span(node), memory, (*shape[:-1], last // after), dtype, changed)
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
@@ -281,7 +271,7 @@ def _view_in_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, 
     if not tile.is_whole or tile.buffer.slots or math.prod(shape) != layout.size():
         return None
     try:
-        return regions.reinterpreted(ctx, node, tile, shape, tile.dtype, _regrouped(layout, shape))
+        return reinterpreted(ctx, ctx.span(node), tile, shape, tile.dtype, _regrouped(layout, shape))
     except LayoutError:
         return None
 
@@ -294,15 +284,9 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
     # a dimension from which `tile` selects one of several elements remains in the view, as a leading dropped dimension
-    buffer = tile.buffer
-    assert isinstance(buffer.layout, Open) and buffer.space == "local"
-    dropped = [d for d, n in enumerate(buffer.shape) if d not in kept and n != 1]
-    order = (*dropped, *dims)
-    counts = tuple(1 if d is None else buffer.shape[d] for d in order)
-    view = regions.reinterpreted(ctx, node, tile, counts, tile.dtype, Open(buffer.layout.scope, order))
-    zero = Const(0, tile.buffer.index_dtype)
-    starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
-    return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))
+    dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
+    view = rearranged(ctx, ctx.span(node), tile, [*dropped, *dims], tile.buffer.layout)
+    return replace(view, extents=(*(None for _ in dropped), *shape))
 
 
 def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
@@ -311,9 +295,7 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
     flag = optional(ctx, arguments, "saturate")
     saturate = True if flag is None else bool(ctx.constant(flag, node, "saturate="))
-    if isinstance(receiver, Memory):
-        return tiles.cast(ctx, node, receiver, dtype, saturate)
-    return convert(ctx, node, receiver, dtype, saturate)
+    return tiles.converted(ctx, node, receiver, dtype, saturate)
 
 
 def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:

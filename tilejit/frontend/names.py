@@ -17,12 +17,12 @@ from ..dtypes import DType
 from ..layout import TileLayout
 from ..wording import array, guessed, is_array, with_article
 from .arguments import bind
-from .context import Context, Frame
+from .context import Context, Frame, Hinted
 from .flow import Construct
 from .foreign import hint_for_name
 from .joins import run_block
 from .language import Function, LanguageName
-from .source import parameter_nodes
+from .source import local_names, parameter_nodes
 from .values import Binding, Closure, Constant, Items, Unset, Value, check_elements, from_python
 
 #: the name to which a function's result is bound; not a valid identifier
@@ -45,7 +45,7 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
             if isinstance(value, Unset):
                 raise ctx.type_error(node, value.reason, value.hint)
             return value
-        if name in frame.locals:
+        if name in local_names(frame.node):
             raise ctx.type_error(node, f"{name} has no value yet", "assign it before it is read, on every path")
         if frame.outer is None:
             break
@@ -150,7 +150,7 @@ def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) 
     ctx.frame = frame
     ctx.calls.append(closure.node)
     try:
-        with ctx.hinted(None):
+        with Hinted(ctx, None):
             run_block(ctx, frame.node, Construct.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
             return _result(ctx, frame)
     finally:
@@ -161,7 +161,7 @@ def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) 
 def _body(ctx: Context, frame: Frame) -> bool:
     reached = ctx.execute(frame.node.body)
     if reached:
-        ctx.bind(RESULT, Binding(Constant(None), ctx.span(frame.node)))
+        ctx.frame.env[RESULT] = Binding(Constant(None), ctx.span(frame.node))
     return reached
 
 

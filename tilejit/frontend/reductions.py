@@ -27,7 +27,7 @@ from ..wording import counted, with_article
 from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
-from .context import Context
+from .context import Context, EmitInto
 from .flow import sealed
 from .methods import with_shape
 from .names import closure_of, run
@@ -170,9 +170,9 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
     for name, side in zip(names, sides, strict=True):
         values[name] = Items(tuple(map(Scalar, side))) if is_tuple else Scalar(side[0])
     allocated = len(ctx.allocations)
-    with ctx.into([]) as block:
+    with EmitInto(ctx, []) as block:
         result = run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
-    reading = _Reading(ctx, closure.node.name, span, {v.name: v for side in sides for v in side})
+    reading = _Reading(ctx, closure.node.name, span, {var.name: var for side in sides for var in side})
     if len(ctx.allocations) > allocated:
         reading.refuse("an allocation", ctx.allocations[allocated].span)
     reading.block(sealed(block), build.const(True, ir.TRUE.dtype))
@@ -226,10 +226,8 @@ class _Reading:
     name: str
     #: the location of the argument `combine`
     span: Span
-    #: the immutable variables defined so far, by name
-    known: dict[str, ir.Var]
-    #: the current values of the mutable variables, by name; None before the first assignment
-    changing: dict[str, ir.Expr | None] = field(default_factory=dict)
+    #: the current values of the variables defined so far, by name; None before the first assignment
+    values: dict[str, ir.Expr | None]
     steps: list[ir.Let] = field(default_factory=list)
 
     def refuse(self, what: str, span: Span | None) -> NoReturn:
@@ -251,9 +249,9 @@ class _Reading:
                 if isinstance(value, ir.Load):
                     self.refuse(f"a load of {value.place.buffer.root.name}", stmt.span)
                 self.steps.append(replace(stmt, value=self.value(value, stmt.span)))
-                self.known[var.name] = var
+                self.values[var.name] = var
             case ir.Declare(var, init):
-                self.changing[var.name] = None if init is None else self.value(init, stmt.span)
+                self.values[var.name] = None if init is None else self.value(init, stmt.span)
             case ir.Assign(var, value):
                 self.assign(var, self.value(value, stmt.span), holds, stmt)
             case ir.If():
@@ -275,18 +273,17 @@ class _Reading:
         return holds if after == (yes, no) else self.named("holds", build.logical_or(*after), stmt.span)
 
     def assign(self, var: ir.Var, value: ir.Expr, holds: ir.Expr, stmt: ir.Stmt) -> None:
-        if var.name not in self.changing:
+        if var.name not in self.values:
             self.refuse(f"an assignment to {var.name}, a variable of the kernel", stmt.span)
-        before = self.changing[var.name]
+        before = self.values[var.name]
         chosen = value if before is None else build.where(holds, value, before)
-        self.changing[var.name] = self.named(var.name, chosen, stmt.span)
+        self.values[var.name] = self.named(var.name, chosen, stmt.span)
 
     def named(self, name: str, value: ir.Expr, span: Span | None) -> ir.Expr:
         if isinstance(value, (ir.Const, ir.Var)):
             return value
         var = ir.Var(self.ctx.unique(name), value.dtype, span=span, data=value.dtype is int64)
         self.steps.append(ir.Let(var, value, span))
-        self.known[var.name] = var
         return var
 
     def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
@@ -295,18 +292,13 @@ class _Reading:
         if isinstance(expr, ir.Special):
             self.refuse(f"{expr.name}, a special register", expr.span or span)
         if isinstance(expr, ir.Var):
-            return self.variable(expr, span)
+            current = self.values.get(expr.name)
+            if current is None:
+                self.refuse(f"{expr.name}, a run-time value of the kernel", expr.span if span is None else span)
+            return current
         if isinstance(expr, ir.Op):
             return replace(expr, args=tuple([self.value(arg, span) for arg in expr.args]))
         return replace(expr, x=self.value(expr.x, span)) if isinstance(expr, ir.Cast) else expr
-
-    def variable(self, var: ir.Var, span: Span | None) -> ir.Expr:
-        if var.name in self.known:
-            return self.known[var.name]
-        value = self.changing.get(var.name)
-        if value is None:
-            self.refuse(f"{var.name}, a run-time value of the kernel", var.span if span is None else span)
-        return value
 
 
 _STATEMENT_NAMES: dict[type[ir.Stmt], str] = {

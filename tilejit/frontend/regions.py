@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from ..dataclass import dataclass, replace
-from ..dtypes import DType, bool_, int32, int64
+from ..dtypes import bool_, int32, int64
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import bounds, is_data
@@ -16,22 +16,19 @@ from ..ir.nodes import (
     TRUE,
     Assert,
     Buffer,
-    BufferView,
     Cast,
     Const,
     Expr,
     Op,
-    Open,
-    Strided,
     Var,
 )
-from ..layout import R, S, TileLayout
+from ..layout import R, S
 from ..wording import counted
 from . import barriers, buffers
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
-from .scalars import as_scalar, as_scalars, is_single
+from .scalars import as_scalar, is_single, with_scalars
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
@@ -221,8 +218,8 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
         return lower, None
     if node.lower is None or lower is None or not is_single(lower):
         return lower, ctx.evaluate(node.upper)
-    with as_scalars(ctx, (node.lower, node.upper)):
-        return ctx.evaluate(node.lower), ctx.evaluate(node.upper)
+    lower, upper = with_scalars(ctx, (node.lower, node.upper))
+    return lower, upper
 
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
@@ -477,23 +474,4 @@ def _with_axes(
         else:
             taken += 1
     order = sorted([*added, *((d, True) for d in range(len(base.shape)))])
-    shape = tuple(base.shape[d] if old else 1 for d, old in order)
-    layout = base.layout
-    if isinstance(layout, Open):
-        layout = Open(layout.scope, tuple(d if old else None for d, old in order))
-    view = reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
-    starts = tuple(memory.starts[d] if old else view.starts[k] for k, (d, old) in enumerate(order))
-    extents = tuple(memory.extents[d] if old else 1 for d, old in order)
-    return replace(view, starts=starts, extents=extents)
-
-
-def reinterpreted(
-    ctx: Context, node: ast.AST, memory: Memory, shape: tuple[int | Var, ...], dtype: DType,
-    layout: TileLayout | Strided | Open,
-) -> Memory:
-    """Return a new view of the whole buffer of `memory`, with this shape, type and layout."""
-    base = memory.buffer
-    name = ctx.unique(f"{base.root.name}.view")
-    buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))
-    ctx.allocate(BufferView(buffer, ctx.span(node)))
-    return Memory.whole(buffer, writable=memory.writable, constant_indices=memory.constant_indices)
+    return buffers.rearranged(ctx, ctx.span(node), memory, [d if is_old else None for d, is_old in order], base.layout)

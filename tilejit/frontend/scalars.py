@@ -13,22 +13,21 @@ import inspect
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dataclass import replace
-from ..dtypes import DType, bool_, int32, int64, promote
+from ..dtypes import DType, bool_, int64, promote
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Var
+from ..ir.nodes import Cast, Const, Element, Expr, Let, Load, Op, Var
 from ..layout import TileLayout
 from ..ops.elementwise import ELEMENTWISE, common_type
 from ..ops.elementwise.division import DIVISIONS
 from ..source import Span
 from .barriers import ring_number_hint
-from .buffers import fixed_layout
+from .buffers import fixed_layout, reinterpreted
 from .context import Context
 from .values import (
     Binding,
@@ -61,17 +60,13 @@ def fold(
 
     raises: KernelTypeError for an arithmetic, memory, type or value error in `compute`, or a result above a size limit.
     """
-    arguments: list[Any] = []
     for value in values:
-        if isinstance(value, Constant):
-            arguments.append(value.value)
-            continue
-        if not isinstance(value, Items):
+        if not isinstance(value, (Constant, Items)):
             return None
-        try:
-            arguments.append(as_python(value))
-        except ValueError:
-            return None
+    try:
+        arguments = [as_python(value) for value in values]
+    except ValueError:
+        return None
     try:
         check_call(compute, arguments, keywords)
         return from_python(compute(*arguments, **keywords))
@@ -225,20 +220,12 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
     """Return the operands as expressions, untyped ones converted by `as_type`, and whether a numeric result is weak."""
     leading = ELEMENTWISE[name].conditions
-    operands: list[Expr] = []
-    for value in values[:leading]:
-        operands.append(condition(ctx, node, value))
-    numbers = values[leading:]
+    conditions, numbers = [condition(ctx, node, value) for value in values[:leading]], values[leading:]
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
             raise _no_scalar(ctx, node, name, value)
     common, weak = common_operand_type(name, numbers)
-    for value in numbers:
-        if isinstance(value, Scalar) and not value.weak:
-            operands.append(value.expr)
-        else:
-            operands.append(as_type(ctx, node, value, common))
-    return operands, weak
+    return [*conditions, *[as_type(ctx, node, value, common) for value in numbers]], weak
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
@@ -246,10 +233,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
     raises: KernelTypeError, without a location, if there is no common type.
     """
-    typed: list[DType] = []
-    for value in values:
-        if isinstance(value, Scalar) and not value.weak:
-            typed.append(value.expr.dtype)
+    typed = [value.dtype for value in values if isinstance(value, Scalar) and not value.weak]
     if typed:
         return common_type(name, tuple(typed)), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
@@ -353,31 +337,25 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
     return scalar_of(ctx, value, ctx.span(node))
 
 
-@contextmanager
-def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Context manager that binds the names of rank-0 tiles to scalars, loaded once, if `expressions` are arithmetic."""
+def with_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> list[Value]:
+    """Evaluate expressions, of which arithmetic ones use the rank-0 tiles among their names as scalars, loaded once."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
     bindings = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
     is_arithmetic = all(isinstance(part, _ARITHMETIC) for part in parts)
     singles = {name: binding for name, binding in bindings.items() if is_arithmetic and is_single(binding.value)}
     for name, binding in singles.items():
-        ctx.bind(name, Binding(as_scalar(ctx, names[name], binding.value), binding.span))
-    try:
-        yield
-    finally:
-        for name, binding in singles.items():
-            ctx.bind(name, binding)
+        ctx.frame.env[name] = Binding(as_scalar(ctx, names[name], binding.value), binding.span)
+    values = [ctx.evaluate(expression) for expression in expressions]
+    ctx.frame.env.update(singles)
+    return values
 
 
 def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
     """Load the value of a rank-0 tile."""
     fixed_layout(ctx, span, single)
-    tile = single.buffer
-    layout = TileLayout.row_major((1,))
-    view = Buffer(ctx.unique(f"{tile.root.name}.view"), "local", tile.dtype, (1,), layout, tile.align, tile, span)
-    ctx.allocate(BufferView(view, span))
-    return load(ctx, Element(view, (build.const(0, int32),), span), span)
+    view = reinterpreted(ctx, span, single, (1,), single.dtype, TileLayout.row_major((1,)))
+    return load(ctx, Element(view.buffer, view.starts, span), span)
 
 
 def load(ctx: Context, place: Element, span: Span, order: str = "") -> Scalar:

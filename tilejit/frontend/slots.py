@@ -17,8 +17,8 @@ from ..ir.names import names_in
 from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
-from .buffer_choices import BufferChoice, PlaceKind, PlacePart, part_of, with_parts
-from .context import Context, fitting
+from .buffer_choices import PARTS, BufferChoice, PlaceKind, parts_of, with_parts
+from .context import Context, EmitInto, Hinted, fitting
 from .flow import Draft
 from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .scalars import scalar_of
@@ -40,17 +40,13 @@ class NameSlot:
         """Return a new slot for values of a kind, initialized with `init` unless that is None."""
         return NameSlot(kind, _storage(ctx, name, kind, init, span))
 
-    @property
-    def typed(self) -> Value:
-        """The stored value, with weak scalars made typed."""
-        return _typed(self.kind, self.value)
 
-
-def _typed(kind: Kind, value: Value) -> Value:
+def typed(kind: Kind, value: Value) -> Value:
+    """Return a value of a kind with weak scalars made typed."""
     if isinstance(kind, ScalarKind) and isinstance(value, Scalar):
         return Scalar(value.expr)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):
-        return Items(tuple(map(_typed, kind.items, value.items)))
+        return Items(tuple(map(typed, kind.items, value.items)))
     return value
 
 
@@ -62,7 +58,7 @@ def join(
     paths: for each path, its block, the bindings at its end, and the location of its end.
     """
     for block, env, span in paths:
-        with ctx.into(block):
+        with EmitInto(ctx, block):
             _move(ctx, [(slot, env[name].value) for name, slot in slots.items() if name in env], span)
 
 
@@ -79,7 +75,7 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
         return Items(tuple([_storage(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs]))
     if isinstance(kind, PlaceKind):
         return _place(ctx, name, kind, init, span)
-    with ctx.hinted(name):
+    with Hinted(ctx, name):
         tile = ctx.tile(name, kind.scope, kind.shape, kind.dtype, span)
     if isinstance(init, Memory):
         _fill(ctx, tile, init, span)
@@ -88,33 +84,30 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
 
 def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> Memory:
     """Return a region of `kind` whose varying parts are kept in new variables, initialized from `init` if given."""
-    held: list[Var] = []
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:
-        ctx.journal.put(ctx.buffer_choices, phi, BufferChoice(name.partition(".")[0], kind.sources, is_phi=True))
-    for part, dim in kind.varying:
-        first = _held(ctx, init, part, dim) if isinstance(init, Memory) else None
-        if part is PlacePart.BUFFER:
-            var = Var(phi, int32, span=span)
-            ctx.emit(Declare(var, first, span))
-        else:
-            dtype = part_of(kind.like, part, dim).dtype
-            data = kind.data and part is PlacePart.START
-            var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=data)
-        held.append(var)
+        ctx.buffer_choices[phi] = BufferChoice(name.partition(".")[0], kind.sources, is_phi=True)
+    firsts = _held(ctx, kind, init) if isinstance(init, Memory) else [None] * (len(kind.varying) + 1)
+    rank, parts = len(kind.like.starts), parts_of(kind.like, is_phi=kind.is_phi)
+    held: list[Var] = []
+    for k, first in zip(kind.varying, firsts, strict=False):
+        part, data = f"{name}.{PARTS[k // rank]}.{k % rank}", kind.data and k < rank
+        held.append(ctx.declare(part, parts[k].dtype, first, span, data=data))
+    if phi:
+        ctx.emit(Declare(Var(phi, int32, span=span), firsts[-1], span))
     return with_parts(kind, phi, held, span)
 
 
-def _held(ctx: Context, place: Memory, part: PlacePart, dim: int) -> Expr:
-    """Return the value that a slot stores for a part of a region; for the buffer, an index (see `buffer_choices`)."""
-    if part is not PlacePart.BUFFER:
-        return part_of(place, part, dim)
-    name = place.buffer.name
+def _held(ctx: Context, kind: PlaceKind, place: Memory) -> list[Expr]:
+    """Return the values that a slot stores for a region: its varying parts and, for a phi, the index of its buffer."""
+    parts, name = parts_of(place, is_phi=kind.is_phi), place.buffer.name
+    held = [parts[k] for k in kind.varying]
+    if not kind.is_phi:
+        return held
     if ctx.phi(place.buffer) is not None:
-        return Var(name, int32, span=place.buffer.span)
-    if name not in ctx.alternatives:
-        ctx.journal.put(ctx.alternatives, name, place.buffer)
-    return build.const(list(ctx.alternatives).index(name), int32)
+        return [*held, Var(name, int32, span=place.buffer.span)]
+    ctx.alternatives.setdefault(name, place.buffer)
+    return [*held, build.const(list(ctx.alternatives).index(name), int32)]
 
 
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
@@ -123,7 +116,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
         before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
-            ctx.journal.put(ctx.buffer_choices, name, BufferChoice(before.name, sources))
+            ctx.buffer_choices[name] = BufferChoice(before.name, sources)
     ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
 
 
@@ -189,6 +182,6 @@ def _flatten(
     else:
         assert isinstance(stored, Memory) and isinstance(value, Memory)
         if isinstance(kind, PlaceKind):
-            scalars.extend((_held(ctx, stored, *part), _held(ctx, value, *part)) for part in kind.varying)
+            scalars.extend(zip(_held(ctx, kind, stored), _held(ctx, kind, value), strict=True))
         else:
             tiles.append((stored, value))

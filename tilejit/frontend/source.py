@@ -186,12 +186,9 @@ def _first_line(node: ast.stmt) -> int:
 @lru_cache(maxsize=256)
 def _is_compiled_from(code: CodeType, text: str) -> bool:
     file, flags = code.co_filename, code.co_flags & _FUTURES
-    return any(_holds(code, _compiled(text, file, flags, line)) for line in (None, code.co_firstlineno))
-
-
-def _holds(code: CodeType, module: CodeType) -> bool:
-    namesakes = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
-    return any(_same(code, c) for c in namesakes)
+    modules = (_compiled(text, file, flags, line) for line in (None, code.co_firstlineno))
+    namesakes = (c for module in modules for c in _codes(module) if c.co_name == code.co_name)
+    return any(c.co_firstlineno == code.co_firstlineno and _same(code, c) for c in namesakes)
 
 
 @lru_cache(maxsize=64)
@@ -208,9 +205,8 @@ def _same(actual: CodeType, expected: CodeType) -> bool:
     parts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_firstlineno")
     if any(getattr(actual, p) != getattr(expected, p) for p in parts):
         return False
-    if len(actual.co_consts) != len(expected.co_consts):
-        return False
-    return all(_same_constant(a, b) for a, b in zip(actual.co_consts, expected.co_consts, strict=True))
+    a, b = actual.co_consts, expected.co_consts
+    return len(a) == len(b) and all(map(_same_constant, a, b))
 
 
 def _same_constant(a: object, b: object) -> bool:
@@ -231,8 +227,27 @@ def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
 @lru_cache(maxsize=256)
 def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
     chains: dict[tuple[str, ...], None] = {}
-    _collect_body(node, frozenset(), chains)
+    # each part is paired with the names bound around it; a stack, because expressions may be nested more deeply than
+    # Python's recursion limit
+    pending = _body(node, frozenset())
+    while pending:
+        part, bound = pending.pop()
+        chain = _chain(part) if isinstance(part, (ast.Name, ast.Attribute)) else None
+        if isinstance(part, ast.FunctionDef):
+            a = part.args
+            outside = [*part.decorator_list, *a.defaults, *[default for default in a.kw_defaults if default]]
+            pending += [*_body(part, bound), *[(each, bound) for each in reversed(outside)]]
+        elif chain is None:
+            pending += [(child, bound) for child in reversed(list(ast.iter_child_nodes(part)))]
+        elif chain[0] not in bound:
+            chains[chain] = None
     return tuple(chains)
+
+
+def _body(node: ast.FunctionDef, outer: frozenset[str]) -> list[tuple[ast.AST, frozenset[str]]]:
+    """Return the statements of a function, last to first, each with the names bound in it. outer: those around it."""
+    bound = outer | local_names(node)
+    return [(statement, bound) for statement in reversed(node.body)]
 
 
 @lru_cache(maxsize=256)
@@ -265,29 +280,6 @@ def assigned_names(statement: ast.stmt) -> frozenset[str]:
             names.add(node.id)
         pending.extend(ast.iter_child_nodes(node))
     return frozenset(names)
-
-
-def _collect_body(node: ast.FunctionDef, outer: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
-    bound = outer | local_names(node)
-    for statement in node.body:
-        _collect(statement, bound, chains)
-
-
-def _collect(tree: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
-    # an explicit stack, because expressions may be nested more deeply than Python's recursion limit
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef):
-            for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-                _collect(outside, bound, chains)
-            _collect_body(node, bound, chains)
-            continue
-        chain = _chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
-        if chain is None:
-            pending.extend(reversed(list(ast.iter_child_nodes(node))))
-        elif chain[0] not in bound:
-            chains[chain] = None
 
 
 def _chain(node: ast.expr) -> tuple[str, ...] | None:

@@ -44,7 +44,7 @@ def _return(ctx: Context, node: ast.Return) -> bool:
         return False
     value = Constant(None) if node.value is None else ctx.evaluate(node.value)
     result = named(ctx, node, ctx.frame.node.name, value)
-    ctx.bind(RESULT, Binding(result, ctx.span(node)))
+    ctx.frame.env[RESULT] = Binding(result, ctx.span(node))
     ctx.leave(function, ctx.span(node))
     return False
 
@@ -61,7 +61,7 @@ def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
         value = ctx.evaluate(decorator)
         if getattr(getattr(value, "value", None), "__name__", "") != "function":
             raise ctx.syntax_error(decorator, "only @tj.function can decorate a nested function", "remove this one")
-    ctx.bind(node.name, Binding(make_closure(ctx, node), ctx.span(node)))
+    ctx.frame.env[node.name] = Binding(make_closure(ctx, node), ctx.span(node))
     return True
 
 

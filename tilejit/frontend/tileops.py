@@ -172,7 +172,7 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
 
 
 SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
-    **barriers.ARRIVALS,
+    **dict.fromkeys(("arrive", "commit", "release"), barriers.arrive),
     "load": _load,
     "store": _store,
     "zeros": _filled,
@@ -182,19 +182,15 @@ SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], 
 
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
-    call = CALLS[operation.name]
-    if isinstance(call, TileOperation):
-        return _tile_operation(ctx, node, call, operation.scope)
-    arguments = bind(ctx, node, f"tj.{operation.scope}.{operation.name}", call.parameters, call.required)
-    return SHORTHANDS[call.name](ctx, node, operation, arguments)
-
-
-def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
-    value = record.name if record.elementwise or record.reduction else ""
-    arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required, value)
-    operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    attrs = _attributes(ctx, arguments, record, operands)
-    tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))
+    call, scope = CALLS[operation.name], operation.scope
+    gives_tile = isinstance(call, TileOperation) and (call.elementwise or call.reduction is not None)
+    hinted = call.name if gives_tile else ""
+    arguments = bind(ctx, node, f"tj.{scope}.{call.name}", call.parameters, call.required, hinted)
+    if not isinstance(call, TileOperation):
+        return SHORTHANDS[call.name](ctx, node, operation, arguments)
+    operands = (_elementwise if call.elementwise else _operands)(ctx, node, call, arguments)
+    attrs = _attributes(ctx, arguments, call, operands)
+    tiles.emit_sound(ctx, node, TileOp(call.name, scope, call.ordered(operands), attrs, ctx.span(node)))
     return Constant(None)
 
 
@@ -220,7 +216,7 @@ def _operands(
             operands[rule.name] = convert(ctx, argument, value, tile_type).expr
             continue
         if kind is BARRIER:
-            operands[rule.name] = barriers.region(ctx, argument, barriers.named(ctx, argument, f"{rule.name}=", value))
+            operands[rule.name] = barriers.operand(ctx, argument, f"{rule.name}=", value)
             continue
         memory = _as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:

@@ -34,8 +34,11 @@ def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Va
     return operate(ctx, node, name, values)
 
 
-def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value:
-    return cast(ctx, node, value, dtype) if isinstance(value, Memory) else convert(ctx, node, value, dtype)
+def converted(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Value:
+    """Convert a local tile, a scalar or a number. saturate: see `ir.nodes.Cast`."""
+    if isinstance(value, Memory):
+        return cast(ctx, node, value, dtype, saturate)
+    return convert(ctx, node, value, dtype, saturate)
 
 
 #: comparison -> the equivalent comparison of the swapped operands
@@ -65,7 +68,7 @@ def _compared(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -
     x, y = values
     if types[0] is uint64:
         x, y, name = y, x, _EXCHANGED[name]
-    compared = apply(ctx, node, name, (_converted(ctx, node, x, uint64), y))
+    compared = apply(ctx, node, name, (converted(ctx, node, x, uint64), y))
     if name in _OF_NEGATIVE:
         return apply(ctx, node, "logical_or", (apply(ctx, node, "less", (x, Constant(0))), compared))
     return apply(ctx, node, "logical_and", (apply(ctx, node, "greater_equal", (x, Constant(0))), compared))
@@ -80,7 +83,7 @@ def _shifted(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) ->
     count = apply(ctx, node, "minimum", (count, Constant(types[0].bits)))
     if types[1].kind == "int":
         count = apply(ctx, node, "maximum", (count, Constant(-1)))
-    return apply(ctx, node, name, (x, _converted(ctx, node, count, types[0])))
+    return apply(ctx, node, name, (x, converted(ctx, node, count, types[0])))
 
 
 #: operation -> its translation for operands of mixed signedness, which returns None for operands that don't need it
@@ -188,13 +191,9 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
     raise ctx.type_error(node, f"{name} takes local tiles; got {describe(value)}", hint)
 
 
-def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
+def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory | Region]) -> str:
     """Return the widest scope of the tiles; raise KernelTypeError unless the scopes are equal or all span the CTA."""
-    return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
-
-
-def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
-    """Like `common_scope`, for tiles whose scopes are `owners`."""
+    owners = [owner_scope(tile.buffer) for tile in tiles]
     scope = shared_scope(ctx, owners)
     if scope is None:
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
@@ -265,7 +264,4 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
 def convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
     """Translate `tj.<dtype>(value)` of a scalar or a local tile."""
     arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
-    value = ctx.evaluate(arguments["value"])
-    if isinstance(value, Memory):
-        return cast(ctx, node, value, dtype)
-    return convert(ctx, node, value, dtype)
+    return converted(ctx, node, ctx.evaluate(arguments["value"]), dtype)

@@ -41,14 +41,6 @@ def check_elements(count: int, what: str = "tuple") -> None:
         )
 
 
-def check_value(value: Any) -> None:
-    """Raise KernelTypeError for an integer, a string or bytes above the size limits."""
-    if isinstance(value, int):
-        check_bits(value.bit_length())
-    elif isinstance(value, (str, bytes)):
-        check_elements(len(value), type(value).__name__)
-
-
 def check_bits(bits: int) -> None:
     """Raise KernelTypeError if an integer has too many bits."""
     if bits > MAX_BITS:
@@ -107,10 +99,6 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of the items of `Memory.extents` that a `Region` takes unchanged; None marks a dropped dimension
-_STATIC = frozenset((int, NoneType))
-
-
 @lean(frozen=True, slots=True)
 class Memory:
     """A buffer, or a rectangular part of one."""
@@ -166,22 +154,15 @@ class Memory:
         return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
 
     def _static_extents(self, place: Span | None) -> tuple[int | None, ...]:
-        if _STATIC.issuperset(map(type, self.extents)):
-            return self.extents  # type: ignore[return-value]
-        static: list[int | None] = []
         for dim, extent in enumerate(self.extents):
-            if extent is None or isinstance(extent, int):
-                static.append(extent)
-            elif isinstance(extent, Const):
-                static.append(int(extent.value))
-            else:
+            if not isinstance(extent, (int, NoneType)):
                 raise KernelTypeError(
                     f"dimension {dim} of {self.buffer.name} has a run-time extent",
                     span=place,
                     hint="take a slice of static extent, such as 0:N with a tj.constexpr N, "
                     f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
                 )
-        return tuple(static)
+        return self.extents  # type: ignore[return-value]
 
     def at(self, span: Span) -> Memory:
         return self if self.span is span else replace(self, span=span)
@@ -254,15 +235,6 @@ class NamedBarrier:
 
 
 @lean(frozen=True, slots=True)
-class Counter:
-    """A name in the expression of a ring step's number, and its value when the step was created."""
-
-    frame: Frame
-    name: str
-    value: Value
-
-
-@lean(frozen=True, slots=True)
 class RingStep:
     """One use of a stage of a ring."""
 
@@ -270,8 +242,10 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in `number` that the current function had bound when the step was created
-    counters: tuple[Counter, ...]
+    #: the function that created the step
+    frame: Frame
+    #: the names in `number` that this function had bound, each with its value when the step was created
+    counters: tuple[tuple[str, Value], ...]
     #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)
 
@@ -379,11 +353,8 @@ def how_to_load(memory: Memory) -> str:
     return f"{hint}; a region of {name} is {name}[i : i + N] or {name}.at(indices)" if is_tensor else hint
 
 
-def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Return the message and the hint for a value that should be a scalar or, if `is_constant`, a constant."""
-    if is_constant:
-        hint = "use a literal, a captured constant or a tj.constexpr parameter"
-        return f"{what} must be known at compile time; this is {describe(value)}", hint
+def unsuitable(what: str, value: Value) -> tuple[str, str]:
+    """Return the message and the hint for a value that should be a scalar."""
     hint = "give a number or a run-time scalar"
     if isinstance(value, Memory):
         hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum or &"
@@ -423,8 +394,7 @@ def describe(value: Value) -> str:
 
 
 def _shown(extents: Sequence[int | Expr | None]) -> str:
-    kept = [e.value if isinstance(e, Const) else e for e in extents if e is not None]
-    return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in kept)})"
+    return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in extents if e is not None)})"
 
 
 def as_python(value: Value) -> Any:
@@ -443,5 +413,8 @@ def from_python(value: Any) -> Value:
         return Items(tuple(from_python(item) for item in value))
     if isinstance(value, (np.dtype, type)):
         return Constant(as_dtype(value) or value)
-    check_value(value)
+    if isinstance(value, int):
+        check_bits(value.bit_length())
+    elif isinstance(value, (str, bytes)):
+        check_elements(len(value), type(value).__name__)
     return Constant(value)

@@ -402,7 +402,7 @@ class ScopeNamespace(LanguageName):
 
     @property
     def operations(self) -> tuple[str, ...]:
-        return _operations(self.scope)
+        return tuple([name for name, call in CALLS.items() if self.scope in call.scopes])
 
     def missing(self, operation: str) -> Fault:
         if operation in CALLS:
@@ -428,11 +428,6 @@ class ScopeNamespace(LanguageName):
 
     def __repr__(self) -> str:
         return f"tj.{self.scope}"
-
-
-@functools.cache
-def _operations(scope: Scope) -> tuple[str, ...]:
-    return tuple(name for name, call in CALLS.items() if scope in call.scopes)
 
 
 @dataclass(frozen=True, slots=True)
