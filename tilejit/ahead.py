@@ -10,8 +10,8 @@ from .compiled import Compiled
 from .dataclass import replace
 from .errors import LaunchError, TilejitError, assert_never, entry_point
 from .executable import Executable
+from .executable.encoding import saved
 from .executable.files import SUFFIXES, read_executable
-from .executable.signatures import saved
 from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
 from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType

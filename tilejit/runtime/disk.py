@@ -29,6 +29,7 @@ from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..errors import shown_file
 from ..executable import Executable
+from ..executable.encoding import decoded, encoded, executable_from_json, executable_to_json, moved_ptx
 from ..frontend import KernelSource, captures, functions, token
 from ..frontend.language import Function, LanguageName
 from ..ir.types import ArgumentType, ConstexprType, Signature
@@ -92,8 +93,6 @@ class CacheEntry:
 
     def executable(self, typed: Signature) -> Executable | None:
         """Return the stored executable, adapted to the current names of its source files; None if it isn't stored."""
-        from ..executable.encoding import executable_from_json, moved_ptx
-
         payload = self.store.get(EntryKind.PROGRAM.key(self.digest))
         if payload is None:
             return None
@@ -104,8 +103,6 @@ class CacheEntry:
         return executable_from_json(parts, typed, moved_ptx(ptx.decode(), parts["files"], files), files)
 
     def keep(self, executable: Executable) -> None:
-        from ..executable.encoding import executable_to_json
-
         record = executable_to_json(executable)
         numbers = {file: number for number, file in enumerate(record["files"])}
         record["sources"] = [numbers.get(file) for file in self.files]
@@ -113,13 +110,16 @@ class CacheEntry:
         self.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
 
     def decisions(self) -> Decisions | None:
-        from ..explanation import Decisions
+        from ..explanation import RECORDS
 
         payload = self.store.get(self._decisions)
-        return None if payload is None else Decisions.from_json(json.loads(payload))
+        found: Decisions | None = None if payload is None else decoded(json.loads(payload), classes=RECORDS)
+        return found
 
     def keep_decisions(self, decisions: Decisions) -> None:
-        self.put(self._decisions, json.dumps(decisions.to_json(), separators=(",", ":")).encode())
+        from ..explanation import RECORDS
+
+        self.put(self._decisions, json.dumps(encoded(decisions, classes=RECORDS), separators=(",", ":")).encode())
 
     @property
     def _decisions(self) -> str:
