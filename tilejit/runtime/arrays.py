@@ -11,7 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from ..html_tables import box, facts_table, text_box
 from ..wording import with_article
+
+if TYPE_CHECKING:
+    from .cuda_memory import CudaMemory
+    from .simulated import SimulatedMemory
+
+#: the memory of a `DeviceArray`
+DeviceMemory: TypeAlias = "CudaMemory | SimulatedMemory"
 
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
@@ -276,25 +283,6 @@ class _Missing:
 
     def __get__(self, array: object, owner: type) -> NoReturn:
         raise AttributeError(self._text)
-
-
-class DeviceMemory(Protocol):
-    """Device memory that a `DeviceArray` owns."""
-
-    @property
-    def pointer(self) -> int: ...
-
-    @property
-    def device(self) -> int: ...
-
-    @property
-    def host(self) -> np.ndarray[Any, Any] | None: ...
-
-    def copy_in(self, array: np.ndarray[Any, Any]) -> None: ...
-
-    def copy_out(self, array: np.ndarray[Any, Any]) -> None: ...
-
-    def free(self) -> None: ...
 
 
 class DeviceArray(metaclass=_Listing):

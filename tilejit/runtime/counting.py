@@ -37,7 +37,7 @@ ledger: ContextVar[list[float] | None] = ContextVar("tilejit_ledger", default=No
 
 
 class CountingBench:
-    """A `device.Bench` that counts the cost of work on the simulator."""
+    """Counts the cost of work on the simulator, with the interface of `CudaBench`."""
 
     unit = "cycles (counted)"
     is_exact = True

@@ -58,7 +58,10 @@ def _check_registers(executable: Executable, registers: int) -> None:
 
 
 class CudaFunction:
-    """A kernel loaded on one CUDA device."""
+    """A kernel loaded on one CUDA device.
+
+    direct: for launches with parameters packed by the caller; None if only `launch` can launch the kernel.
+    """
 
     def __init__(self, device: CudaDevice, compiled: Compiled) -> None:
         executable = compiled.executable
@@ -102,6 +105,7 @@ class CudaFunction:
         return memory
 
     def launch(self, launch: Launch, call: Call) -> None:
+        """Launch the kernel; arguments are in the order of its Python parameters."""
         check_writable(self._written, call.arguments)
         stream = self.device.stream(launch.stream, call)
         if self.device.is_current():
@@ -111,6 +115,7 @@ class CudaFunction:
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
+        """Return functions that launch the kernel with these arguments each time they are called."""
         check_writable(self._written, call.arguments)
         # `call` keeps the arrays alive, so check only those that can be freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]

@@ -1,21 +1,26 @@
-"""The interface shared by the CUDA device and the simulator device."""
+"""Definitions shared by the CUDA devices and the simulator as a device."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..errors import LaunchError
-from ..target import Target
 from . import counting
-from .arrays import Argument, ArrayView, DeviceMemory
+from .arrays import Argument, ArrayView
 from .packing import Workspace
-from .signature import Call
 
 if TYPE_CHECKING:
-    from ..compiled import Compiled
+    from .cuda import CudaDevice
+    from .cuda_bench import CudaBench
+    from .cuda_function import CudaFunction
+    from .simulated import SimulatedDevice, SimulatedFunction
+
+#: a device, a compiled kernel loaded on it, and a clock for work on it; the classes of each have the same interface
+Device: TypeAlias = "CudaDevice | SimulatedDevice"
+LoadedKernel: TypeAlias = "CudaFunction | SimulatedFunction"
+Bench: TypeAlias = "CudaBench | counting.CountingBench"
 
 #: the reason why no GPU can be used if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
@@ -52,83 +57,6 @@ class PreparedRun(NamedTuple):
 
     quick: Callable[[], bool]
     run: Callable[[], None]
-
-
-class LoadedKernel(Protocol):
-    """A compiled kernel on a device, ready to launch."""
-
-    compiled: Compiled
-    #: for launches with parameters packed by the caller; None if only `launch` can launch the kernel
-    direct: DirectLaunch | None
-
-    def launch(self, launch: Launch, call: Call) -> None:
-        """Launch the kernel; arguments are in the order of its Python parameters."""
-
-    def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        """Return functions that launch the kernel with these arguments each time they are called."""
-
-
-class Bench(Protocol):
-    """Times work on a device. unit: the unit of times. is_exact: True if the same work always takes the same time."""
-
-    unit: str
-    is_exact: bool
-
-    def staged(self, call: Call) -> Call:
-        """Return `call` for repeated launches, with host arrays replaced by the bench's device copies, if any."""
-
-    def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
-        """Run each piece of work once, on a GPU with a cold L2 cache, and return their times."""
-
-
-class Device(Protocol):
-    """A device that runs kernels."""
-
-    #: the CUDA ordinal, or `SIMULATOR`
-    number: int
-
-    @property
-    def name(self) -> str:
-        """The device's name: `cuda:0`, `sim`, `sim:sm_100a`."""
-
-    @property
-    def target(self) -> Target:
-        """The default target of kernels."""
-
-    @property
-    def multiprocessors(self) -> int:
-        """The number of multiprocessors."""
-
-    @property
-    def checks(self) -> bool:
-        """True if all launches run checked builds."""
-
-    def check(self, target: Target) -> None:
-        """Raise DeviceError if the device can't run code for `target`."""
-
-    def prepare(self) -> None:
-        """Start any work that `load` would wait for, and return at once."""
-
-    def open(self) -> None:
-        """Open the device, so that an error that would prevent all launches is raised now."""
-
-    def load(self, compiled: Compiled) -> LoadedKernel: ...
-
-    def allocate(self, size: int) -> DeviceMemory:
-        """Allocate `size` bytes of memory."""
-
-    @property
-    def identity(self) -> str:
-        """A string that identifies the device and its driver; earlier timings are invalid if it changes."""
-
-    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
-        """Return a context manager that yields a bench on a stream. stream: None for the current one.
-
-        call: the launch whose host arrays the bench stages; None if there is none, and then `kept` is empty.
-        kept: positions of the call's arrays to restore before each timing and at the end.
-        """
-
-    def synchronize(self) -> None: ...
 
 
 def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) -> None:

@@ -28,7 +28,8 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions, counting, tensor_maps
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import Bench, DirectLaunch, Launch, PreparedRun, check_writable, checks_wanted
+from .counting import CountingBench
+from .device import Launch, PreparedRun, check_writable, checks_wanted
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
@@ -74,7 +75,10 @@ class SimulatedMemory:
 
 
 class SimulatedDevice:
-    """The simulator. chosen: the architecture that the user selected; None for any that a kernel needs."""
+    """The simulator, with the interface of `CudaDevice`.
+
+    chosen: the architecture that the user selected; None for any that a kernel needs.
+    """
 
     number = SIMULATOR
     #: few, so that CTAs that loop over tiles run several iterations even in small launches
@@ -118,7 +122,7 @@ class SimulatedDevice:
     def identity(self) -> str:
         return self.name
 
-    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
+    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[CountingBench]:
         return counting.counting(call, kept)
 
     def synchronize(self) -> None:
@@ -126,13 +130,14 @@ class SimulatedDevice:
 
 
 class SimulatedFunction:
-    """A kernel loaded on the simulator."""
+    """A kernel loaded on the simulator, with the interface of `CudaFunction`."""
+
+    direct = None
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self._positions = compiled.executable.positions
         self._written = compiled.executable.written
-        self.direct: DirectLaunch | None = None
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         return PreparedRun(lambda: False, lambda: self.launch(launch, call))
