@@ -308,7 +308,12 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
             raise LaunchError(f"--spec sets {name} twice", hint="remove one of the two")
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype or int32 for p in kernel.parameters if p.kind is ParameterKind.SCALAR}
-    return kernel.compile_named({**scalars, **arguments}, target, threads)
+    return _compiled_with(kernel, {**scalars, **arguments}, target, threads)
+
+
+def _compiled_with(kernel: Kernel, named: dict[str, Any], target: Target | None, threads: int | None) -> Remarked:
+    request, remarks = kernel.request((), named, target, threads, may_configure=True)
+    return kernel.variants.variant(request).compiled, remarks
 
 
 #: the VALUE of an array: its dtype, its extents and, optionally, its strides in elements
@@ -466,7 +471,7 @@ def _printing_to_stderr() -> Iterator[None]:
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
     """Return the kernel compiled for its defaults or, if one is missing, for each signature that the file compiled."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
-        return [kernel.compile_named({}, target, None)]
+        return [_compiled_with(kernel, {}, target, None)]
     if target is None:
         return [(v.compiled, ()) for v in kernel.signatures]
     return [(kernel.compile_signature(v.signature, target, v.threads), ()) for v in kernel.signatures]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from .dataclass import replace
 from .errors import KernelSyntaxError, LaunchError, entry_point, without_triton_options
 from .forks import importing
 from .frontend import KernelSource, Parameter, parameters
@@ -128,13 +129,8 @@ class Kernel(Launchable):
         target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
         threads: threads per CTA, by default the kernel's own.
         """
-        return self.variants.variant(self.request(args, constexprs, target, threads)).compiled
-
-    def compile_named(
-        self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
-    ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile for named arguments; return the result, and remarks on the configuration if the kernel is tuned."""
-        return self.compile(target=target, threads=threads, **arguments), ()
+        request, _ = self.request(args, constexprs, target, threads)
+        return self.variants.variant(request).compiled
 
     @entry_point
     def precompile(
@@ -154,20 +150,30 @@ class Kernel(Launchable):
         return compile_many(jobs_of(self, specs, target), workers)
 
     def request(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
-    ) -> Request:
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
+        may_configure: bool = False,
+    ) -> tuple[Request, tuple[str, ...]]:
+        """Return the request for the arguments of `compile`, and remarks on the configuration if the kernel is tuned.
+
+        may_configure: True if `named` and `threads` may select a configuration.
+        """
         values = hypothetical_arguments(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return Request(chosen, count, values, call, self.options.debug)
+        return Request(chosen, count, values, call, self.options.debug), ()
 
     @entry_point
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Return `compile(...).explain()`: an explanation of the variant chosen for each tile operation."""
-        return self.compile(*args, target=target, threads=threads, **constexprs).explain()
+        """Return `compile(...).explain()`: an explanation of the variant chosen for each tile operation.
+
+        For a tuned kernel, it includes the reason for the choice of the configuration, and any timings.
+        """
+        request, remarks = self.request(args, constexprs, target, threads)
+        explanation = self.variants.variant(request).compiled.explain()
+        return replace(explanation, remarks=(*explanation.remarks, *remarks))
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
         """Compile the kernel for a signature and a target without adding a variant."""

@@ -6,11 +6,10 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..dataclass import replace
 from ..errors import KernelSyntaxError, LaunchError, entry_point
 from ..ir.types import compile_time
 from ..jit import Kernel, specified
@@ -27,10 +26,6 @@ from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, 
 from .known_best import pick
 from .search import EmptyGrid, Question, Search
 from .table import Config, Trial, Tuning, Tunings
-
-if TYPE_CHECKING:
-    from ..compiled import Compiled
-    from ..explanation import Explanation
 
 #: the size limit of the caches of chosen configurations and untimed tables
 _CHOSEN = 4096
@@ -125,42 +120,20 @@ class TunedKernel(Kernel):
         return launcher.of(config), self.complete(values, config)
 
     def request(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
-    ) -> Request:
-        """Return a request for the fastest known configuration, else for the first one."""
-        self._refuse_values(named)
-        self.refuse_threads(threads)
-        config, _ = pick(self, args, named, target, threads)
-        return self._request(config, args, named, target, threads)
-
-    def _request(
-        self, config: Config, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
-        threads: int | None,
-    ) -> Request:
-        values = self.complete(specified(self.name, self.open_parameters, args, named), config)
-        return self.kernel.request(tuple(values), {}, target, threads if config.threads is None else config.threads)
-
-    @entry_point
-    def explain(
-        self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
-    ) -> Explanation:
-        """Explain the fastest known configuration, else the first; append the reason for the choice and any timings."""
-        self._refuse_values(constexprs)
-        self.refuse_threads(threads)
-        config, remarks = pick(self, args, constexprs, target, threads)
-        request = self._request(config, args, constexprs, target, threads)
-        explanation = self.variants.variant(request).compiled.explain()
-        return replace(explanation, remarks=(*explanation.remarks, *remarks))
-
-    def compile_named(
-        self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
-    ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile the configuration that `pick` chooses; return it with remarks on the choice."""
-        given = {name: value for name, value in arguments.items() if name in self.choices.names}
-        others = {name: value for name, value in arguments.items() if name not in given}
-        config, remarks = pick(self, (), others, target, threads, given)
-        request = self._request(config, (), others, target, threads)
-        return self.variants.variant(request).compiled, remarks
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
+        may_configure: bool = False,
+    ) -> tuple[Request, tuple[str, ...]]:
+        """Return a request for the configuration that `pick` chooses, and remarks on the choice."""
+        if not may_configure:
+            self._refuse_values(named)
+            self.refuse_threads(threads)
+        given = {name: value for name, value in named.items() if name in self.choices.names}
+        others = {name: value for name, value in named.items() if name not in given}
+        config, remarks = pick(self, args, others, target, threads, given)
+        values = self.complete(specified(self.name, self.open_parameters, args, others), config)
+        count = threads if config.threads is None else config.threads
+        request, _ = self.kernel.request(tuple(values), {}, target, count)
+        return request, remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         if named:

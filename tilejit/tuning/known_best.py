@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeviceError, LaunchError
@@ -21,8 +20,6 @@ from .table import Config, Tuning
 if TYPE_CHECKING:
     from .kernel import TunedKernel
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
 
 #: a configuration, and remarks on its choice: the reason and, if it depends on a table, the table
 Pick = tuple[Config, tuple[str, ...]]
@@ -30,7 +27,7 @@ Pick = tuple[Config, tuple[str, ...]]
 
 def pick(
     kernel: TunedKernel, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
-    threads: int | None, given: Mapping[str, Any] = _NOTHING,
+    threads: int | None, given: Mapping[str, Any],
 ) -> Pick:
     """Return the `Pick` of the fastest known configuration for the arguments, which may be specs, else of the first.
 
