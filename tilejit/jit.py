@@ -20,7 +20,7 @@ from .runtime.captured import Captured, CapturedValues
 from .runtime.grid import check_cluster, check_registers, check_threads
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
-from .runtime.variant_builder import Compiler, VariantBuilder
+from .runtime.variant_builder import BuildRequest, Compiler, VariantBuilder
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
@@ -177,7 +177,7 @@ class Kernel(Launchable):
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
         """Compile the kernel for a signature and a target without adding a variant."""
-        return self.variants.compile_signature(typed, target, threads, self.options.debug)
+        return self.variants.builder.make(BuildRequest(typed, target, threads, self.options.debug))
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target

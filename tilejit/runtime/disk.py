@@ -46,37 +46,34 @@ class _NoKey(Exception):
     """A part of a key has no representation that other processes share."""
 
 
-class KernelCache:
-    """The on-disk cache of one kernel. options: further arguments of its decorator that affect compilation."""
+def cache_entry(
+    source: KernelSource, options: Hashable, typed: Signature, target: Target, threads: int, debug: bool
+) -> CacheEntry | None:
+    """Return the entry of one variant; None if the cache can't be used or the key can't be encoded.
 
-    def __init__(self, source: KernelSource, options: Hashable) -> None:
-        self._source = source
-        self._options = options
-
-    def entry(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
-        """Return the entry of one variant; None if the cache can't be used or the key can't be encoded."""
-        store = current()
-        if store is None:
-            return None
-        compiler = fingerprint(store)
-        if compiler is None:
-            return None
-        values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
-        sources = functions(self._source, values)
-        files = [source.file for source in sources]
-        # PTX contains the line numbers of functions; file names in it are replaced when it is read
-        places = tuple([(source.function.__code__.co_firstlineno, files.index(source.file)) for source in sources])
-        try:
-            arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
-            captured = captures(self._source)
-            text = json.dumps(_written((
-                compiler, self._source.text, captured, places, arguments, target.name, threads,
-                debug, self._options,
-            )))
-        except _NoKey:
-            return None
-        digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
-        return CacheEntry(store, digest, tuple(files))
+    options: further arguments of the kernel's decorator that affect compilation.
+    """
+    store = current()
+    if store is None:
+        return None
+    compiler = fingerprint(store)
+    if compiler is None:
+        return None
+    values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
+    sources = functions(source, values)
+    files = [each.file for each in sources]
+    # PTX contains the line numbers of functions; file names in it are replaced when it is read
+    places = tuple([(each.function.__code__.co_firstlineno, files.index(each.file)) for each in sources])
+    try:
+        arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
+        captured = captures(source)
+        text = json.dumps(_written((
+            compiler, source.text, captured, places, arguments, target.name, threads, debug, options,
+        )))
+    except _NoKey:
+        return None
+    digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    return CacheEntry(store, digest, tuple(files))
 
 
 @dataclass(frozen=True, slots=True)

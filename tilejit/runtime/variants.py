@@ -111,7 +111,7 @@ class VariantCache:
         self._name = name
         self._parameters = parameters
         self._captured = captured
-        self._builder = builder
+        self.builder = builder
         self._variants: Once[Key, CompiledVariant] = Once()
         # names of the arguments that the kernel may write; in these keys, all overlapping arrays have the overlap bit
         self._written: Once[Key, frozenset[str]] = Once()
@@ -142,7 +142,7 @@ class VariantCache:
     def _new(self, key: Key, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         call, made = call_site(), time.time()
         typed, target, threads, debug = key.build
-        compiled = self._builder.make(key.build, draft, compiler)
+        compiled = self.builder.make(key.build, draft, compiler)
         variant = CompiledVariant(
             typed, threads, target, debug, made, call, compiled.timings, compiled, key.captured
         )
@@ -166,10 +166,6 @@ class VariantCache:
             return None
         return plain
 
-    def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Load or compile the kernel for a signature, a target and a number of threads, without adding a variant."""
-        return self._builder.make(BuildRequest(typed, target, threads, debug))
-
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
         """Return the request's key, and the kernel's tile IR if it had to be built for that.
 
@@ -185,7 +181,7 @@ class VariantCache:
         drafts: list[TileDraft | None] = [None]
 
         def read() -> frozenset[str]:
-            names, drafts[0] = self._builder.written(cautious.build)
+            names, drafts[0] = self.builder.written(cautious.build)
             self._check_captured(cautious)
             return names
 

@@ -16,7 +16,6 @@ from ..jit import Kernel, specified
 from ..launches import Launchable, Launcher, PreparedLaunch
 from ..runtime import devices
 from ..runtime.device import Device
-from ..runtime.disk import KernelCache
 from ..runtime.fast_launch.generated import ABSENT, Choosing, ResolvedLaunch
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
@@ -99,7 +98,6 @@ class TunedKernel(Kernel):
         self.variants = kernel.variants
         self.kernel = kernel
         self.choices = choices
-        self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._untimed: dict[str, Tuning] = {}
