@@ -66,27 +66,27 @@ _READ: dict[str, Callable[[str], Any]] = {
 }
 
 
-def encoded(
-    value: Any, span_number: Callable[[Span], int] | None = None, classes: Mapping[str, type[Any]] = _CLASSES
-) -> Any:
-    """Return a JSON value from which `decoded` restores the type and value; an `Opaque` represents unknown objects.
+def _opaque(value: Any) -> Any:
+    return {"Opaque": [repr(saved(value))]}
 
-    span_number: returns the number that represents a span; None if the value contains no spans.
+
+def encoded(value: Any, other: Callable[[Any], Any] = _opaque, classes: Mapping[str, type[Any]] = _CLASSES) -> Any:
+    """Return a JSON value from which `decoded` restores the type and value.
+
+    other: encodes objects of all classes except those in `classes` and `_READ`; by default, as an `Opaque`.
     """
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
     if kind is tuple:
-        return [encoded(item, span_number, classes) for item in value]
-    if kind is Span and span_number is not None:
-        return {"Span": span_number(value)}
+        return [encoded(item, other, classes) for item in value]
     if kind is float:
         return {"float": value.hex()}
     if kind in (DType, TileLayout, Swizzle):
         return {kind.__name__: repr(value)}
     if classes.get(kind.__name__) is not kind:
-        return {"Opaque": [repr(saved(value))]}
-    return {kind.__name__: [encoded(getattr(value, name), span_number, classes) for name in kind.__match_args__]}
+        return other(value)
+    return {kind.__name__: [encoded(getattr(value, name), other, classes) for name in kind.__match_args__]}
 
 
 def decoded(value: Any, spans: Sequence[Span] = (), classes: Mapping[str, type[Any]] = _CLASSES) -> Any:
@@ -110,10 +110,14 @@ _FIELDS = tuple(
 def executable_to_json(executable: Executable) -> dict[str, Any]:
     """Return a record of all fields except the signature, the PTX and the machine code."""
     spans = _SpanTable()
+
+    def other(value: Any) -> Any:
+        return {"Span": spans.number(value)} if type(value) is Span else _opaque(value)
+
     return {
         "format": FORMAT,
         "target": executable.target.name,
-        **{name: encoded(getattr(executable, name), spans.number) for name in _FIELDS},
+        **{name: encoded(getattr(executable, name), other) for name in _FIELDS},
         "files": list(spans.files),
         "lines": list(spans.lines),
         "places": spans.places,

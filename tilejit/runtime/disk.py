@@ -22,7 +22,6 @@ import os
 import sys
 from collections.abc import Hashable
 from enum import Enum, EnumMeta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field
@@ -32,7 +31,7 @@ from ..executable import Executable
 from ..executable.encoding import decoded, encoded, executable_from_json, executable_to_json, moved_ptx
 from ..frontend import KernelSource, captures, functions, token
 from ..frontend.language import Function, LanguageName
-from ..ir.types import ArgumentType, ConstexprType, Signature
+from ..ir.types import ConstexprType, Signature
 from ..layout import Swizzle, TileLayout
 from ..target import Target
 from .fingerprint import fingerprint, still_holds
@@ -65,11 +64,12 @@ def cache_entry(
     # PTX contains the line numbers of functions; file names in it are replaced when it is read
     places = tuple([(each.function.__code__.co_firstlineno, files.index(each.file)) for each in sources])
     try:
-        arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
-        captured = captures(source)
-        text = json.dumps(_written((
-            compiler, source.text, captured, places, arguments, target.name, threads, debug, options,
-        )))
+        arguments = tuple([
+            (name, (kind.type_name, _constexpr(kind.value)) if isinstance(kind, ConstexprType) else kind)
+            for name, kind in typed.arguments
+        ])
+        parts = (compiler, source.text, captures(source), places, arguments, target.name, threads, debug, options)
+        text = json.dumps(encoded(parts, _encoded))
     except _NoKey:
         return None
     digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
@@ -131,17 +131,6 @@ class CacheEntry:
         self.put(EntryKind.WRITTEN.key(self.digest), json.dumps(sorted(names)).encode())
 
 
-def _argument(kind: ArgumentType) -> Hashable:
-    if isinstance(kind, ConstexprType):
-        return kind.type_name, _constexpr(kind.value)
-    return type(kind).__name__, _text(kind)
-
-
-@lru_cache(maxsize=256)
-def _text(kind: ArgumentType) -> str:
-    return repr(kind)
-
-
 def _constexpr(value: Any) -> Hashable:
     if type(value) is tuple:
         return ("tuple", *map(_constexpr, value))
@@ -157,19 +146,15 @@ def _is_importable(cls: type) -> bool:
     return found is cls
 
 
-def _written(part: Hashable) -> Any:
-    """Return a part of a key as a JSON value that also encodes its type; raise _NoKey if that is impossible."""
-    if part is None or type(part) in (bool, int, str):
-        return part
-    if type(part) is float:
-        return {"float": part.hex()}
-    if isinstance(part, tuple):
-        return [_written(item) for item in part]
-    if isinstance(part, (DType, TileLayout, Swizzle, LanguageName)):
+def _encoded(part: Any) -> Any:
+    """Encode a part of a key that `encoded` doesn't; raise _NoKey if other processes can't encode it equally."""
+    if isinstance(part, LanguageName):
         return {type(part).__name__: repr(part)}
     if isinstance(part, EnumMeta) and _is_importable(part):
         return {"enum": [part.__module__, part.__qualname__]}
-    # instances of subclasses of int and str
+    # instances of subclasses of tuple, int and str
+    if isinstance(part, tuple):
+        return encoded(tuple(part), _encoded)
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}
     if isinstance(part, str):
