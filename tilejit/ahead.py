@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .compile_record import Derivation
-from .compiled import Compiled
+from .compiled import Compiled, Derivation
 from .dataclass import replace
 from .errors import LaunchError, TilejitError, assert_never, entry_point
 from .executable import Executable

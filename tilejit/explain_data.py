@@ -28,7 +28,7 @@ from .target import SECTOR_BYTES, WARP
 from .wording import counted
 
 if TYPE_CHECKING:
-    from .compile_record import Derivation
+    from .compiled import Derivation
     from .lower import Verdict
 
 

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from .codegen import Generated, generate, limits
 from .codegen.expressions import specials_along
 from .codegen.storage import allocations, local_memory
-from .compile_record import Derivation
-from .compiled import Compiled
+from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError, TilejitError
 from .executable import Assertion, Executable

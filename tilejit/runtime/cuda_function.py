@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import math
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -68,12 +67,10 @@ class CudaFunction:
         self.compiled = compiled
         self.device = device
         self.asserts = any(isinstance(p, AssertionsParam) for p in executable.params)
-        began = time.perf_counter()
         self._module, self._function, self.notes = cuda_driver.load(executable, device.capability)
-        compiled.measurement.milliseconds = 1e3 * (time.perf_counter() - began)
         usage = cuda_driver.usage(self._function, executable.local_bytes)
         _check_registers(executable, usage.registers)
-        compiled.measurement.usage, compiled.measurement.notes = usage, self.notes
+        compiled.measured, compiled.notes = usage, self.notes
         self._dynamic_bytes = executable.shared_bytes if executable.dynamic_shared else 0
         if self._dynamic_bytes > _STATIC_SHARED_BYTES:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -28,8 +28,7 @@ from .devices import machine_code
 from .disk import CacheEntry, cache_entry
 
 if TYPE_CHECKING:
-    from ..compile_record import Derivation
-    from ..compiled import Compiled
+    from ..compiled import Compiled, Derivation
     from ..ir.nodes import Kernel as TileKernel
 
 #: translates a kernel's source to tile IR: build(signature, target, threads, debug)
