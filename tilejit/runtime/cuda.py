@@ -19,9 +19,8 @@ from . import cuda_driver
 from .cuda_driver import call
 from .cuda_function import CudaFunction
 from .cuda_memory import CudaMemory
-from .device import NO_DRIVER
+from .device import NO_DRIVER, Preparation
 from .grid import stream_handle
-from .preparation import Preparation
 from .signature import Call
 
 if TYPE_CHECKING:

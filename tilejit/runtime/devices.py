@@ -7,6 +7,7 @@ It is the device of the arrays in device memory, if there are any; else the one 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import os
 import sys
@@ -29,8 +30,7 @@ from ..target import Target
 from ..target import target as find_target
 from ..wording import shown
 from .arrays import SIMULATOR, DeviceArray
-from .device import NO_DRIVER, Device
-from .preparation import Preparation, import_during
+from .device import NO_DRIVER, Device, Preparation
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -214,7 +214,10 @@ def cuda_problem() -> str | None:
         return f"the package {missing.name or 'cuda'} isn't installed"
     initialization = Preparation(cuda.problem)
     # initializing the driver takes 0.1 s and releases the GIL, so this thread imports modules meanwhile
-    import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
+    for module in _COMPILER:
+        if not initialization.is_running:
+            break
+        importlib.import_module(f"{_PACKAGE}.{module}")
     initialization.wait()
     return cuda.problem()
 
