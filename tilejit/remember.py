@@ -64,13 +64,7 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
 
     def remembering(key: A) -> R:
         entry = kept.get(id(key))
-        if entry is not None:
-            return entry[1]
-        result = function(key)
-        if len(kept) >= limit:
-            kept.clear()
-        kept[id(key)] = (key, result)
-        return result
+        return entry[1] if entry is not None else keep(key, function(key))
 
     remembering.keep = keep  # type: ignore[attr-defined]
     return cast(Remembered[A, R], remembering)
