@@ -81,7 +81,7 @@ class Kernel(Launchable):
         # not a bound method: a reference cycle would keep deleted kernels and their variants until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
-        self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
+        self.variants = VariantCache(self.name, self.captured, builder)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -161,7 +161,7 @@ class Kernel(Launchable):
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return Request(chosen, count, values, call, self.options.debug), ()
+        return Request(chosen, count, call, self.options.debug), ()
 
     @entry_point
     def explain(
@@ -364,7 +364,7 @@ def simulate(
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
-    request = Request(chosen, launch.threads, values, call, debug=bool(checks) and not profile)
+    request = Request(chosen, launch.threads, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
     warn_of_rounding(compiled.executable, values, k.memory.warned)
     return SimulatedFunction(compiled).simulate(

@@ -191,7 +191,7 @@ class TunedKernel(Kernel):
             self._untimed[table.head] = table
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
-        question = self.question(device, target, launcher.threads, values, values, call, candidates)
+        question = self.question(device, target, launcher.threads, values, call, candidates)
         # These errors don't depend on the configuration, so the launch raises them before it tries any.
         device.check(target)
         devices.check_environment(call)
@@ -212,15 +212,14 @@ class TunedKernel(Kernel):
         return tuning.best.config
 
     def question(
-        self, device: Device, target: Target, threads: int, values: Sequence[Any],
-        placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
+        self, device: Device, target: Target, threads: int, values: Sequence[Any], call: Call,
+        candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the `Question` of a launch. placeholders: `values` with arguments in place of specs."""
-        aliased = frozenset(position for pair in call.overlaps for position in pair)
-        typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
+        """Return the `Question` of a launch. values: those of `call`, with specs in place of hypothetical arrays."""
+        typed = signature(call, target, call.overlaps)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
         key = self._key_text(values, call)
-        return Question(device, target, threads, tuple(placeholders), typed, captured, key, candidates)
+        return Question(device, target, threads, tuple(call.values), typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
         named = self._passed(values, call)

@@ -106,6 +106,5 @@ def question_for(
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)
-    placeholders = hypothetical_arguments(kernel.open_parameters, values)
-    call = Call(kernel.open_parameters, placeholders)
-    return kernel.question(device, chosen, count, values, placeholders, call, candidates)
+    call = Call(kernel.open_parameters, hypothetical_arguments(kernel.open_parameters, values))
+    return kernel.question(device, chosen, count, values, call, candidates)
