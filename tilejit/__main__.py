@@ -29,6 +29,7 @@ from .ops.elementwise import ELEMENTWISE
 from .runtime import devices, store
 from .runtime.device import checks_wanted
 from .runtime.store import EntryKind
+from .runtime.variant_builder import BuildRequest
 from .target import Target
 from .target import target as find_target
 
@@ -456,7 +457,8 @@ def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
         return [_compiled_with(kernel, {}, target, None)]
     if target is None:
         return [(v.compiled, ()) for v in kernel.signatures]
-    return [(kernel.compile_signature(v.signature, target, v.threads), ()) for v in kernel.signatures]
+    requests = [BuildRequest(v.signature, target, v.threads, kernel.options.debug) for v in kernel.signatures]
+    return [(kernel.variants.builder.make(request), ()) for request in requests]
 
 
 #: command -> the function that yields its output, called with the command's options

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .dataclass import replace
@@ -20,7 +20,7 @@ from .runtime.captured import Captured, CapturedValues
 from .runtime.grid import check_cluster, check_registers, check_threads
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
-from .runtime.variant_builder import BuildRequest, Compiler, VariantBuilder
+from .runtime.variant_builder import Compiler, VariantBuilder
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 #: maximum number of compiled variants in a kernel's notebook output
 _SHOWN_VARIANTS = 8
 
-@contextmanager
-def no_recompile() -> Iterator[None]:
+
+def no_recompile() -> AbstractContextManager[None]:
     """Within the context, a call that would compile a kernel, such as a launch, raises a LaunchError.
 
     The message lists the differences from a compiled variant, if there is one. If one build of a variant, plain or
@@ -52,8 +52,7 @@ def no_recompile() -> Iterator[None]:
         with tj.no_recompile():
             k[1](a)
     """
-    with without_compiling("inside tj.no_recompile()"):
-        yield
+    return without_compiling("inside tj.no_recompile()")
 
 
 class Kernel(Launchable):
@@ -174,10 +173,6 @@ class Kernel(Launchable):
         request, remarks = self.request(args, constexprs, target, threads)
         explanation = self.variants.variant(request).compiled.explain()
         return replace(explanation, remarks=(*explanation.remarks, *remarks))
-
-    def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
-        """Compile the kernel for a signature and a target without adding a variant."""
-        return self.variants.builder.make(BuildRequest(typed, target, threads, self.options.debug))
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target

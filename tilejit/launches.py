@@ -88,9 +88,9 @@ class LaunchBase(ABC):
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         """Launch through the slow path, and return the resolved launch. grid: None for the launcher's own."""
 
-    @abstractmethod
     def prefer(self, generated: GeneratedLauncher) -> None:
         """Make later calls try the generated function first."""
+        self.kernel.prefer(generated)
 
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
@@ -224,9 +224,6 @@ class Launcher(LaunchBase):
         warn_of_rounding(executable, values, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
-
-    def prefer(self, generated: GeneratedLauncher) -> None:
-        self.kernel.prefer(generated)
 
 
 class PreparedLaunch(LaunchBase):

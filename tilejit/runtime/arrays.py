@@ -242,19 +242,16 @@ def laid_out(memory: np.ndarray[Any, Any], facts: ArrayFacts) -> np.ndarray[Any,
     return found
 
 
-_COPY = "a.numpy(), a copy in host memory"
-_MOVE = "tj.to_device(a, 'cuda:1'), a copy on another device"
-_CONVERT = "tj.to_device(a.numpy().astype(...))"
-_OVERWRITE = "a.copy_from(array)"
-
 #: attribute of another library's arrays -> its replacement
 _INSTEAD = {
     **{name: f"a.numpy().{name}" for name in dir(np.ndarray) if not name.startswith("_")},
-    **dict.fromkeys(("bfloat16", "double", "float", "half", "int", "long", "type"), _CONVERT),
-    **dict.fromkeys(("get", "cpu", "asnumpy", "copy_to_host"), _COPY),
-    **dict.fromkeys(("to", "cuda", "to_device"), _MOVE),
+    **dict.fromkeys(
+        ("bfloat16", "double", "float", "half", "int", "long", "type"), "tj.to_device(a.numpy().astype(...))"
+    ),
+    **dict.fromkeys(("get", "cpu", "asnumpy", "copy_to_host"), "a.numpy(), a copy in host memory"),
+    **dict.fromkeys(("to", "cuda", "to_device"), "tj.to_device(a, 'cuda:1'), a copy on another device"),
     **dict.fromkeys(("clone", "copy"), "tj.to_device(a), another array with the same values"),
-    **dict.fromkeys(("set", "copy_", "copy_to_device"), _OVERWRITE),
+    **dict.fromkeys(("set", "copy_", "copy_to_device"), "a.copy_from(array)"),
     **dict.fromkeys(("fill", "fill_", "zero_"), "a.copy_from(np.full(a.shape, value, a.numpy().dtype))"),
     **dict.fromkeys(("detach", "contiguous", "requires_grad_"), "a, which is row-major and has no gradients"),
     **dict.fromkeys(("data_ptr", "data", "ptr"), "k[grid](a): kernels take the array itself"),
