@@ -6,10 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..errors import LaunchError
-from . import counting
 from .arrays import Argument, ArrayView
 from .packing import Workspace
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from .cuda import CudaDevice
     from .cuda_bench import CudaBench
     from .cuda_function import CudaFunction
-    from .simulated import SimulatedDevice, SimulatedFunction
+    from .simulated import CountingBench, SimulatedDevice, SimulatedFunction
 
 #: a device, a compiled kernel loaded on it, and a clock for work on it; the classes of each have the same interface
 Device: TypeAlias = "CudaDevice | SimulatedDevice"
 LoadedKernel: TypeAlias = "CudaFunction | SimulatedFunction"
-Bench: TypeAlias = "CudaBench | counting.CountingBench"
+Bench: TypeAlias = "CudaBench | CountingBench"
 
 #: the reason why no GPU can be used if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
@@ -103,12 +103,15 @@ def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) ->
             )
 
 
+#: the list to which launches in this context append their costs, or None; with a list, the simulator's checks are off
+ledger: ContextVar[list[float] | None] = ContextVar("tilejit_ledger", default=None)
+
 _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict": "strict"}
 
 
 def checks_wanted() -> bool | Literal["strict"]:
     """Return the setting of `TILEJIT_SIM_CHECKS`, False while costs are counted; raise LaunchError if it is invalid."""
-    if counting.ledger.get() is not None:
+    if ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"
     if wanted not in _CHECKS:
