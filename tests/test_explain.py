@@ -10,8 +10,9 @@ import pytest
 import tilejit as tj
 from tests.support.programs import source_of
 from tilejit.executable.census import Census
+from tilejit.executable.encoding import decoded, encoded
 from tilejit.explain_data import row
-from tilejit.explanation import Decisions, Explanation, LocalTile
+from tilejit.explanation import RECORDS, Decisions, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
 from tilejit.lower.plans import VectorPlan
@@ -271,7 +272,7 @@ def test_what_was_decided_comes_back_from_json_as_it_was():
     for name in Decisions.__match_args__:
         assert any(getattr(each, name) for each in decisions), f"no example has {name}"
     for each in decisions:
-        again = Decisions.from_json(json.loads(json.dumps(each.to_json())))
+        again = decoded(json.loads(json.dumps(encoded(each, classes=RECORDS))), classes=RECORDS)
         assert again == each and repr(again) == repr(each)
 
 

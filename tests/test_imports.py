@@ -30,18 +30,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codegen": COMPILER | {"executable"},
     # what a launch needs of what the compiler made: the runtime knows no more of it
     "executable": COMPILER,
-    # how a kernel was made
-    "compile_record": COMPILER | {"lower"},
     # verdicts and counts as text: `Compiled.explain()` answers with it
     "explanation": COMPILER | {"executable"},
     # makes it of a compilation
-    "explain_data": COMPILER | {"lower", "codegen", "compile_record", "explanation"},
-    "compiled": COMPILER | {"executable", "lower", "codegen", "compile_record", "explanation", "explain_data"},
-    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compile_record", "compiled"},
+    "explain_data": COMPILER | {"lower", "codegen", "compiled", "explanation"},
+    "compiled": COMPILER | {"executable", "lower", "codegen", "explanation", "explain_data"},
+    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compiled"},
     "simulator": {"errors", "dataclass", "fast_unique", "progress", "html_tables", "gc_pause", "forks"},
-    "runtime": COMPILER | {
-        "frontend", "executable", "compile_record", "explanation", "compiled", "pipeline", "simulator",
-    },
+    "runtime": COMPILER | {"frontend", "executable", "explanation", "compiled", "pipeline", "simulator"},
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
 }
 ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__main__", "__init__")

@@ -15,7 +15,7 @@ from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
 from tilejit.errors import assert_never
 from tilejit.executable import Executable
-from tilejit.executable.encoding import param_from_json, param_to_json
+from tilejit.executable.encoding import decoded, encoded
 from tilejit.executable.header import c_header
 from tilejit.executable.record import Field, Packing, field_of
 from tilejit.ir import verify
@@ -119,7 +119,7 @@ def test_it_is_declared_in_its_size_and_alignment(kind):
 @KINDS
 def test_it_is_kept_and_declared_in_c(kind):
     param = EXAMPLES[kind]
-    assert param_from_json(json.loads(json.dumps(param_to_json(param)))) == param
+    assert decoded(json.loads(json.dumps(encoded(param)))) == param
     offsets = Packing([field_of(param), field_of(EXAMPLES[PointerParam])]).offsets
     made = Executable(
         "k", "k", target("sm_90a"), Signature(()), 32, None, False, (param, EXAMPLES[PointerParam]), 0, False, 0, ""

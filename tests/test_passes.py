@@ -120,7 +120,7 @@ def test_a_pass_changes_a_kernel_as_stored(name: str, golden: Golden, monkeypatc
     texts: dict[str, tuple[str, str]] = {}
 
     def recorded(step: Pass, before: Kernel, results: PassResults) -> Kernel:
-        after = step.run(before, results)
+        after = step.run(before, results) or before
         if step.name in KEEPING:
             assert after is before
         texts[step.name] = to_text(before), to_text(after)

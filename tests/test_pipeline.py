@@ -233,7 +233,7 @@ def test_the_first_pass_that_broke_a_kernel_is_named(name: str, each: bool, monk
     stray = Let(Var("stray", int32), Var("nowhere", int32))
 
     def breaking(step: Pass, kernel: Kernel, results: PassResults) -> Kernel:
-        left = step.run(kernel, results)
+        left = step.run(kernel, results) or kernel
         return replace(left, body=(*left.body, stray))
 
     broken = tuple(replace(step, run=partial(breaking, step)) if step.name == name else step for step in PASSES)

@@ -29,6 +29,7 @@ from .ops.elementwise import ELEMENTWISE
 from .runtime import devices, store
 from .runtime.device import checks_wanted
 from .runtime.store import EntryKind
+from .runtime.variant_builder import BuildRequest
 from .target import Target
 from .target import target as find_target
 
@@ -53,27 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the output may contain characters that the terminal's encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = _parser().parse_args(argv)
+    options = vars(_parser().parse_args(argv))
+    command = _COMMANDS[options.pop("command")]
     try:
-        if options.command == "doctor":
-            print(*doctor(), sep="\n")
-        elif options.command == "explain":
-            target = find_target(options.target) if options.target else None
-            shown = explain(
-                options.place, target, options.text, run=options.run, specs=options.spec, threads=options.threads,
-                shows_all=options.all,
-            )
-            print(*shown, sep="\n\n")
-        elif options.command == "operations":
-            print(*operations(), sep="\n")
-        elif options.command == "simulator":
-            print(*simulator(), sep="\n")
-        elif options.command == "compile":
-            target = find_target(options.target) if options.target else None
-            files = compile_ahead(options.place, options.spec, options.output, target, options.threads)
-            print(*files, sep="\n")
-        else:
-            print(*CACHE_ACTIONS[options.action](), sep="\n")
+        print(*command(**options), sep="\n")
         _flush()
     except TilejitError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -112,7 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_signature(explained)
     explained.add_argument("--run", action="store_true", help="run FILE as a program and explain what it launches")
     explained.add_argument(
-        "--all", action="store_true", help="also list the variants for operands in other memory spaces"
+        "--all", dest="shows_all", action="store_true",
+        help="also list the variants for operands in other memory spaces",
     )
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
@@ -123,19 +108,19 @@ def _parser() -> argparse.ArgumentParser:
     compiled.add_argument("place", metavar="FILE[::KERNEL]")
     _add_signature(compiled)
     compiled.add_argument(
-        "-o", "--output", action="append", required=True, metavar="OUT",
+        "-o", "--output", dest="outputs", action="append", required=True, metavar="OUT",
         help="k.ptx, k.cubin or k.h; any other name writes OUT.tile, OUT.lane, OUT.ll and OUT.ptx; may be repeated",
     )
     commands.add_parser("operations", help="list the elementwise operations: operands, meaning, accuracy")
     commands.add_parser("simulator", help="list the PTX instructions that the simulator knows, and how exact each is")
     cached = commands.add_parser("cache", help="report on, clear or verify the cache of compiled kernels on disk")
-    cached.add_argument("action", nargs="?", choices=tuple(CACHE_ACTIONS), default="info")
+    cached.add_argument("action", nargs="?", choices=tuple(_CACHE_ACTIONS), default="info")
     return parser
 
 
 def _add_signature(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--spec", action="append", default=[], metavar="NAME=VALUE",
+        "--spec", dest="specs", action="append", default=[], metavar="NAME=VALUE",
         help="the type or value of an argument: A=float32[1024, 64] for an array, A=float32[64, 1024]:(1, 64) for one "
         "with strides in elements, n=int32 for a scalar, n=7 for a scalar that selects a tuned configuration, N=64 "
         "for a compile-time or tuned value; parameters whose type or value follows from their annotation or default "
@@ -258,21 +243,19 @@ def _entries(count: int) -> str:
     return f"{count:,} {'entry' if count == 1 else 'entries'}"
 
 
-#: action of `python -m tilejit cache` -> its function
-CACHE_ACTIONS: dict[str, Callable[[], Iterator[str]]] = {
-    "info": cache_info, "clear": cache_clear, "verify": cache_verify,
-}
+_CACHE_ACTIONS = {"info": cache_info, "clear": cache_clear, "verify": cache_verify}
 
 
 def compile_ahead(
-    place: str, specs: Sequence[str], outputs: Sequence[str], target: Target | None, threads: int | None
+    place: str, specs: Sequence[str], outputs: Sequence[str], target: str | None, threads: int | None
 ) -> Iterator[str]:
     """Compile one kernel of a file, save it to each of `outputs`, and yield the paths of the files written.
 
     place: `FILE` or `FILE::KERNEL`. specs: one `NAME=VALUE` per argument.
     """
     file, _, wanted = place.partition("::")
-    compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
+    chosen = find_target(target) if target else None
+    compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, chosen, threads)
     for remark in remarks[:1]:
         # not to standard output, which lists only the files
         print(f"{compiled.name}: {remark}", file=sys.stderr)
@@ -308,7 +291,12 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
             raise LaunchError(f"--spec sets {name} twice", hint="remove one of the two")
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype or int32 for p in kernel.parameters if p.kind is ParameterKind.SCALAR}
-    return kernel.compile_named({**scalars, **arguments}, target, threads)
+    return _compiled_with(kernel, {**scalars, **arguments}, target, threads)
+
+
+def _compiled_with(kernel: Kernel, named: dict[str, Any], target: Target | None, threads: int | None) -> Remarked:
+    request, remarks = kernel.request((), named, target, threads, may_configure=True)
+    return kernel.variants.variant(request).compiled, remarks
 
 
 #: the VALUE of an array: its dtype, its extents and, optionally, its strides in elements
@@ -357,8 +345,8 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def explain(
-    place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
-    threads: int | None = None, shows_all: bool = False,
+    place: str, target: str | None, text: str | None, run: bool, specs: Sequence[str], threads: int | None,
+    shows_all: bool,
 ) -> Iterator[str]:
     """Yield explanations of a file's kernels, or of one of them, or another text of each, such as its PTX.
 
@@ -371,14 +359,15 @@ def explain(
     shows_all: also list the variants for operands in other memory spaces.
     """
     file, _, wanted = place.partition("::")
+    made_for = find_target(target) if target else None
     kernels = _kernels(file, run)
     if specs or threads is not None:
-        yield _shown(_compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads), text, shows_all)
+        yield _shown(_compiled_for(_one_kernel(file, wanted, kernels), specs, made_for, threads), text, shows_all)
         return
     chosen = [_one_kernel(file, wanted, kernels)] if wanted else list(kernels.values())
     if not chosen:
         raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
-    variants = [remarked for kernel in chosen for remarked in _compiled(kernel, target)]
+    variants = [remarked for kernel in chosen for remarked in _compiled(kernel, made_for)]
     if not variants:
         way = "launch the kernel in the file"
         if not run:
@@ -387,8 +376,7 @@ def explain(
             f"the arguments of {' and '.join(k.name for k in chosen)} in {file} are unknown",
             hint=f"pass --spec 'A=float32[32, 8]', declare `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or {way}",
         )
-    for remarked in variants:
-        yield _shown(remarked, text, shows_all)
+    yield "\n\n".join([_shown(remarked, text, shows_all) for remarked in variants])
 
 
 def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
@@ -466,10 +454,18 @@ def _printing_to_stderr() -> Iterator[None]:
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
     """Return the kernel compiled for its defaults or, if one is missing, for each signature that the file compiled."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
-        return [kernel.compile_named({}, target, None)]
+        return [_compiled_with(kernel, {}, target, None)]
     if target is None:
         return [(v.compiled, ()) for v in kernel.signatures]
-    return [(kernel.compile_signature(v.signature, target, v.threads), ()) for v in kernel.signatures]
+    requests = [BuildRequest(v.signature, target, v.threads, kernel.options.debug) for v in kernel.signatures]
+    return [(kernel.variants.builder.make(request), ()) for request in requests]
+
+
+#: command -> the function that yields its output, called with the command's options
+_COMMANDS: dict[str, Callable[..., Iterator[str]]] = {
+    "doctor": doctor, "explain": explain, "compile": compile_ahead, "operations": operations, "simulator": simulator,
+    "cache": lambda action: _CACHE_ACTIONS[action](),
+}
 
 
 if __name__ == "__main__":

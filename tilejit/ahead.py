@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .compile_record import Derivation
-from .compiled import Compiled
+from .compiled import Compiled, Derivation
 from .dataclass import replace
 from .errors import LaunchError, TilejitError, assert_never, entry_point
 from .executable import Executable
+from .executable.encoding import saved
 from .executable.files import SUFFIXES, read_executable
-from .executable.signatures import saved
 from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
 from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
@@ -97,15 +96,14 @@ class CompiledKernel(Launchable):
 
     def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
         """Return the kernel and `capture().number`; raise LaunchError if the threads or arguments don't fit it."""
-        _, threads, values, call, _ = request
+        _, threads, call, _ = request
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {counted(self.options.threads, 'thread')} per CTA; got {threads}",
                 hint="launch it with that number, or compile and save the kernel for the new number",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
-        aliased = frozenset(position for pair in pairs for position in pair)
-        typed = signature(self.parameters, values, call.arguments, self.compiled.target, aliased)
+        typed = signature(call, self.compiled.target, pairs)
         for (name, compiled), (_, actual) in zip(self.compiled.signature.arguments, typed.arguments, strict=True):
             if not _fits(name, compiled, actual):
                 raise LaunchError(

@@ -5,11 +5,10 @@ The modules that explain a compilation are imported only on demand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .compile_record import Derivation
 from .dataclass import dataclass, field, replace
 from .errors import TilejitError, entry_point
 from .executable import Executable, MachineCode, Usage
@@ -17,13 +16,16 @@ from .files import write_whole
 from .html_tables import box, facts_table
 from .ir.params import PointerParam, TensorMapParam
 from .ir.types import Signature
+from .source import Span
 from .target import Target
 from .wording import counted
 
 if TYPE_CHECKING:
     from .explanation import Decisions, Explanation
+    from .ir.analyses.pressure import Pressure
     from .ir.nodes import Kernel
     from .lower import Verdict
+    from .lower.open import LayoutChoice
 
 
 class DecisionShelf(Protocol):
@@ -34,15 +36,23 @@ class DecisionShelf(Protocol):
     def keep_decisions(self, decisions: Decisions) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
-class Measurement:
-    """Facts about a compiled kernel that are measured when a driver loads it."""
+@dataclass(slots=True)
+class Derivation:
+    """The record of a compilation: the kernel at each level, and the decisions taken. The passes fill it in."""
 
-    usage: Usage | None = None
-    #: advisories of the driver's compiler; empty if it issued none or the driver had the kernel in its cache
-    notes: tuple[str, ...] = ()
-    #: duration of loading, including the driver's compilation
-    milliseconds: float | None = None
+    #: the kernel as the frontend built it, in which tiles may have no layouts yet
+    open: Kernel
+    #: the kernel with layouts, before dispatch
+    tile: Kernel
+    #: the input of code generation
+    lane: Kernel
+    llvm_ir: str = ""
+    verdicts: tuple[Verdict[Any], ...] = ()
+    #: name of a buffer in local memory -> location of an access with run-time indices that requires it to be there
+    addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    layouts: tuple[LayoutChoice, ...] = ()
+    #: register pressure of the local tiles; None if they would fit in registers even if all were live at once
+    pressure: Pressure | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +75,10 @@ class Compiled:
     #: the record of the compilation, or a function that recompiles to obtain it (for a kernel from the cache) or raises
     #: TilejitError (for one from a file)
     origin: Derivation | Callable[[], Derivation] = field(repr=False)
-    #: filled in when a driver loads the kernel
-    measurement: Measurement = field(default_factory=Measurement, repr=False)
+    #: as reported by the driver when it loaded the kernel, None before
+    measured: Usage | None = field(default=None, repr=False)
+    #: advisories of the driver's compiler; empty if it issued none or the driver had the kernel in its cache
+    notes: tuple[str, ...] = field(default=(), repr=False)
     #: compiles the kernel to machine code; None for a result of `pipeline.compile`
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
     #: the kernel's entry in the cache, None if it has none
@@ -139,7 +151,7 @@ class Compiled:
     @property
     def usage(self) -> Usage:
         """Registers and spills per thread; an estimate if no driver has compiled the kernel yet."""
-        usage = self.measurement.usage or self.executable.usage
+        usage = self.measured or self.executable.usage
         if usage is None:
             from .codegen.limits import estimate
 
@@ -214,7 +226,7 @@ class Compiled:
         density = census(self.ptx, max(written, key=lambda dtype: dtype.bits, default=None))
         maps = tuple([p.map for p in params if isinstance(p, TensorMapParam)])
         # a driver that compiled the PTX has reported its notes already
-        notes = self.measurement.notes or ptxas_notes(self.ptx, self.target.name)
+        notes = self.notes or ptxas_notes(self.ptx, self.target.name)
         return Explanation(self.name, self.target.name, self.decisions, density, maps, notes)
 
     @entry_point

@@ -7,9 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from .callers import is_ours
+
+if TYPE_CHECKING:
+    from .source import Span
 
 # pytest omits the frames of this module from tracebacks
 __tracebackhide__ = True
@@ -17,12 +20,6 @@ __tracebackhide__ = True
 P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
-
-
-class Rendered(Protocol):
-    """A source location that renders itself with its source line and carets (see `tilejit.source.Span`)."""
-
-    def render(self) -> str: ...
 
 
 class TilejitError(Exception):
@@ -40,7 +37,7 @@ class TilejitError(Exception):
             raise
     """
 
-    def __init__(self, message: str, *, span: Rendered | None = None, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, span: Span | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.span = span
@@ -107,7 +104,7 @@ class DispatchError(TilejitError):
         self,
         message: str,
         *,
-        span: Rendered | None = None,
+        span: Span | None = None,
         hint: str | None = None,
         declines: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
@@ -171,7 +168,7 @@ class SimulationError(TilejitError):
         self,
         message: str,
         *,
-        span: Rendered | None = None,
+        span: Span | None = None,
         hint: str | None = None,
         instructions: Sequence[int] = (),
         threads: Sequence[int] = (),

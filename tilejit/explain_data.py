@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .codegen.storage import local_memory
-from .dataclass import replace
 from .errors import shown_file
 from .explanation import Decisions, ElementAccess, InsertedInstruction, LocalTile, VerdictRow
 from .ir import walk
@@ -28,7 +27,7 @@ from .target import SECTOR_BYTES, WARP
 from .wording import counted
 
 if TYPE_CHECKING:
-    from .compile_record import Derivation
+    from .compiled import Derivation
     from .lower import Verdict
 
 
@@ -99,7 +98,7 @@ def _sectors(plan: Plan) -> str | None:
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
     """Return the accesses to single elements of buffers that aren't local, in program order. kernel: at tile level."""
-    times: Counter[ElementAccess] = Counter()
+    times: Counter[tuple[str, str, str, int]] = Counter()
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):
             kind, place = "load", stmt.value.place
@@ -110,8 +109,8 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
         buffer = place.buffer.root
         if buffer.space != "local":
             what = f"{buffer.name}: {buffer.space} {place.buffer.dtype}"
-            times[ElementAccess(_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8)] += 1
-    return tuple(replace(access, times=count) for access, count in times.items())
+            times[_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8] += 1
+    return tuple(ElementAccess(*access, count) for access, count in times.items())
 
 
 def repetitions(kernel: Kernel) -> tuple[str, ...]:
@@ -141,7 +140,7 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
     """
     written = {stmt.span for stmt in walk.statements(tile.body) if isinstance(stmt, Expect)}
     spaces = {row.name: space for space, row in PROXY_ASYNC_OF.items()}
-    times: Counter[InsertedInstruction] = Counter()
+    times: Counter[tuple[str, str, str]] = Counter()
     for stmt in walk.statements(lane.body):
         if not isinstance(stmt, Instruction):
             continue
@@ -153,8 +152,8 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
             reason = _reached(stmt, lane)
         else:
             continue
-        times[InsertedInstruction(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)] += 1
-    return tuple(replace(inserted, times=count) for inserted, count in times.items())
+        times[_line(stmt.span), ROWS[stmt.name].mnemonic, reason] += 1
+    return tuple(InsertedInstruction(*inserted, count) for inserted, count in times.items())
 
 
 def _awaited(stmt: Instruction) -> str:

@@ -107,33 +107,11 @@ class Decisions:
     inserted: tuple[InsertedInstruction, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    def to_json(self) -> list[Any]:
-        """Return the fields in order, each record as a list of its fields."""
-        return [
-            [_parts(item) if name in _RECORDS else item for item in getattr(self, name)]
-            for name in type(self).__match_args__
-        ]
 
-    @classmethod
-    def from_json(cls, fields: list[Any]) -> Decisions:
-        """Return the object for which `to_json` returned `fields`."""
-        given = dict(zip(cls.__match_args__, fields, strict=True))
-        records = {name: [kind(*map(_tuples, parts)) for parts in given[name]] for name, kind in _RECORDS.items()}
-        return cls(**{name: tuple(items) for name, items in (given | records).items()})
-
-
-#: field of `Decisions` that holds records -> their class
-_RECORDS: dict[str, type[Any]] = {
-    "rows": VerdictRow, "local": LocalTile, "elements": ElementAccess, "inserted": InsertedInstruction,
+#: name -> class, of `Decisions` and the objects that it contains
+RECORDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Decisions, VerdictRow, LocalTile, ElementAccess, InsertedInstruction)
 }
-
-
-def _parts(record: Any) -> list[Any]:
-    return [getattr(record, name) for name in record.__match_args__]
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)

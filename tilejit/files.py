@@ -27,14 +27,24 @@ def write_whole(path: str | Path, content: bytes) -> None:
     if mode is not None and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     beside = os.path.join(os.path.dirname(place), f".tilejit-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    write_and_rename(beside, place, content, 0o666, None if mode is None else stat.S_IMODE(mode))
+
+
+def write_and_rename(
+    temporary: str | Path, place: str | Path, content: bytes, created: int, mode: int | None = None
+) -> None:
+    """Write a new file and rename it; remove it after an error.
+
+    created: its permissions before the umask is applied. mode: its permissions, if not None.
+    """
     try:
-        with os.fdopen(os.open(beside, _WRITING, 0o666), "wb") as file:
+        with os.fdopen(os.open(temporary, _WRITING, created), "wb") as file:
             file.write(content)
         if mode is not None:
-            os.chmod(beside, stat.S_IMODE(mode))
-        os.replace(beside, place)
+            os.chmod(temporary, mode)
+        os.replace(temporary, place)
     except BaseException:
         # BaseException, to remove the temporary file on an interrupt, too
         with suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise

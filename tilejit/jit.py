@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from .dataclass import replace
 from .errors import KernelSyntaxError, LaunchError, entry_point, without_triton_options
 from .forks import importing
 from .frontend import KernelSource, Parameter, parameters
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 #: maximum number of compiled variants in a kernel's notebook output
 _SHOWN_VARIANTS = 8
 
-@contextmanager
-def no_recompile() -> Iterator[None]:
+
+def no_recompile() -> AbstractContextManager[None]:
     """Within the context, a call that would compile a kernel, such as a launch, raises a LaunchError.
 
     The message lists the differences from a compiled variant, if there is one. If one build of a variant, plain or
@@ -51,8 +52,7 @@ def no_recompile() -> Iterator[None]:
         with tj.no_recompile():
             k[1](a)
     """
-    with without_compiling("inside tj.no_recompile()"):
-        yield
+    return without_compiling("inside tj.no_recompile()")
 
 
 class Kernel(Launchable):
@@ -80,7 +80,7 @@ class Kernel(Launchable):
         # not a bound method: a reference cycle would keep deleted kernels and their variants until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
-        self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
+        self.variants = VariantCache(self.name, self.captured, builder)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -128,13 +128,8 @@ class Kernel(Launchable):
         target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
         threads: threads per CTA, by default the kernel's own.
         """
-        return self.variants.variant(self.request(args, constexprs, target, threads)).compiled
-
-    def compile_named(
-        self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
-    ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile for named arguments; return the result, and remarks on the configuration if the kernel is tuned."""
-        return self.compile(target=target, threads=threads, **arguments), ()
+        request, _ = self.request(args, constexprs, target, threads)
+        return self.variants.variant(request).compiled
 
     @entry_point
     def precompile(
@@ -154,24 +149,30 @@ class Kernel(Launchable):
         return compile_many(jobs_of(self, specs, target), workers)
 
     def request(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
-    ) -> Request:
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
+        may_configure: bool = False,
+    ) -> tuple[Request, tuple[str, ...]]:
+        """Return the request for the arguments of `compile`, and remarks on the configuration if the kernel is tuned.
+
+        may_configure: True if `named` and `threads` may select a configuration.
+        """
         values = hypothetical_arguments(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return Request(chosen, count, values, call, self.options.debug)
+        return Request(chosen, count, call, self.options.debug), ()
 
     @entry_point
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Return `compile(...).explain()`: an explanation of the variant chosen for each tile operation."""
-        return self.compile(*args, target=target, threads=threads, **constexprs).explain()
+        """Return `compile(...).explain()`: an explanation of the variant chosen for each tile operation.
 
-    def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
-        """Compile the kernel for a signature and a target without adding a variant."""
-        return self.variants.compile_signature(typed, target, threads, self.options.debug)
+        For a tuned kernel, it includes the reason for the choice of the configuration, and any timings.
+        """
+        request, remarks = self.request(args, constexprs, target, threads)
+        explanation = self.variants.variant(request).compiled.explain()
+        return replace(explanation, remarks=(*explanation.remarks, *remarks))
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
@@ -358,7 +359,7 @@ def simulate(
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
-    request = Request(chosen, launch.threads, values, call, debug=bool(checks) and not profile)
+    request = Request(chosen, launch.threads, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
     warn_of_rounding(compiled.executable, values, k.memory.warned)
     return SimulatedFunction(compiled).simulate(

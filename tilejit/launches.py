@@ -88,9 +88,9 @@ class LaunchBase(ABC):
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         """Launch through the slow path, and return the resolved launch. grid: None for the launcher's own."""
 
-    @abstractmethod
     def prefer(self, generated: GeneratedLauncher) -> None:
         """Make later calls try the generated function first."""
+        self.kernel.prefer(generated)
 
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
@@ -225,9 +225,6 @@ class Launcher(LaunchBase):
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
-    def prefer(self, generated: GeneratedLauncher) -> None:
-        self.kernel.prefer(generated)
-
 
 class PreparedLaunch(LaunchBase):
     """A launch `p` with resolved arguments: `p()` repeats it, `p(*args)` launches with others of the same signature.
@@ -244,7 +241,7 @@ class PreparedLaunch(LaunchBase):
         assert (a == 2).all()
     """
 
-    __slots__ = ("_launcher", "_values", "_resolved", "_generated", "_hold", "_quick", "_run")
+    __slots__ = ("_launcher", "_resolved", "_generated", "_hold", "_quick", "_run")
 
     def __init__(self, launcher: Launcher, values: list[Any]) -> None:
         memory = LaunchMemory(launcher.memory.warned)
@@ -253,8 +250,7 @@ class PreparedLaunch(LaunchBase):
         self._generated: GeneratedLauncher | None = None
         self._resolve(values)
 
-    def _resolve(self, values: list[Any]) -> None:
-        self._values = values
+    def _resolve(self, values: Sequence[Any]) -> None:
         self._resolved = self.kernel.resolve(self.threads, values)
         self._hold = self._resolved.captured.watch()
         launch = self.launch(values)
@@ -289,7 +285,7 @@ class PreparedLaunch(LaunchBase):
         """Resolve the launch anew if a captured value has changed."""
         captured = self.kernel.capture()
         if captured.number != self._resolved.captured.number:
-            self._resolve(self._values)
+            self._resolve(self._resolved.call.values)
         else:
             self._resolved = self._resolved._replace(captured=captured)
             self._hold = captured.watch()
@@ -325,7 +321,7 @@ class PreparedLaunch(LaunchBase):
                 f"{self.kernel.name} takes {counted(len(runtime), 'argument')} {which}; got {len(args)}",
                 hint="pass all of them, or none to launch with the bound ones",
             )
-        values = list(self._values)
+        values = list(self._resolved.call.values)
         for i, value in zip(runtime, args, strict=True):
             values[i] = value
         return tuple(values)
@@ -369,7 +365,7 @@ class Launchable(ABC):
             device.check(target)
             devices.check_environment(call)
             device.prepare()
-            request = Request(target, threads, values, call, self.options.debug or device.checks)
+            request = Request(target, threads, call, self.options.debug or device.checks)
             compiled, number = self.compiled_for(request, compiler)
             if number != captured.number:
                 # another thread has changed a captured value in the meantime

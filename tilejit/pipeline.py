@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from .codegen import Generated, generate, limits
 from .codegen.expressions import specials_along
 from .codegen.storage import allocations, local_memory
-from .compile_record import Derivation
-from .compiled import Compiled
+from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError, TilejitError
 from .executable import Assertion, Executable
@@ -69,31 +68,24 @@ class PassResults:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A step of the pipeline, which maps a kernel to a kernel.
+    """A step of the pipeline.
 
+    run: returns the resulting kernel, or None if the step leaves it unchanged.
     level: the IR level (see `ir.nodes`) of the resulting kernel.
     after: the passes that must precede this one, each with the reason.
     """
 
     name: str
-    run: Callable[[Kernel, PassResults], Kernel]
+    run: Callable[[Kernel, PassResults], Kernel | None]
     level: str
     after: tuple[tuple[str, str], ...] = ()
 
 
-def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[Kernel, PassResults], Kernel]:
+def _alone(function: Callable[[Kernel], Kernel | None]) -> Callable[[Kernel, PassResults], Kernel | None]:
     return lambda kernel, _: function(kernel)
 
 
-def _checking(check: Callable[[Kernel], object]) -> Callable[[Kernel, PassResults], Kernel]:
-    def run(kernel: Kernel, _: PassResults) -> Kernel:
-        check(kernel)
-        return kernel
-
-    return run
-
-
-def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
+def _check_limits(kernel: Kernel, results: PassResults) -> None:
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
             f"{kernel.name} has {kernel.threads} threads per CTA; the limit is {MAX_THREADS}",
@@ -110,7 +102,6 @@ def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
     # check before lowering, whose memory use and time grow with the size of the buffers
     buffers = tuple(b for b in allocations(kernel.body) if not isinstance(b.layout, Open))
     _check_memory(kernel, results, buffers, storage.placements(buffers))
-    return kernel
 
 
 def _lay_out(kernel: Kernel, results: PassResults) -> Kernel:
@@ -122,9 +113,9 @@ def _lay_out(kernel: Kernel, results: PassResults) -> Kernel:
     return laid_out.kernel
 
 
-def _insert_checks(kernel: Kernel, results: PassResults) -> Kernel:
+def _insert_checks(kernel: Kernel, results: PassResults) -> Kernel | None:
     if not kernel.debug:
-        return kernel
+        return None
     tiles = set(allocations(kernel.body))
     made = checked(kernel)
     results.watched = made.watched
@@ -138,10 +129,9 @@ def _lower(kernel: Kernel, results: PassResults) -> Kernel:
     return lowered.kernel
 
 
-def _count_registers(kernel: Kernel, results: PassResults) -> Kernel:
+def _count_registers(_: Kernel, results: PassResults) -> None:
     record = results.record
     record.pressure = limits.check_registers(record.tile, record.addressed)
-    return kernel
 
 
 def _place(kernel: Kernel, results: PassResults) -> Kernel:
@@ -162,18 +152,18 @@ def _check_memory(
     limits.check_tensor_memory(kernel, memory, buffers)
 
 
-def _bind_assertions(kernel: Kernel) -> Kernel:
+def _bind_assertions(kernel: Kernel) -> Kernel | None:
     """Add a parameter that points to the assertion record if the kernel is a checked build with assertions."""
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         return replace(kernel, params=(*kernel.params, AssertionsParam()))
-    return kernel
+    return None
 
 
-def _prune(kernel: Kernel, results: PassResults) -> Kernel:
+def _prune(kernel: Kernel, results: PassResults) -> Kernel | None:
     used = results.examined
     assert used is not None
     kept = tuple(p for p in kernel.params if _is_used(p, used))
-    return kernel if kept == kernel.params else replace(kernel, params=kept)
+    return None if kept == kernel.params else replace(kernel, params=kept)
 
 
 def _is_used(param: Param, used: Examined) -> bool:
@@ -181,10 +171,9 @@ def _is_used(param: Param, used: Examined) -> bool:
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 
 
-def _generate(kernel: Kernel, results: PassResults) -> Kernel:
+def _generate(kernel: Kernel, results: PassResults) -> None:
     results.generated = generate(kernel, results.target)
     results.timings.update({f"codegen.{stage}": ms for stage, ms in results.generated.timings.items()})
-    return kernel
 
 
 PASSES: tuple[Pass, ...] = (
@@ -194,10 +183,10 @@ PASSES: tuple[Pass, ...] = (
         after=(("limits", "a tile's axes are distributed over the threads of a valid CTA"),),
     ),
     Pass(
-        "initialized", _checking(initialized.check), level="tile",
+        "initialized", _alone(initialized.check), level="tile",
         after=(("layouts", "layout conversions add tiles and copies"),),
     ),
-    Pass("in place", _checking(refuse_overlaps), level="tile"),
+    Pass("in place", _alone(refuse_overlaps), level="tile"),
     Pass(
         "checks", _insert_checks, level="tile",
         after=(
@@ -220,20 +209,20 @@ PASSES: tuple[Pass, ...] = (
             ("lower", "it decides which local tiles are in local memory"),
         ),
     ),
-    Pass("polls", _rewriting(polling.relaxed), level="lane", after=(("lower", "it decides how regions are loaded"),)),
+    Pass("polls", _alone(polling.relaxed), level="lane", after=(("lower", "it decides how regions are loaded"),)),
     Pass(
-        "expects", _rewriting(expects.lower_expects), level="lane",
+        "expects", _alone(expects.lower_expects), level="lane",
         after=(("lower", "it decides how many bytes each copy transfers"),),
     ),
     Pass(
-        "proxies", _rewriting(fences.with_fences), level="lane",
+        "proxies", _alone(fences.with_fences), level="lane",
         after=(
             ("lower", "it decides which accesses are asynchronous"),
             ("expects", "a fence must precede the statements inserted before a copy"),
         ),
     ),
     Pass(
-        "arrivals", _rewriting(arrivals.expand), level="lane",
+        "arrivals", _alone(arrivals.expand), level="lane",
         after=(
             ("lower", "its output shows the accesses that precede an arrival"),
             ("expects", "an arrival expects the bytes of the copies before it"),
@@ -241,7 +230,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "clusters", _rewriting(clusters.synchronize_clusters), level="lane",
+        "clusters", _alone(clusters.synchronize_clusters), level="lane",
         after=(("arrivals", "its output shows the arrivals in other CTAs"),),
     ),
     Pass(
@@ -252,15 +241,15 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "pending", _rewriting(pending.add_wait_registers), level="lane",
+        "pending", _alone(pending.add_wait_registers), level="lane",
         after=(("lower", "it decides which registers an asynchronous operation reads or writes"),),
     ),
     Pass(
-        "packed", _rewriting(packed.keep), level="lane",
+        "packed", _alone(packed.keep), level="lane",
         after=(("lower", "its output shows conversions of elements, and every barrier"),),
     ),
     Pass(
-        "assertions", _rewriting(_bind_assertions), level="lane",
+        "assertions", _alone(_bind_assertions), level="lane",
         after=(("lower", "lowering may prove an assertion and drop it"),),
     ),
     Pass(
@@ -272,7 +261,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "unroll", _rewriting(unroll.unroll_loops), level="lane",
+        "unroll", _alone(unroll.unroll_loops), level="lane",
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
@@ -280,11 +269,11 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "split offsets", _rewriting(split_offsets.split_offsets), level="lane",
+        "split offsets", _alone(split_offsets.split_offsets), level="lane",
         after=(("unroll", "the offsets of unrolled iterations differ in constants and share the rest"),),
     ),
     Pass(
-        "hoist", _rewriting(hoist.hoist), level="lane",
+        "hoist", _alone(hoist.hoist), level="lane",
         after=(
             ("unroll", "differences between iterations are then constants"),
             ("split offsets", "views move out of loops along with the offsets that they add"),
@@ -336,7 +325,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
         report_step(step.name)
         began = time.perf_counter()
         try:
-            kernel = step.run(kernel, results)
+            kernel = step.run(kernel, results) or kernel
         except TilejitError:
             raise
         except Exception:

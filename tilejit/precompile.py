@@ -54,7 +54,7 @@ def _task(job: Any) -> Task[CompiledVariant]:
     kernel = job[0]
     args, named = _parts(kernel, job[1:])
     target, threads = named.pop("target", None), named.pop("threads", None)
-    request = kernel.request(args, named, target, threads)
+    request, _ = kernel.request(args, named, target, threads)
     return partial(kernel.variants.variant, request._replace(debug=request.debug or _launches_checked()))
 
 

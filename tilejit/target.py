@@ -130,11 +130,6 @@ class Target:
         """True if CTAs can form clusters, in which they can access each other's shared memory."""
         return self.number >= 90
 
-    @property
-    def has_wgmma(self) -> bool:
-        """True if warpgroups can multiply matrices that are in shared memory (wgmma)."""
-        return self.name == "sm_90a"
-
     def runs_on(self, capability: int) -> bool:
         """True if a device of compute capability `capability` (90 for 9.0) can run code for this target."""
         return capability == self.number if self.is_arch_specific else capability >= self.number

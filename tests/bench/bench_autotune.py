@@ -31,7 +31,7 @@ import tilejit as tj
 from tests.bench.bench_launch import fake_driver, in_turn, own_arrays, warm
 from tilejit.runtime import devices
 from tilejit.tuning import TunedKernel
-from tilejit.tuning.known_best import question_for
+from tilejit.tuning.kernel import question_for
 from tilejit.tuning.search import Search
 from tilejit.wording import counted
 

@@ -49,10 +49,10 @@ FAULTS = (
     ),
     # executable
     Fault(
-        "a cluster's extents are read from a file in reverse order",
+        "lists, such as a cluster's extents, are read from a file in reverse order",
         "executable/encoding.py",
-        "cluster=None if cluster is None else tuple(cluster),",
-        "cluster=None if cluster is None else tuple(cluster[::-1]),",
+        "return tuple([decoded(item, spans, classes) for item in value])",
+        "return tuple([decoded(item, spans, classes) for item in value[::-1]])",
     ),
     Fault(
         "the census counts a vector access as one element",

@@ -41,7 +41,6 @@ from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
-from tilejit.compiled import Measurement  # noqa: E402
 from tilejit.executable import Executable, Usage  # noqa: E402
 from tilejit.runtime import cuda, cuda_function, devices  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
@@ -74,7 +73,7 @@ def compiled(*params, names="A B C", **changes):
         "dynamic_shared": False, "cluster": None, "cooperative": False, "name": "k", "assertions": (),
         "target": target("sm_90a"), "local_bytes": 0, "threads": 64, **changes
     }
-    return SimpleNamespace(executable=Executable(**made), measurement=Measurement())
+    return SimpleNamespace(executable=Executable(**made))
 
 
 def parameter(parameters, n, kind):
@@ -114,7 +113,7 @@ def test_a_loaded_kernel_learns_its_registers_and_spills_without_its_own_local_m
     fake.attributes = {"NUM_REGS": 40, "LOCAL_SIZE_BYTES": 200}
     made = compiled(pointer("A"), local_bytes=64)
     device.load(made)
-    assert made.measurement.usage == Usage(40, 136)
+    assert made.measured == Usage(40, 136)
 
 
 def test_a_parameters_offset_is_a_multiple_of_its_alignment():

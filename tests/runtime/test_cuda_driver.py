@@ -78,7 +78,7 @@ IGNORED = "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' igno
 def test_what_the_compiler_says_that_costs_speed_is_kept_once_and_explained(fake, device):
     fake.said = f"ptxas info    : 0 bytes gmem\n{SLOW}\n{IGNORED}\n  {SLOW}\nptxas info    : Used 24\0x".encode()
     made = compiled()
-    assert device.load(made).notes == made.measurement.notes == (SLOW, IGNORED)
+    assert device.load(made).notes == made.notes == (SLOW, IGNORED)
     assert SLOW in str(made.explain()) and IGNORED in made.explain()._repr_html_().replace("&#x27;", "'")
 
 
@@ -94,7 +94,7 @@ def test_what_the_driver_says_that_costs_speed_fails_a_test_on_a_gpu(fake, devic
 def test_nothing_is_noted_where_the_compiler_says_nothing_of_speed_or_wasnt_asked(fake, device):
     fake.said = b"ptxas info    : Compiling entry function 'nothing' for 'sm_90a'"
     made = compiled()
-    assert device.load(made).notes == made.measurement.notes == ()
+    assert device.load(made).notes == made.notes == ()
     fake.said = SLOW.encode()
     assert device.load(compiled(MachineCode(b"cubin", 90))).notes == ()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import tilejit as tj
 from tilejit import pipeline
 from tilejit.errors import LaunchError
 from tilejit.runtime import devices
-from tilejit.runtime.preparation import Preparation, import_during
+from tilejit.runtime.device import Preparation
 
 
 def test_it_runs_beside_and_once() -> None:
@@ -64,18 +63,6 @@ def test_after_a_fork_the_child_does_not_wait_for_the_parents_thread() -> None:
     assert status == 0
 
 
-def test_modules_are_imported_while_it_runs_and_no_longer() -> None:
-    names = ("tests.runtime.fake_driver", "tests.runtime.not_there")
-    finish = threading.Event()
-    preparation = Preparation(finish.wait)
-    with pytest.raises(ModuleNotFoundError):
-        import_during(preparation, names)
-    finish.set()
-    preparation.wait()
-    import_during(preparation, names)
-    assert names[0] in sys.modules
-
-
 def test_what_is_imported_ahead_exists() -> None:
     for name in devices._COMPILER:
         __import__(f"tilejit.{name}")
@@ -97,6 +84,27 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Any:
     driver.cuDevicePrimaryCtxRetain = counted
     driver.retained = retained
     return driver
+
+
+def test_modules_are_imported_while_the_driver_is_initialized_and_no_longer(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilejit.runtime import cuda
+
+    class Finished(Preparation):
+        def __init__(self, work: Any) -> None:
+            super().__init__(work)
+            self.wait()
+
+    finish = threading.Event()
+    monkeypatch.setattr(cuda, "problem", lambda: None if finish.wait(10) else "too late")
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
+    monkeypatch.setattr(devices, "_COMPILER", ("isa", "runtime.not_there"))
+    with pytest.raises(ModuleNotFoundError):
+        devices.cuda_problem.__wrapped__()
+    finish.set()
+    monkeypatch.setattr(devices, "Preparation", Finished)
+    assert devices.cuda_problem.__wrapped__() is None
 
 
 def test_a_context_is_made_when_it_is_needed_and_ahead_in_a_thread_of_its_own(fake: Any) -> None:

@@ -30,8 +30,8 @@ def aligned(shape, dtype=np.float32, offset=0):
 
 
 def types(parameters, *values, architecture="sm_90a", aliased=()):
-    call = Call(parameters, values)
-    return dict(signature(parameters, values, call.arguments, target(architecture), frozenset(aliased)).arguments)
+    call, overlapping = Call(parameters, values), [(position, position) for position in aliased]
+    return dict(signature(call, target(architecture), overlapping).arguments)
 
 
 def test_arguments_bind_by_position_and_keyword_with_defaults():
@@ -217,8 +217,8 @@ def test_a_spec_is_no_argument_of_a_launch():
 
 def test_a_spec_represents_an_array_of_the_best_alignment():
     values = [hypothetical(A, 0, tj.spec((4, 8), dtypes.float32)), hypothetical(B, 1, dtypes.int64)]
-    arguments = Call((A, Parameter("n", ParameterKind.ANY)), values).arguments
-    found = signature((A, Parameter("n", ParameterKind.ANY)), values, arguments, target("sm_90a"), frozenset())
+    call = Call((A, Parameter("n", ParameterKind.ANY)), values)
+    found = signature(call, target("sm_90a"), ())
     assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"
 
 

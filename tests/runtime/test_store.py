@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit import files
 from tilejit.errors import CacheWarning
 from tilejit.runtime import store as stores
 from tilejit.runtime.store import DiskStore
@@ -43,6 +44,10 @@ class Windows:
     def __init__(self):
         self.opened = set()
 
+    def install(self, monkeypatch):
+        for module in (stores, files):
+            monkeypatch.setattr(module, "os", self)
+
     def __getattr__(self, name):
         if name in ("geteuid", "getuid", "O_NOFOLLOW", "O_NONBLOCK", "mkfifo"):
             raise AttributeError(name)
@@ -57,7 +62,7 @@ class Windows:
 @pytest.fixture(params=["users", "Windows"] if has_users else ["users"])
 def store(request, tmp_path, monkeypatch):
     if request.param == "Windows":
-        monkeypatch.setattr(stores, "os", Windows())
+        Windows().install(monkeypatch)
     return DiskStore(tmp_path / "kept")
 
 
@@ -346,7 +351,7 @@ def test_a_folder_that_is_not_there_is_no_problem(store):
 
 def test_on_windows_an_entry_that_another_process_reads_stays(tmp_path, monkeypatch):
     windows = Windows()
-    monkeypatch.setattr(stores, "os", windows)
+    windows.install(monkeypatch)
     store = DiskStore(tmp_path / "kept")
     store.put(KEY, b"payload")
     windows.opened.add(entry(store))
@@ -359,7 +364,7 @@ def test_on_windows_an_entry_that_another_process_reads_stays(tmp_path, monkeypa
 
 def test_on_windows_a_folder_that_cant_be_written_is_a_warning(tmp_path, monkeypatch):
     windows = Windows()
-    monkeypatch.setattr(stores, "os", windows)
+    windows.install(monkeypatch)
     store = DiskStore(tmp_path / "kept")
     windows.opened.add(store._path(KEY))
     with pytest.warns(CacheWarning, match="can't be written .Access is denied."):

@@ -10,7 +10,7 @@ import pytest
 
 import tilejit as tj
 from tilejit.runtime import timing
-from tilejit.runtime.counting import SECTOR, THREAD_INSTRUCTION, WAVEFRONT
+from tilejit.runtime.simulated import SECTOR, THREAD_INSTRUCTION, WAVEFRONT
 from tilejit.runtime.timing import Contender, race
 from tilejit.testing import do_bench
 

@@ -117,7 +117,7 @@ def test_a_finished_table_stays_where_another_process_is_still_tuning(arrays: An
 
 def test_what_is_done_is_kept_as_it_is_done(arrays: Any, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, t = arrays
-    measured = simulated.counting.CountingBench.round
+    measured = simulated.CountingBench.round
     calls = 0
 
     def killed(self: Any, works: Any) -> list[float]:
@@ -127,7 +127,7 @@ def test_what_is_done_is_kept_as_it_is_done(arrays: Any, disk: Path, monkeypatch
             raise KeyboardInterrupt
         return measured(self, works)
 
-    monkeypatch.setattr(simulated.counting.CountingBench, "round", killed)
+    monkeypatch.setattr(simulated.CountingBench, "round", killed)
     with pytest.raises(KeyboardInterrupt):
         adding()[grid](a, t, 256)
     k = adding()
@@ -217,7 +217,7 @@ def test_a_mistake_of_ours_is_no_row(arrays: Any, monkeypatch: pytest.MonkeyPatc
     def broken(self: Any, works: Any) -> list[float]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(simulated.counting.CountingBench, "round", broken)
+    monkeypatch.setattr(simulated.CountingBench, "round", broken)
     with pytest.raises(ZeroDivisionError):
         adding()[grid](*arrays, 64)
 

@@ -7,27 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from enum import Enum
+from typing import Any, get_args
 
-from ..dtypes import DTYPES
-from ..errors import assert_never
-from ..ir.params import (
-    AddressParam,
-    AssertionsParam,
-    BarrierParam,
-    BoxShare,
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-    TensorMapParam,
-    TensorMapSpec,
-)
-from ..ir.text.layout_text import layout_from_text
-from ..ir.types import Signature
+from ..dataclass import dataclass
+from ..dtypes import DTYPES, DType
+from ..ir.params import BoxShare, Param, TensorMapSpec
+from ..ir.text.layout_text import layout_from_text, swizzle_from_text
+from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature, compile_time
 from ..ir.values import Buffer, Strided, Var
 from ..ir.watched import WatchedRegion
+from ..layout import Swizzle, TileLayout
 from ..source import Span
 from ..target import target
 from .record import Assertion, Executable, SharedPlace, Usage
@@ -36,66 +26,111 @@ from .record import Assertion, Executable, SharedPlace, Usage
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: incremented whenever the format of the record changes
-FORMAT = 6
+FORMAT = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Represents a compile-time value that can't be loaded from a file, such as a function. Compared by its `text`."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def saved(value: Any) -> Any:
+    """Return `value` with each enum member, also in tuples, replaced by an `Opaque` with its class, name and value."""
+    if isinstance(value, Enum):
+        kind = type(value)
+        return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
+    return tuple(map(saved, value)) if type(value) is tuple else value
+
+
+#: name -> class, of the objects that are encoded as a list of their fields
+_CLASSES: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        ArrayType, ScalarType, ConstexprType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec, *get_args(Param),
+        Assertion, WatchedRegion, SharedPlace, Usage,
+    )
+}
+
+#: name of a class whose objects are encoded as text -> the function that reads it
+_READ: dict[str, Callable[[str], Any]] = {
+    # `compile_time` makes every NaN the same object, so that values that contain NaN compare equal
+    "float": lambda text: compile_time(float.fromhex(text)),
+    "DType": DTYPES.__getitem__,
+    "TileLayout": layout_from_text,
+    "Swizzle": swizzle_from_text,
+}
+
+
+def _opaque(value: Any) -> Any:
+    return {"Opaque": [repr(saved(value))]}
+
+
+def encoded(value: Any, other: Callable[[Any], Any] = _opaque, classes: Mapping[str, type[Any]] = _CLASSES) -> Any:
+    """Return a JSON value from which `decoded` restores the type and value.
+
+    other: encodes objects of all classes except those in `classes` and `_READ`; by default, as an `Opaque`.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is tuple:
+        return [encoded(item, other, classes) for item in value]
+    if kind is float:
+        return {"float": value.hex()}
+    if kind in (DType, TileLayout, Swizzle):
+        return {kind.__name__: repr(value)}
+    if classes.get(kind.__name__) is not kind:
+        return other(value)
+    return {kind.__name__: [encoded(getattr(value, name), other, classes) for name in kind.__match_args__]}
+
+
+def decoded(value: Any, spans: Sequence[Span] = (), classes: Mapping[str, type[Any]] = _CLASSES) -> Any:
+    """Return the value for which `encoded` returned `value`. spans: by their numbers."""
+    if isinstance(value, list):
+        return tuple([decoded(item, spans, classes) for item in value])
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "Span":
+        return spans[content]
+    return _READ[kind](content) if kind in _READ else classes[kind](*decoded(content, spans, classes))
+
+
+#: the fields of an executable that a record contains; the signature, the PTX and the machine code are kept beside it
+_FIELDS = tuple(
+    name for name in Executable.__match_args__ if name not in ("target", "signature", "ptx", "machine_code")
+)
 
 
 def executable_to_json(executable: Executable) -> dict[str, Any]:
     """Return a record of all fields except the signature, the PTX and the machine code."""
-    e = executable
     spans = _SpanTable()
+
+    def other(value: Any) -> Any:
+        return {"Span": spans.number(value)} if type(value) is Span else _opaque(value)
+
     return {
         "format": FORMAT,
-        "name": e.name,
-        "entry": e.entry,
-        "target": e.target.name,
-        "threads": e.threads,
-        "cluster": e.cluster,
-        "cooperative": e.cooperative,
-        "params": [param_to_json(param) for param in e.params],
-        "shared_bytes": e.shared_bytes,
-        "dynamic_shared": e.dynamic_shared,
-        "local_bytes": e.local_bytes,
-        "spans": [spans.number(span) for span in e.spans],
-        "assertions": [[a.rule, a.message, spans.number(a.span)] for a in e.assertions],
-        "watched": [[w.text, spans.number(w.span), w.threads, w.instances, w.inside, w.tensor] for w in e.watched],
-        "shared_map": [[p.name, p.variable, p.first, p.bytes, spans.number(p.span)] for p in e.shared_map],
-        "entry_registers": e.entry_registers,
-        "grid_axes": e.grid_axes,
-        "widened": e.widened,
-        "usage": None if e.usage is None else [e.usage.registers, e.usage.spill_bytes, e.usage.is_estimate],
+        "target": executable.target.name,
+        **{name: encoded(getattr(executable, name), other) for name in _FIELDS},
         "files": list(spans.files),
         "lines": list(spans.lines),
         "places": spans.places,
     }
 
 
-#: the fields of an executable that a record contains unchanged
-_PLAIN = (
-    "name", "entry", "threads", "cooperative", "shared_bytes", "dynamic_shared", "local_bytes", "entry_registers",
-)
-
-
 def executable_from_json(
     record: Mapping[str, Any], signature: Signature, ptx: str, files: Sequence[str] | None = None
 ) -> Executable:
     """Decode the result of `executable_to_json`. files: current paths of the record's source files, if they moved."""
-    cluster = record["cluster"]
-    places = _places(record, record["files"] if files is None else files)
-    return Executable(
-        **{name: record[name] for name in _PLAIN},
-        target=target(record["target"]),
-        signature=signature,
-        cluster=None if cluster is None else tuple(cluster),
-        params=tuple([param_from_json(param) for param in record["params"]]),
-        ptx=ptx,
-        spans=tuple([places[n] for n in record["spans"]]),
-        assertions=tuple([Assertion(rule, message, _place(places, n)) for rule, message, n in record["assertions"]]),
-        watched=tuple([WatchedRegion(text, _place(places, n), *counts) for text, n, *counts in record["watched"]]),
-        shared_map=tuple([SharedPlace(p[0], p[1], p[2], p[3], _place(places, p[4])) for p in record["shared_map"]]),
-        grid_axes=tuple(record["grid_axes"]),
-        widened=tuple(record["widened"]),
-        usage=None if record["usage"] is None else Usage(*record["usage"]),
-    )
+    spans = _spans(record, record["files"] if files is None else files)
+    fields = {name: decoded(record[name], spans) for name in _FIELDS}
+    return Executable(target=target(record["target"]), signature=signature, ptx=ptx, **fields)
 
 
 def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
@@ -114,13 +149,11 @@ class _SpanTable:
         self.places: list[list[int | None]] = []
         self._numbers: dict[Span, int] = {}
 
-    def number(self, span: Span | None) -> int | None:
-        if span is None:
-            return None
+    def number(self, span: Span) -> int:
         number = self._numbers.get(span)
         if number is not None:
             return number
-        caller = self.number(span.caller)
+        caller = None if span.caller is None else self.number(span.caller)
         file = self.files.setdefault(span.file, len(self.files))
         text = self.lines.setdefault(span.text, len(self.lines))
         self.places.append([file, span.line, span.column, span.end_line, span.end_column, text, caller])
@@ -128,96 +161,10 @@ class _SpanTable:
         return len(self.places) - 1
 
 
-def _places(record: Mapping[str, Any], files: Sequence[str]) -> list[Span]:
-    places: list[Span] = []
+def _spans(record: Mapping[str, Any], files: Sequence[str]) -> list[Span]:
+    spans: list[Span] = []
     for file, line, column, end_line, end_column, text, caller in record["places"]:
         # callers precede their callees
-        called_from = None if caller is None else places[caller]
-        places.append(Span(files[file], line, column, end_line, end_column, record["lines"][text], called_from))
-    return places
-
-
-def _place(places: Sequence[Span], number: int | None) -> Span | None:
-    return None if number is None else places[number]
-
-
-def param_to_json(param: Param) -> list[Any]:
-    """Return the parameter as a list whose first item is its kind."""
-    match param:
-        case PointerParam():
-            return ["pointer", param.of, _buffer(param.buffer), param.written, param.noalias]
-        case ScalarParam():
-            return ["scalar", param.of, _var(param.var)]
-        case ExtentParam():
-            return ["extent", param.of, _var(param.var), param.axis]
-        case StrideParam():
-            return ["stride", param.of, _var(param.var), param.axis]
-        case AddressParam():
-            return ["address", param.of, _var(param.var)]
-        case AssertionsParam():
-            return ["assertions"]
-        case BarrierParam():
-            return ["barrier", _buffer(param.buffer)]
-        case TensorMapParam(map=spec):
-            shape = [spec.dtype.name, spec.axes, spec.box, spec.swizzle]
-            shares = [[share.coordinates, share.bytes] for share in param.shares]
-            return ["tensormap", param.of, _var(param.var), *shape, param.written, shares]
-        case _:
-            return assert_never(param)
-
-
-def param_from_json(parts: list[Any]) -> Param:
-    """Decode the result of `param_to_json`."""
-    kind, *rest = parts
-    return _READ[kind](*rest)
-
-
-_READ: dict[str, Callable[..., Param]] = {
-    "pointer": lambda of, buffer, written, noalias: PointerParam(of, _read_buffer(buffer), written, noalias),
-    "scalar": lambda of, var: ScalarParam(of, _read_var(var)),
-    "extent": lambda of, var, axis: ExtentParam(of, _read_var(var), axis),
-    "stride": lambda of, var, axis: StrideParam(of, _read_var(var), axis),
-    "address": lambda of, var: AddressParam(of, _read_var(var)),
-    "assertions": AssertionsParam,
-    "barrier": lambda buffer: BarrierParam(_read_buffer(buffer)),
-    "tensormap": lambda of, var, dtype, axes, box, swizzle, written, shares: TensorMapParam(
-        _read_var(var), TensorMapSpec(of, DTYPES[dtype], tuple(axes), tuple(box), swizzle), written,
-        tuple([BoxShare(tuple(coordinates), bytes_) for coordinates, bytes_ in shares]),
-    ),
-}
-
-
-def _var(var: Var) -> list[Any]:
-    return [var.name, var.dtype.name, var.multiple_of, var.bounds, var.uniform, var.data]
-
-
-def _read_var(parts: list[Any]) -> Var:
-    name, dtype, multiple_of, bounds, uniform, data = parts
-    return Var(name, DTYPES[dtype], multiple_of, None if bounds is None else tuple(bounds), uniform=uniform, data=data)
-
-
-def _buffer(buffer: Buffer) -> list[Any]:
-    layout = buffer.layout
-    assert buffer.base is None and not buffer.slots, f"the parameter {buffer.name} is a view or padded"
-    if isinstance(layout, Strided):
-        laid_out: Any = [_sizes(layout.strides), layout.align, layout.extent_align]
-    else:
-        laid_out = repr(buffer.tile_layout)
-    return [buffer.name, buffer.space, buffer.dtype.name, _sizes(buffer.shape), laid_out, buffer.align]
-
-
-def _read_buffer(parts: list[Any]) -> Buffer:
-    name, space, dtype, shape, laid_out, align = parts
-    if isinstance(laid_out, str):
-        return Buffer(name, space, DTYPES[dtype], _read_sizes(shape), layout_from_text(laid_out), align)
-    strides, stride_align, extent_align = laid_out
-    layout = Strided(_read_sizes(strides), stride_align, extent_align)
-    return Buffer(name, space, DTYPES[dtype], _read_sizes(shape), layout, align)
-
-
-def _sizes(sizes: tuple[int | Var, ...]) -> list[Any]:
-    return [_var(size) if isinstance(size, Var) else size for size in sizes]
-
-
-def _read_sizes(sizes: list[Any]) -> tuple[int | Var, ...]:
-    return tuple([_read_var(size) if isinstance(size, list) else size for size in sizes])
+        called_from = None if caller is None else spans[caller]
+        spans.append(Span(files[file], line, column, end_line, end_column, record["lines"][text], called_from))
+    return spans

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
 from ..dataclass import replace
 from ..errors import LaunchError, TilejitError
-from .encoding import FORMAT, executable_from_json, executable_to_json
+from ..ir.types import Signature
+from ..wording import shown
+from .encoding import FORMAT, decoded, encoded, executable_from_json, executable_to_json
 from .record import Executable, MachineCode
-from .signatures import check_names, signature_from_json, signature_to_json
 
 #: suffixes of files that contain an executable
 SUFFIXES = (".ptx", ".cubin")
@@ -34,9 +37,27 @@ _FORGERY_ERRORS = (
 _FOOTER_BYTES = 256
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise LaunchError unless all names are distinct, assignable in Python and in NFKC form."""
+    for name in names:
+        # Python refuses to assign to `__debug__`, although it is not a keyword
+        is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
+        if not is_plain or not _is_normal(name) or names.count(name) > 1:
+            raise LaunchError(f"{shown(name)} can't be used as a name", hint="use distinct identifiers")
+
+
+def _is_normal(name: str) -> bool:
+    """True if the name equals its NFKC form, to which Python normalizes identifiers."""
+    if name.isascii():
+        return True
+    from unicodedata import normalize
+
+    return normalize("NFKC", name) == name
+
+
 def saved(executable: Executable) -> bytes:
     """Return the contents of the executable's file: a cubin if it has machine code, else PTX."""
-    record = {**executable_to_json(executable), "signature": signature_to_json(executable.signature)}
+    record = {**executable_to_json(executable), "signature": encoded(executable.signature.arguments)}
     if executable.machine_code is not None:
         record["capability"] = executable.machine_code.capability
     # JSON escapes non-ASCII characters and newlines, so the record is one line
@@ -78,7 +99,7 @@ def read_executable(path: Path) -> Executable:
 
 def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
     """Decode a record; raise any of `_FORGERY_ERRORS` if it is forged."""
-    signature = signature_from_json(record["signature"])
+    signature = Signature(decoded(record["signature"]))
     check_names([name for name, _ in signature.arguments])
     check_names([record["name"]])
     # PTX names may contain dollar signs

@@ -8,21 +8,10 @@ from typing import NamedTuple
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType
-from ..errors import assert_never
 from ..ir.clusters import Cluster
-from ..ir.params import (
-    AddressParam,
-    AssertionsParam,
-    BarrierParam,
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-    TensorMapParam,
-    written_arguments,
-)
+from ..ir.params import AssertionsParam, Param, TensorMapParam, written_arguments
 from ..ir.types import Signature
+from ..ir.values import Var
 from ..ir.watched import WatchedRegion
 from ..source import Span
 from ..target import Target
@@ -165,15 +154,11 @@ class Packing:
 
 
 def field_of(param: Param) -> Field:
-    match param:
-        case PointerParam() | AssertionsParam() | BarrierParam():
-            return Field("Q", param.align_bytes)
-        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-            return Field(_CODES[var.dtype.name], param.align_bytes)
-        case TensorMapParam():
-            return Field(f"{param.size_bytes}s", param.align_bytes)
-        case _:
-            return assert_never(param)
+    if isinstance(param, TensorMapParam):
+        return Field(f"{param.size_bytes}s", param.align_bytes)
+    # all others are numbers or 64-bit addresses
+    code = _CODES[param.defines.dtype.name] if isinstance(param.defines, Var) else "Q"
+    return Field(code, param.align_bytes)
 
 
 def field_of_scalar(dtype: DType) -> Field:

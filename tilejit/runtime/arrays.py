@@ -11,7 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from ..html_tables import box, facts_table, text_box
 from ..wording import with_article
+
+if TYPE_CHECKING:
+    from .cuda_memory import CudaMemory
+    from .simulated import SimulatedMemory
+
+#: the memory of a `DeviceArray`
+DeviceMemory: TypeAlias = "CudaMemory | SimulatedMemory"
 
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
@@ -235,19 +242,16 @@ def laid_out(memory: np.ndarray[Any, Any], facts: ArrayFacts) -> np.ndarray[Any,
     return found
 
 
-_COPY = "a.numpy(), a copy in host memory"
-_MOVE = "tj.to_device(a, 'cuda:1'), a copy on another device"
-_CONVERT = "tj.to_device(a.numpy().astype(...))"
-_OVERWRITE = "a.copy_from(array)"
-
 #: attribute of another library's arrays -> its replacement
 _INSTEAD = {
     **{name: f"a.numpy().{name}" for name in dir(np.ndarray) if not name.startswith("_")},
-    **dict.fromkeys(("bfloat16", "double", "float", "half", "int", "long", "type"), _CONVERT),
-    **dict.fromkeys(("get", "cpu", "asnumpy", "copy_to_host"), _COPY),
-    **dict.fromkeys(("to", "cuda", "to_device"), _MOVE),
+    **dict.fromkeys(
+        ("bfloat16", "double", "float", "half", "int", "long", "type"), "tj.to_device(a.numpy().astype(...))"
+    ),
+    **dict.fromkeys(("get", "cpu", "asnumpy", "copy_to_host"), "a.numpy(), a copy in host memory"),
+    **dict.fromkeys(("to", "cuda", "to_device"), "tj.to_device(a, 'cuda:1'), a copy on another device"),
     **dict.fromkeys(("clone", "copy"), "tj.to_device(a), another array with the same values"),
-    **dict.fromkeys(("set", "copy_", "copy_to_device"), _OVERWRITE),
+    **dict.fromkeys(("set", "copy_", "copy_to_device"), "a.copy_from(array)"),
     **dict.fromkeys(("fill", "fill_", "zero_"), "a.copy_from(np.full(a.shape, value, a.numpy().dtype))"),
     **dict.fromkeys(("detach", "contiguous", "requires_grad_"), "a, which is row-major and has no gradients"),
     **dict.fromkeys(("data_ptr", "data", "ptr"), "k[grid](a): kernels take the array itself"),
@@ -276,25 +280,6 @@ class _Missing:
 
     def __get__(self, array: object, owner: type) -> NoReturn:
         raise AttributeError(self._text)
-
-
-class DeviceMemory(Protocol):
-    """Device memory that a `DeviceArray` owns."""
-
-    @property
-    def pointer(self) -> int: ...
-
-    @property
-    def device(self) -> int: ...
-
-    @property
-    def host(self) -> np.ndarray[Any, Any] | None: ...
-
-    def copy_in(self, array: np.ndarray[Any, Any]) -> None: ...
-
-    def copy_out(self, array: np.ndarray[Any, Any]) -> None: ...
-
-    def free(self) -> None: ...
 
 
 class DeviceArray(metaclass=_Listing):

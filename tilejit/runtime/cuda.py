@@ -19,13 +19,13 @@ from . import cuda_driver
 from .cuda_driver import call
 from .cuda_function import CudaFunction
 from .cuda_memory import CudaMemory
-from .device import NO_DRIVER, Bench
+from .device import NO_DRIVER, Preparation
 from .grid import stream_handle
-from .preparation import Preparation
 from .signature import Call
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
+    from .cuda_bench import CudaBench
 
 
 def problem() -> str | None:
@@ -46,7 +46,10 @@ def device_count() -> int:
 
 
 class CudaDevice:
-    """A GPU, used through its primary context, which other frameworks use, too."""
+    """A GPU, used through its primary context, which other frameworks use, too.
+
+    number: the CUDA ordinal. target: the default target of kernels. checks: True if all launches run checked builds.
+    """
 
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
@@ -76,10 +79,12 @@ class CudaDevice:
         return int(self.context)
 
     def prepare(self) -> None:
+        """Start any work that `load` would wait for, and return at once."""
         if self._preparation is None and "context" not in self.__dict__:
             self._preparation = Preparation(partial(driver.cuDevicePrimaryCtxRetain, self._device))
 
     def open(self) -> None:
+        """Open the device, so that an error that would prevent all launches is raised now."""
         self.context  # noqa: B018
 
     @property
@@ -95,6 +100,7 @@ class CudaDevice:
         return int(call(driver.cuDeviceGetAttribute, attribute, self._device))
 
     def check(self, target: Target) -> None:
+        """Raise DeviceError if the device can't run code for `target`."""
         if not target.runs_on(self.capability):
             raise DeviceError(
                 f"{self.name} has compute capability {self.capability // 10}.{self.capability % 10} "
@@ -119,6 +125,7 @@ class CudaDevice:
 
     @property
     def identity(self) -> str:
+        """A string that identifies the device and its driver; earlier timings are invalid if it changes."""
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
@@ -133,7 +140,12 @@ class CudaDevice:
             return 0 if call.first is None else cuda_driver.stream_of_framework(call.first.owner)(self.number)
         return cuda_driver.current_stream(self.number)
 
-    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
+    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[CudaBench]:
+        """Return a context manager that yields a bench on a stream. stream: None for the current one.
+
+        call: the launch whose host arrays the bench stages; None if there is none, and then `kept` is empty.
+        kept: positions of the call's arrays to restore before each timing and at the end.
+        """
         from . import cuda_bench
 
         return cuda_bench.timing(self, call, self.stream(stream, call), kept)

@@ -25,7 +25,7 @@ _LEAST_BYTES = 16 << 20
 
 
 class CudaBench:
-    """A `device.Bench` that times work on one stream."""
+    """Times work on one stream. unit: of the times. is_exact: True if the same work always takes the same time."""
 
     unit = "ms"
     is_exact = False
@@ -46,6 +46,7 @@ class CudaBench:
                 call(driver.cuMemcpyDtoDAsync, saved.pointer, self._kept[-1][0], size, stream)
 
     def staged(self, launched: Call) -> Call:
+        """Return the call for repeated launches, with host arrays replaced by the bench's device copies."""
         if not launched.has_host:
             return launched
         moved = copy(launched)
@@ -57,6 +58,7 @@ class CudaBench:
         return moved
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
+        """Run each piece of work once, with a cold L2 cache, and return their times."""
         while len(self._events) < len(works):
             self._events.append((call(driver.cuEventCreate, 0), call(driver.cuEventCreate, 0)))
         for work, (began, ended) in zip(works, self._events, strict=False):

@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import math
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -58,19 +57,20 @@ def _check_registers(executable: Executable, registers: int) -> None:
 
 
 class CudaFunction:
-    """A kernel loaded on one CUDA device."""
+    """A kernel loaded on one CUDA device.
+
+    direct: for launches with parameters packed by the caller; None if only `launch` can launch the kernel.
+    """
 
     def __init__(self, device: CudaDevice, compiled: Compiled) -> None:
         executable = compiled.executable
         self.compiled = compiled
         self.device = device
         self.asserts = any(isinstance(p, AssertionsParam) for p in executable.params)
-        began = time.perf_counter()
         self._module, self._function, self.notes = cuda_driver.load(executable, device.capability)
-        compiled.measurement.milliseconds = 1e3 * (time.perf_counter() - began)
         usage = cuda_driver.usage(self._function, executable.local_bytes)
         _check_registers(executable, usage.registers)
-        compiled.measurement.usage, compiled.measurement.notes = usage, self.notes
+        compiled.measured, compiled.notes = usage, self.notes
         self._dynamic_bytes = executable.shared_bytes if executable.dynamic_shared else 0
         if self._dynamic_bytes > _STATIC_SHARED_BYTES:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -102,6 +102,7 @@ class CudaFunction:
         return memory
 
     def launch(self, launch: Launch, call: Call) -> None:
+        """Launch the kernel; arguments are in the order of its Python parameters."""
         check_writable(self._written, call.arguments)
         stream = self.device.stream(launch.stream, call)
         if self.device.is_current():
@@ -111,6 +112,7 @@ class CudaFunction:
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
+        """Return functions that launch the kernel with these arguments each time they are called."""
         check_writable(self._written, call.arguments)
         # `call` keeps the arrays alive, so check only those that can be freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]

@@ -1,21 +1,28 @@
-"""The interface shared by the CUDA device and the simulator device."""
+"""Definitions shared by the CUDA devices and the simulator as a device."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ..errors import LaunchError
-from ..target import Target
-from . import counting
-from .arrays import Argument, ArrayView, DeviceMemory
+from .arrays import Argument, ArrayView
 from .packing import Workspace
-from .signature import Call
 
 if TYPE_CHECKING:
-    from ..compiled import Compiled
+    from .cuda import CudaDevice
+    from .cuda_bench import CudaBench
+    from .cuda_function import CudaFunction
+    from .simulated import CountingBench, SimulatedDevice, SimulatedFunction
+
+#: a device, a compiled kernel loaded on it, and a clock for work on it; the classes of each have the same interface
+Device: TypeAlias = "CudaDevice | SimulatedDevice"
+LoadedKernel: TypeAlias = "CudaFunction | SimulatedFunction"
+Bench: TypeAlias = "CudaBench | CountingBench"
 
 #: the reason why no GPU can be used if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
@@ -54,81 +61,34 @@ class PreparedRun(NamedTuple):
     run: Callable[[], None]
 
 
-class LoadedKernel(Protocol):
-    """A compiled kernel on a device, ready to launch."""
+class Preparation:
+    """Runs `work` once in a thread.
 
-    compiled: Compiled
-    #: for launches with parameters packed by the caller; None if only `launch` can launch the kernel
-    direct: DirectLaunch | None
+    It is an optimization only: a caller that needs the result waits, and then repeats the work, which is quick if the
+    thread succeeded and fails again if it failed. So errors are reported where the result is needed, and a thread that
+    couldn't be started (as at interpreter exit), or that exists only in the parent of a fork, does no harm.
+    """
 
-    def launch(self, launch: Launch, call: Call) -> None:
-        """Launch the kernel; arguments are in the order of its Python parameters."""
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+        # not a daemon: Python waits for it at exit, because the driver must not be unloaded during a call
+        self._thread = threading.Thread(target=self._run, name="tilejit-preparation", daemon=False)
+        with suppress(RuntimeError):
+            self._thread.start()
 
-    def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        """Return functions that launch the kernel with these arguments each time they are called."""
-
-
-class Bench(Protocol):
-    """Times work on a device. unit: the unit of times. is_exact: True if the same work always takes the same time."""
-
-    unit: str
-    is_exact: bool
-
-    def staged(self, call: Call) -> Call:
-        """Return `call` for repeated launches, with host arrays replaced by the bench's device copies, if any."""
-
-    def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
-        """Run each piece of work once and return the times. A GPU's L2 cache is cold before each."""
-
-
-class Device(Protocol):
-    """A device that runs kernels."""
-
-    #: the CUDA ordinal, or `SIMULATOR`
-    number: int
+    def _run(self) -> None:
+        # the caller that needs the result repeats the work, and so gets the error
+        with suppress(Exception):
+            self._work()
 
     @property
-    def name(self) -> str:
-        """The device's name: `cuda:0`, `sim`, `sim:sm_100a`."""
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
 
-    @property
-    def target(self) -> Target:
-        """The default target of kernels."""
-
-    @property
-    def multiprocessors(self) -> int:
-        """The number of multiprocessors."""
-
-    @property
-    def checks(self) -> bool:
-        """True if all launches run checked builds."""
-
-    def check(self, target: Target) -> None:
-        """Raise DeviceError if the device can't run code for `target`."""
-
-    def prepare(self) -> None:
-        """Start any work that `load` would wait for, and return at once."""
-
-    def open(self) -> None:
-        """Open the device, so that an error that would prevent all launches is raised now."""
-
-    def load(self, compiled: Compiled) -> LoadedKernel: ...
-
-    def allocate(self, size: int) -> DeviceMemory:
-        """Allocate `size` bytes of memory."""
-
-    @property
-    def identity(self) -> str:
-        """A string that identifies the device and its driver; earlier timings are invalid if it changes."""
-
-    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
-        """Return a context manager that yields a bench on a stream. stream: None for the current one.
-
-        call: the launch whose host arrays the bench stages; None if there is none, and then `kept` is empty.
-        kept: positions of the call's arrays to restore before each timing and at the end.
-        """
-
-    def synchronize(self) -> None: ...
+    def wait(self) -> None:
+        """Wait until the work has ended; return at once if its thread couldn't be started."""
+        if self._thread.ident is not None:
+            self._thread.join()
 
 
 def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) -> None:
@@ -143,12 +103,15 @@ def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) ->
             )
 
 
+#: the list to which launches in this context append their costs, or None; with a list, the simulator's checks are off
+ledger: ContextVar[list[float] | None] = ContextVar("tilejit_ledger", default=None)
+
 _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict": "strict"}
 
 
 def checks_wanted() -> bool | Literal["strict"]:
     """Return the setting of `TILEJIT_SIM_CHECKS`, False while costs are counted; raise LaunchError if it is invalid."""
-    if counting.ledger.get() is not None:
+    if ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"
     if wanted not in _CHECKS:

@@ -7,6 +7,7 @@ It is the device of the arrays in device memory, if there are any; else the one 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import os
 import sys
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -29,14 +30,16 @@ from ..target import Target
 from ..target import target as find_target
 from ..wording import shown
 from .arrays import SIMULATOR, DeviceArray
-from .device import NO_DRIVER, Device
-from .preparation import Preparation, import_during
+from .device import NO_DRIVER, Device, Preparation
 from .signature import Call
+
+if TYPE_CHECKING:
+    from .cuda import CudaDevice
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
 
 #: the GPUs used so far, by ordinal
-_used: dict[int, Device] = {}
+_used: dict[int, CudaDevice] = {}
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -211,7 +214,10 @@ def cuda_problem() -> str | None:
         return f"the package {missing.name or 'cuda'} isn't installed"
     initialization = Preparation(cuda.problem)
     # initializing the driver takes 0.1 s and releases the GIL, so this thread imports modules meanwhile
-    import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
+    for module in _COMPILER:
+        if not initialization.is_running:
+            break
+        importlib.import_module(f"{_PACKAGE}.{module}")
     initialization.wait()
     return cuda.problem()
 
@@ -226,7 +232,7 @@ def _has_driver() -> bool:
 
 
 @cache
-def _cuda(ordinal: int) -> Device:
+def _cuda(ordinal: int) -> CudaDevice:
     problem = cuda_problem()
     if problem is not None:
         raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="use the device sim, or set TILEJIT_DEVICE=sim")
@@ -288,11 +294,7 @@ def machine_code(executable: Executable) -> MachineCode:
             f"machine code of {executable.name} needs a GPU's driver, and {default().name} is in use: {reason()}",
             hint="save PTX, which drivers compile when they load the kernel, or save with a GPU as the current device",
         )
-    from . import cuda
-
-    opened = _cuda(number)
-    assert isinstance(opened, cuda.CudaDevice)
-    return opened.machine_code(executable)
+    return _cuda(number).machine_code(executable)
 
 
 def synchronize() -> None:

@@ -22,16 +22,16 @@ import os
 import sys
 from collections.abc import Hashable
 from enum import Enum, EnumMeta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..errors import shown_file
 from ..executable import Executable
+from ..executable.encoding import decoded, encoded, executable_from_json, executable_to_json, moved_ptx
 from ..frontend import KernelSource, captures, functions, token
 from ..frontend.language import Function, LanguageName
-from ..ir.types import ArgumentType, ConstexprType, Signature
+from ..ir.types import ConstexprType, Signature
 from ..layout import Swizzle, TileLayout
 from ..target import Target
 from .fingerprint import fingerprint, still_holds
@@ -45,37 +45,35 @@ class _NoKey(Exception):
     """A part of a key has no representation that other processes share."""
 
 
-class KernelCache:
-    """The on-disk cache of one kernel. options: further arguments of its decorator that affect compilation."""
+def cache_entry(
+    source: KernelSource, options: Hashable, typed: Signature, target: Target, threads: int, debug: bool
+) -> CacheEntry | None:
+    """Return the entry of one variant; None if the cache can't be used or the key can't be encoded.
 
-    def __init__(self, source: KernelSource, options: Hashable) -> None:
-        self._source = source
-        self._options = options
-
-    def entry(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
-        """Return the entry of one variant; None if the cache can't be used or the key can't be encoded."""
-        store = current()
-        if store is None:
-            return None
-        compiler = fingerprint(store)
-        if compiler is None:
-            return None
-        values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
-        sources = functions(self._source, values)
-        files = [source.file for source in sources]
-        # PTX contains the line numbers of functions; file names in it are replaced when it is read
-        places = tuple([(source.function.__code__.co_firstlineno, files.index(source.file)) for source in sources])
-        try:
-            arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
-            captured = captures(self._source)
-            text = json.dumps(_written((
-                compiler, self._source.text, captured, places, arguments, target.name, threads,
-                debug, self._options,
-            )))
-        except _NoKey:
-            return None
-        digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
-        return CacheEntry(store, digest, tuple(files))
+    options: further arguments of the kernel's decorator that affect compilation.
+    """
+    store = current()
+    if store is None:
+        return None
+    compiler = fingerprint(store)
+    if compiler is None:
+        return None
+    values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
+    sources = functions(source, values)
+    files = [each.file for each in sources]
+    # PTX contains the line numbers of functions; file names in it are replaced when it is read
+    places = tuple([(each.function.__code__.co_firstlineno, files.index(each.file)) for each in sources])
+    try:
+        arguments = tuple([
+            (name, (kind.type_name, _constexpr(kind.value)) if isinstance(kind, ConstexprType) else kind)
+            for name, kind in typed.arguments
+        ])
+        parts = (compiler, source.text, captures(source), places, arguments, target.name, threads, debug, options)
+        text = json.dumps(encoded(parts, _encoded))
+    except _NoKey:
+        return None
+    digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    return CacheEntry(store, digest, tuple(files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,6 @@ class CacheEntry:
 
     def executable(self, typed: Signature) -> Executable | None:
         """Return the stored executable, adapted to the current names of its source files; None if it isn't stored."""
-        from ..executable.encoding import executable_from_json, moved_ptx
-
         payload = self.store.get(EntryKind.PROGRAM.key(self.digest))
         if payload is None:
             return None
@@ -104,8 +100,6 @@ class CacheEntry:
         return executable_from_json(parts, typed, moved_ptx(ptx.decode(), parts["files"], files), files)
 
     def keep(self, executable: Executable) -> None:
-        from ..executable.encoding import executable_to_json
-
         record = executable_to_json(executable)
         numbers = {file: number for number, file in enumerate(record["files"])}
         record["sources"] = [numbers.get(file) for file in self.files]
@@ -113,13 +107,16 @@ class CacheEntry:
         self.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
 
     def decisions(self) -> Decisions | None:
-        from ..explanation import Decisions
+        from ..explanation import RECORDS
 
         payload = self.store.get(self._decisions)
-        return None if payload is None else Decisions.from_json(json.loads(payload))
+        found: Decisions | None = None if payload is None else decoded(json.loads(payload), classes=RECORDS)
+        return found
 
     def keep_decisions(self, decisions: Decisions) -> None:
-        self.put(self._decisions, json.dumps(decisions.to_json(), separators=(",", ":")).encode())
+        from ..explanation import RECORDS
+
+        self.put(self._decisions, json.dumps(encoded(decisions, classes=RECORDS), separators=(",", ":")).encode())
 
     @property
     def _decisions(self) -> str:
@@ -132,17 +129,6 @@ class CacheEntry:
 
     def keep_written(self, names: frozenset[str]) -> None:
         self.put(EntryKind.WRITTEN.key(self.digest), json.dumps(sorted(names)).encode())
-
-
-def _argument(kind: ArgumentType) -> Hashable:
-    if isinstance(kind, ConstexprType):
-        return kind.type_name, _constexpr(kind.value)
-    return type(kind).__name__, _text(kind)
-
-
-@lru_cache(maxsize=256)
-def _text(kind: ArgumentType) -> str:
-    return repr(kind)
 
 
 def _constexpr(value: Any) -> Hashable:
@@ -160,19 +146,15 @@ def _is_importable(cls: type) -> bool:
     return found is cls
 
 
-def _written(part: Hashable) -> Any:
-    """Return a part of a key as a JSON value that also encodes its type; raise _NoKey if that is impossible."""
-    if part is None or type(part) in (bool, int, str):
-        return part
-    if type(part) is float:
-        return {"float": part.hex()}
-    if isinstance(part, tuple):
-        return [_written(item) for item in part]
-    if isinstance(part, (DType, TileLayout, Swizzle, LanguageName)):
+def _encoded(part: Any) -> Any:
+    """Encode a part of a key that `encoded` doesn't; raise _NoKey if other processes can't encode it equally."""
+    if isinstance(part, LanguageName):
         return {type(part).__name__: repr(part)}
     if isinstance(part, EnumMeta) and _is_importable(part):
         return {"enum": [part.__module__, part.__qualname__]}
-    # instances of subclasses of int and str
+    # instances of subclasses of tuple, int and str
+    if isinstance(part, tuple):
+        return encoded(tuple(part), _encoded)
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}
     if isinstance(part, str):

@@ -88,14 +88,16 @@ def kind_with(parameter: Parameter, value: Any) -> ParameterKind:
 class Call:
     """The arguments of a launch, read in one pass.
 
-    arguments: as devices receive them; None for a compile-time value. key: the quick key.
+    values: as passed, one per parameter. arguments: as devices receive them; None for a compile-time value.
+    key: the quick key.
     overlaps: pairs of positions of arrays whose byte ranges overlap. first: the first array in device memory, or None.
     has_host: True if an array is in host memory. waits: True if an array's producer stream may still write it.
     """
 
-    __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "waits")
+    __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "parameters", "values", "waits")
 
     def __init__(self, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
+        self.parameters, self.values = parameters, values
         self.arguments: list[Argument] = []
         self.first: ArrayView | None = None
         self.has_host = self.waits = False
@@ -295,21 +297,16 @@ def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     )
 
 
-def signature(
-    parameters: Sequence[Parameter],
-    values: Sequence[Any],
-    arguments: Sequence[Argument],
-    target: Target,
-    aliased: frozenset[int],
-) -> Signature:
+def signature(call: Call, target: Target, overlapping: Sequence[tuple[int, int]]) -> Signature:
     """Return the signature, which contains what the compiler may know about the arguments.
 
-    values: as the user passed them. arguments: those of the `Call`; None for a compile-time value.
-    aliased: positions of the arrays to mark as overlapping.
+    overlapping: pairs of positions of the arrays to mark as overlapping.
     raises: LaunchError for an array that doesn't match its parameter's spec, or isn't aligned to its element size.
     """
+    aliased = {position for pair in overlapping for position in pair}
     types: list[tuple[str, ArgumentType]] = []
-    for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):
+    arguments = zip(call.parameters, call.values, call.arguments, strict=True)
+    for i, (parameter, value, argument) in enumerate(arguments):
         if argument is None:
             types.append((parameter.name, ConstexprType.of(value)))
         elif isinstance(argument, ArrayView):

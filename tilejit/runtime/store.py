@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from ..callers import stack_level
 from ..errors import CacheWarning
+from ..files import write_and_rename
 
 #: the size limit in bytes without `TILEJIT_CACHE_MAXSIZE`, enough for some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
@@ -48,10 +49,8 @@ _RECENT = 60
 #: on average, at least one in this many writes sweeps the store, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
-_BINARY = getattr(os, "O_BINARY", 0)
 #: don't follow symbolic links, which may lead to other users' files, and don't block when a pipe is opened
-_READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 _HINT = "set TILEJIT_CACHE_DIR to another folder, or TILEJIT_CACHE=0 to turn the cache off"
 _SETTING_HINT = "correct or unset this environment variable"
@@ -144,19 +143,12 @@ class DiskStore:
         random = os.urandom(4)
         temporary = path.with_name(f"{path.name}.{os.getpid()}-{random.hex()}{_TEMPORARY}")
         try:
-            with os.fdopen(os.open(temporary, _WRITING, 0o600), "wb") as file:
-                file.write(b"".join((_MARK, _digest(head, payload), head, payload)))
-            os.replace(temporary, path)
+            write_and_rename(temporary, path, b"".join((_MARK, _digest(head, payload), head, payload)), 0o600)
         except OSError as error:
-            _remove(temporary)
             # on Windows a file that another process reads can't be replaced, but it is an entry of the same key
             if os.name != "nt" or not isinstance(error, PermissionError) or not path.exists():
                 self._cannot_write(error)
             return
-        except BaseException:
-            # remove the partial file even after an interrupt
-            _remove(temporary)
-            raise
         self._unswept += len(payload)
         # most processes write too little to exceed the first threshold, so some writes, chosen at random, sweep, too
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:

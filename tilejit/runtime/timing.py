@@ -87,7 +87,7 @@ def do_bench(
 
     For a list of functions, return a list of times. The functions should launch on the current stream; they are timed
     in rotation, and clearly slower ones are dropped early. On the simulator each function runs once, and the result is
-    its modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` defines the weights).
+    its modeled cost in cycles of one multiprocessor (`tilejit/runtime/simulated.py` defines the weights).
     warmup: ms of warm-up, of all functions together. rep: ms of timing each function that isn't dropped, in 5
     to 1,000 timings.
     raises: LaunchError for an empty list, and for anything that can't be called.

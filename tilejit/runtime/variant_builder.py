@@ -25,11 +25,10 @@ from ..remember import forget
 from ..target import Target
 from .captured import Captured, CapturedValues
 from .devices import machine_code
-from .disk import CacheEntry, KernelCache
+from .disk import CacheEntry, cache_entry
 
 if TYPE_CHECKING:
-    from ..compile_record import Derivation
-    from ..compiled import Compiled
+    from ..compiled import Compiled, Derivation
     from ..ir.nodes import Kernel as TileKernel
 
 #: translates a kernel's source to tile IR: build(signature, target, threads, debug)
@@ -62,12 +61,12 @@ class VariantBuilder:
         self._source = source
         self._captured = captured
         self._build = build
-        self._cache = KernelCache(source, options)
+        self._options = options
 
     def make(self, request: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
         """Load or compile a variant. draft: its tile IR, if known. compiler: used instead of `pipeline.compile`."""
         captured = self._captured.current()
-        entry = self._cache.entry(*request)
+        entry = self._entry(request)
         compiled = None if entry is None else self._kept(entry, request)
         if compiled is None:
             compiled = self._compile(request, draft, compiler)
@@ -75,7 +74,7 @@ class VariantBuilder:
                 entry.keep(compiled.executable_to_keep)
                 compiled.shelf = entry
                 if request.debug and not compiled.executable.is_checked:
-                    plain = self._cache.entry(*request._replace(debug=False))
+                    plain = self._entry(request._replace(debug=False))
                     if plain is not None:
                         plain.keep(compiled.executable_to_keep)
         return compiled
@@ -83,7 +82,7 @@ class VariantBuilder:
     def written(self, request: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
         """Return the names of the arguments that the variant may write, and its tile IR if it had to be built."""
         captured = self._captured.current()
-        entry = self._cache.entry(*request)
+        entry = self._entry(request)
         names = None if entry is None else entry.written()
         if names is not None:
             return names, None
@@ -93,13 +92,16 @@ class VariantBuilder:
             entry.keep_written(names)
         return names, draft
 
+    def _entry(self, request: BuildRequest) -> CacheEntry | None:
+        return cache_entry(self._source, self._options, *request)
+
     def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
         """True if the entry is still the request's: no captured value has changed since `captured`, read before it."""
         # a function passed as a compile-time value may capture further values
         passes_values = any(isinstance(kind, ConstexprType) for _, kind in request.signature.arguments)
         if not passes_values and self._captured.current() is captured:
             return True
-        return entry == self._cache.entry(*request)
+        return entry == self._entry(request)
 
     def _kept(self, entry: CacheEntry, request: BuildRequest) -> Compiled | None:
         from ..compiled import Compiled

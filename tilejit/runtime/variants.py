@@ -12,12 +12,11 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..callers import call_site
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, shown_file
-from ..frontend import Parameter
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
@@ -50,11 +49,10 @@ def refuse_compiling(what: str) -> None:
 
 
 class Request(NamedTuple):
-    """The inputs that determine a variant. values: in the order of the parameters. debug: True for a checked build."""
+    """The inputs that determine a variant. debug: True for a checked build."""
 
     target: Target
     threads: int
-    values: Sequence[Any]
     call: Call
     debug: bool
 
@@ -107,11 +105,10 @@ class _Overtaken(Exception):
 class VariantCache:
     """The compiled variants of one kernel by key. name: the kernel's name."""
 
-    def __init__(self, name: str, parameters: Sequence[Parameter], captured: Captured, builder: VariantBuilder) -> None:
+    def __init__(self, name: str, captured: Captured, builder: VariantBuilder) -> None:
         self._name = name
-        self._parameters = parameters
         self._captured = captured
-        self._builder = builder
+        self.builder = builder
         self._variants: Once[Key, CompiledVariant] = Once()
         # names of the arguments that the kernel may write; in these keys, all overlapping arrays have the overlap bit
         self._written: Once[Key, frozenset[str]] = Once()
@@ -142,7 +139,7 @@ class VariantCache:
     def _new(self, key: Key, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         call, made = call_site(), time.time()
         typed, target, threads, debug = key.build
-        compiled = self._builder.make(key.build, draft, compiler)
+        compiled = self.builder.make(key.build, draft, compiler)
         variant = CompiledVariant(
             typed, threads, target, debug, made, call, compiled.timings, compiled, key.captured
         )
@@ -166,10 +163,6 @@ class VariantCache:
             return None
         return plain
 
-    def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Load or compile the kernel for a signature, a target and a number of threads, without adding a variant."""
-        return self._builder.make(BuildRequest(typed, target, threads, debug))
-
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
         """Return the request's key, and the kernel's tile IR if it had to be built for that.
 
@@ -177,33 +170,21 @@ class VariantCache:
         built at most once for each key in which all overlapping arrays have the bit.
         """
         overlaps = request.call.overlaps
-        overlapping = frozenset(position for pair in overlaps for position in pair)
         captured = self._captured.number()
-        cautious = self._key(request, overlapping, captured)
-        if not overlapping:
+        cautious = _key(request, overlaps, captured)
+        if not overlaps:
             return cautious, None
         drafts: list[TileDraft | None] = [None]
 
         def read() -> frozenset[str]:
-            names, drafts[0] = self._builder.written(cautious.build)
+            names, drafts[0] = self.builder.written(cautious.build)
             self._check_captured(cautious)
             return names
 
         written = self._written.get(cautious, read)
-        names = [p.name for p in self._parameters]
+        names = [p.name for p in request.call.parameters]
         pairs = [pair for pair in overlaps if names[pair[0]] in written or names[pair[1]] in written]
-        key = self._key(request, frozenset(position for pair in pairs for position in pair), captured)
-        return key, drafts[0]
-
-    def _key(self, request: Request, aliased: frozenset[int], captured: int) -> Key:
-        target, threads, values, call, debug = request
-        typed = signature(self._parameters, values, call.arguments, target, aliased)
-        constexprs = tuple(
-            freeze(value, p.name)
-            for p, value, argument in zip(self._parameters, values, call.arguments, strict=True)
-            if argument is None
-        )
-        return Key(BuildRequest(typed, target, threads, debug), constexprs, captured)
+        return _key(request, pairs, captured), drafts[0]
 
     def _refuse_recompilation(self, key: Key) -> None:
         """Raise LaunchError inside `without_compiling`, unless the variant's other build, plain or checked, exists."""
@@ -217,6 +198,16 @@ class VariantCache:
             f"{name} would be compiled again {where}: {'; '.join(nearest)}",
             hint=f"launch or bind {name} this way before that, or pass arguments of a compiled signature",
         )
+
+
+def _key(request: Request, overlapping: Sequence[tuple[int, int]], captured: int) -> Key:
+    target, threads, call, debug = request
+    constexprs = tuple(
+        freeze(value, p.name)
+        for p, value, argument in zip(call.parameters, call.values, call.arguments, strict=True)
+        if argument is None
+    )
+    return Key(BuildRequest(signature(call, target, overlapping), target, threads, debug), constexprs, captured)
 
 
 def _differences(old_key: Key, new_key: Key, captured: Captured) -> list[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
@@ -123,12 +124,7 @@ def array_of(
     kind = _element_type(dtype)
     _check_range(kind, range)
     steps = _row_major(shape) if strides is None else strides
-    reach = [max(n - 1, 0) * s for n, s in zip(shape, steps, strict=True)]
-    low = -sum(r for r in reach if r < 0)
-    span = low + sum(r for r in reach if r > 0) + 1
-    room = np.zeros((span + shift) * kind.bytes + 128, np.uint8)
-    start = -room.ctypes.data % 128 + (shift + low) * kind.bytes
-    array: Array = np.ndarray(tuple(shape), kind.numpy, room, start, tuple(s * kind.bytes for s in steps))
+    array, _ = in_room(shape, kind.numpy, [s * kind.bytes for s in steps], shift * kind.bytes, 0)
     random = np.random.default_rng(seed)
     count = math.prod(shape)
     contents = _values(random, count, kind, values, range)
@@ -136,6 +132,20 @@ def array_of(
         _strew(random, contents, kind, special)
     array[...] = contents.reshape(array.shape)
     return array
+
+
+def in_room(
+    shape: Sequence[int], dtype: np.dtype[Any], strides: Sequence[int], residue: int, fill: int
+) -> tuple[Array, Array]:
+    """Return an array with these byte strides, and the bytes that contain it, each with the value `fill`.
+
+    residue: the address of the array's lowest byte modulo 128.
+    """
+    reach = [] if 0 in shape else [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low = -sum(r for r in reach if r < 0)
+    room = np.full(low + sum(r for r in reach if r > 0) + dtype.itemsize + 256, fill, np.uint8)
+    start = low + (residue - room.ctypes.data) % 128
+    return np.ndarray(tuple(shape), dtype, room, start, tuple(strides)), room
 
 
 def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: Sequence[float]) -> None:
@@ -236,9 +246,7 @@ def _counted(dtype: DType) -> int:
     """Return an n such that `dtype` represents all integers from 0 to n - 1."""
     if not dtype.is_float:
         return int(_ends(dtype)[1]) + 1
-    import ml_dtypes
-
-    return int(2 ** (ml_dtypes.finfo(dtype.numpy).nmant + 1))  # type: ignore[no-untyped-call]
+    return int(2 ** (_finfo(dtype).nmant + 1))
 
 
 def _ends(dtype: DType) -> tuple[float, float]:
@@ -247,10 +255,11 @@ def _ends(dtype: DType) -> tuple[float, float]:
     if not dtype.is_float:
         ends = np.iinfo(dtype.numpy)
         return int(ends.min), int(ends.max)
-    import ml_dtypes
+    return float(_finfo(dtype).min), float(_finfo(dtype).max)
 
-    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-    return float(limits.min), float(limits.max)
+
+def _finfo(dtype: DType) -> Any:
+    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
@@ -259,9 +268,7 @@ def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]
         return [] if dtype.kind == "bool" else sorted({*whole, *(n for n in (0, 1) if low <= n <= high)})
-    import ml_dtypes
-
-    info = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    info = _finfo(dtype)
     listed = [0.0, -0.0, 1.0, -1.0, *map(float, (info.max, info.min, info.tiny, info.smallest_subnormal))]
     inside = [x for x in listed if low <= x <= high]
     if limits is not None:

@@ -13,7 +13,7 @@ from ..dataclass import dataclass
 from ..dtypes import DType, float32, from_numpy
 from ..errors import SimulationError
 from ..wording import counted
-from .arrays import Array, assert_equal
+from .arrays import Array, assert_equal, in_room
 
 if TYPE_CHECKING:
     from ..jit import Kernel
@@ -237,12 +237,8 @@ def _wanted(
 
 
 def _copy(array: Array) -> tuple[Array, Array]:
-    reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)] if array.size else []
-    low = -sum(r for r in reach if r < 0)
-    size = low + sum(r for r in reach if r > 0) + array.itemsize
-    room = np.full(size + 256, 0xA5, np.uint8)
-    start = low + (array.ctypes.data - low - room.ctypes.data) % 128
-    copy: Array = np.ndarray(array.shape, array.dtype, room, start, array.strides)
+    below = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if s < 0] if array.size else []
+    copy, room = in_room(array.shape, array.dtype, array.strides, array.ctypes.data + sum(below), 0xA5)
     copy[...] = array
     return copy, room
 

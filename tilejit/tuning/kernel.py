@@ -1,4 +1,4 @@
-"""The `autotune` decorator, the kernel that it returns, and launches of this kernel."""
+"""The `autotune` decorator, the kernel that it returns, its launches, and the choice of its configuration."""
 
 from __future__ import annotations
 
@@ -6,31 +6,27 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..dataclass import replace
-from ..errors import KernelSyntaxError, LaunchError, entry_point
+from ..errors import DeviceError, KernelSyntaxError, LaunchError, entry_point
 from ..ir.types import compile_time
-from ..jit import Kernel, specified
+from ..jit import Kernel, hypothetical_arguments, specified
 from ..launches import Launchable, Launcher, PreparedLaunch
 from ..runtime import devices
+from ..runtime.arrays import ArrayView
 from ..runtime.device import Device
-from ..runtime.disk import KernelCache
 from ..runtime.fast_launch.generated import ABSENT, Choosing, ResolvedLaunch
+from ..runtime.grid import check_threads
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
+from ..target import target as find_target
 from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, check_names
-from .known_best import pick
 from .search import EmptyGrid, Question, Search
 from .table import Config, Trial, Tuning, Tunings
-
-if TYPE_CHECKING:
-    from ..compiled import Compiled
-    from ..explanation import Explanation
 
 #: maximum number of chosen configurations, and of untimed tables, that a kernel caches
 _CHOSEN = 4096
@@ -104,7 +100,6 @@ class TunedKernel(Kernel):
         self.variants = kernel.variants
         self.kernel = kernel
         self.choices = choices
-        self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._untimed: dict[str, Tuning] = {}
@@ -125,42 +120,20 @@ class TunedKernel(Kernel):
         return launcher.of(config), self.complete(values, config)
 
     def request(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
-    ) -> Request:
-        """Return a request for the configuration that `pick` chooses."""
-        self._refuse_values(named)
-        self.refuse_threads(threads)
-        config, _ = pick(self, args, named, target, threads)
-        return self._request(config, args, named, target, threads)
-
-    def _request(
-        self, config: Config, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
-        threads: int | None,
-    ) -> Request:
-        values = self.complete(specified(self.name, self.open_parameters, args, named), config)
-        return self.kernel.request(tuple(values), {}, target, threads if config.threads is None else config.threads)
-
-    @entry_point
-    def explain(
-        self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
-    ) -> Explanation:
-        """Explain the fastest known configuration, else the first; append the reason for the choice and any timings."""
-        self._refuse_values(constexprs)
-        self.refuse_threads(threads)
-        config, remarks = pick(self, args, constexprs, target, threads)
-        request = self._request(config, args, constexprs, target, threads)
-        explanation = self.variants.variant(request).compiled.explain()
-        return replace(explanation, remarks=(*explanation.remarks, *remarks))
-
-    def compile_named(
-        self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
-    ) -> tuple[Compiled, tuple[str, ...]]:
-        """Return the compiled variant of the configuration that `pick` chooses, and remarks on the choice."""
-        given = {name: value for name, value in arguments.items() if name in self.choices.names}
-        others = {name: value for name, value in arguments.items() if name not in given}
-        config, remarks = pick(self, (), others, target, threads, given)
-        request = self._request(config, (), others, target, threads)
-        return self.variants.variant(request).compiled, remarks
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
+        may_configure: bool = False,
+    ) -> tuple[Request, tuple[str, ...]]:
+        """Return a request for the configuration that `pick` chooses, and remarks on the choice."""
+        if not may_configure:
+            self._refuse_values(named)
+            self.refuse_threads(threads)
+        given = {name: value for name, value in named.items() if name in self.choices.names}
+        others = {name: value for name, value in named.items() if name not in given}
+        config, remarks = pick(self, args, others, target, threads, given)
+        values = self.complete(specified(self.name, self.open_parameters, args, others), config)
+        count = threads if config.threads is None else config.threads
+        request, _ = self.kernel.request(tuple(values), {}, target, count)
+        return request, remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         if named:
@@ -220,7 +193,7 @@ class TunedKernel(Kernel):
             self._untimed[table.head] = table
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
-        question = self.question(device, target, launcher.threads, values, values, call, candidates)
+        question = self.question(device, target, launcher.threads, values, call, candidates)
         # Errors of these checks don't depend on the configuration, so the launch raises them before it tries any.
         device.check(target)
         devices.check_environment(call)
@@ -241,15 +214,14 @@ class TunedKernel(Kernel):
         return tuning.best.config
 
     def question(
-        self, device: Device, target: Target, threads: int, values: Sequence[Any],
-        placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
+        self, device: Device, target: Target, threads: int, values: Sequence[Any], call: Call,
+        candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the `Question` of a launch. placeholders: `values` with hypothetical arguments in place of specs."""
-        aliased = frozenset(position for pair in call.overlaps for position in pair)
-        typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
+        """Return the `Question` of a launch. values: those of `call`, with specs in place of hypothetical arrays."""
+        typed = signature(call, target, call.overlaps)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
         key = self._key_text(values, call)
-        return Question(device, target, threads, tuple(placeholders), typed, captured, key, candidates)
+        return Question(device, target, threads, tuple(call.values), typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
         named = self._passed(values, call)
@@ -293,6 +265,95 @@ def _text(value: Any) -> str:
 
 def _has_shape(value: Any) -> bool:
     return hasattr(value, "shape") and not isinstance(value, np.generic)
+
+
+#: a configuration, and remarks on its choice: the reason and, if it depends on a table, the table
+Pick = tuple[Config, tuple[str, ...]]
+
+
+def pick(
+    kernel: TunedKernel, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+    threads: int | None, given: Mapping[str, Any],
+) -> Pick:
+    """Return the `Pick` of the fastest known configuration for the arguments, which may be specs, else of the first.
+
+    given: values that the configuration must have. threads: the count that it must have if it sets one; None for any.
+    raises: LaunchError if no configuration matches, unless `given` has a value for each tuned parameter;
+        DeviceError if the choice needs a device, none is available, and neither `target` nor the kernel sets a target.
+    """
+    choices = kernel.choices
+    matching = choices.matching(given, threads)
+    if not matching:
+        return _of_its_own(kernel, given, threads)
+    limits = [f"{name}={value!r}" for name, value in given.items()]
+    limits += [] if threads is None or matching == choices.matching(given, None) else [f"threads={threads}"]
+    among = f"of {len(matching)}" + (f" with {', '.join(limits)}" if limits else "")
+    if len(matching) == 1:
+        return _picked(matching[0], "the only one" + (f" with {', '.join(limits)}" if limits else ""))
+    values = specified(kernel.name, kernel.open_parameters, args, named)
+    unknown = _unknown(kernel, values)
+    if unknown:
+        asks = "needed by the key" if set(unknown) <= set(choices.key) else "which prune may read"
+        return _picked(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
+    candidates = choices.worth_trying(kernel.name, kernel.by_name(values))
+    left = [config for config in matching if config in candidates] or matching
+    if len(left) == 1:
+        return _picked(left[0], f"the only one {among} that prune keeps")
+    if autotune_mode() == "off":
+        return _picked(left[0], f"the first {among}, as requested by TILEJIT_AUTOTUNE=off")
+    try:
+        question = question_for(kernel, values, target, threads, candidates)
+    except DeviceError as error:
+        # compiling for an explicit target needs no device
+        if target is None and kernel.options.target is None:
+            raise
+        return _picked(left[0], f"the first {among}: {error.message}, so the fastest is unknown")
+    where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
+    tuning = kernel.answer(question)
+    best = None if tuning is None else tuning.best_of(left)
+    if best is not None:
+        return _picked(best.config, f"the fastest {among}, {where}", tuning)
+    return _picked(left[0], f"the first {among}: not tuned {where} yet")
+
+
+def _picked(config: Config, why: str, tuning: Tuning | None = None) -> Pick:
+    return config, (f"configuration {config}: {why}", *(() if tuning is None else (str(tuning),)))
+
+
+def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
+    """Return a pick with the values `given`; raise LaunchError if a parameter that configurations set is missing."""
+    wanted, choices = Config(dict(given)), kernel.choices
+    text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
+    if given.keys() == choices.names:
+        return _picked(wanted, f"none of the {len(choices.configs)} tuned configurations has {text}")
+    raise LaunchError(
+        f"no configuration of {kernel.name} has {text}",
+        hint=f"pass a value for each of {', '.join(sorted(choices.names))}, or choose one of:\n"
+        + "\n".join(f"  {config}" for config in choices.configs),
+    )
+
+
+def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
+    """Return the scalars that `values` specify only by type, although the key or prune may depend on their values."""
+    placeholders = hypothetical_arguments(kernel.open_parameters, values)
+    open_ones = [
+        p.name
+        for p, value, placeholder in zip(kernel.open_parameters, values, placeholders, strict=True)
+        if placeholder is not value and not isinstance(placeholder, ArrayView)
+    ]
+    return [name for name in open_ones if kernel.choices.prune is not None or name in kernel.choices.key]
+
+
+def question_for(
+    kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
+    candidates: tuple[Config, ...],
+) -> Question:
+    """Return the `Question` of a launch on the default device; raise DeviceError if the device isn't available."""
+    device = devices.default()
+    chosen = find_target(target) if target is not None else kernel.options.target or device.target
+    count = kernel.options.threads if threads is None else check_threads(threads)
+    call = Call(kernel.open_parameters, hypothetical_arguments(kernel.open_parameters, values))
+    return kernel.question(device, chosen, count, values, call, candidates)
 
 
 @entry_point

@@ -23,6 +23,7 @@ from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.arrays import ArrayView
 from ..runtime.device import Bench, Device, Launch
+from ..runtime.disk import cache_entry
 from ..runtime.signature import Call
 from ..runtime.store import EntryKind
 from ..runtime.timing import Contender, race
@@ -98,8 +99,10 @@ class Search:
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
         # The key contains what determines the variants and what affects their times.
-        debug = kernel.options.debug
-        self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
+        options = kernel.options
+        self._entry = cache_entry(
+            kernel.source, options.build_key, question.extended, question.target, question.threads, options.debug
+        )
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
         self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
         # A key of its own, so that an unfinished table doesn't replace a finished one of another process.

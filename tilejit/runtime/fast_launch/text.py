@@ -14,7 +14,7 @@ from itertools import chain, combinations, count
 from typing import Any, NamedTuple
 
 from ...errors import entry_point
-from ...executable.signatures import check_names
+from ...executable.files import check_names
 from ...frontend import Parameter
 from .. import devices
 from ..captured import MISSING, CapturedPlaces
