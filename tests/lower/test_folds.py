@@ -13,6 +13,7 @@ from tests.lower.test_reductions import CASES as LAYOUTS
 from tests.lower.test_reductions import NUMBERS, Case
 from tests.lower.test_reductions import PADDED as PADDED_LAYOUTS
 from tests.support import running
+from tests.support.proving import prove_verdict
 from tilejit.dtypes import DType, bool_, float16, float32, int32, int64, uint8
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Kernel, TileOp
@@ -21,7 +22,6 @@ from tilejit.ir.verify import verify
 from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext, Folds
 from tilejit.lower.engine import Verdict, dispatch
-from tilejit.lower.proof import prove
 from tilejit.lower.proof.prove import prove_folds
 from tilejit.runtime import devices
 from tilejit.target import target
@@ -235,7 +235,7 @@ def test_maps_are_composed_in_the_order_of_the_elements(case: Case) -> None:
 def test_the_order_is_proved(case: Case) -> None:
     verdict = Fold(case, AFFINE).verdict()
     assert verdict.variant == "in_order"
-    prove(verdict.plan, verdict.op)  # type: ignore[arg-type]
+    prove_verdict(verdict)  # type: ignore[arg-type]
 
 
 @each_kind

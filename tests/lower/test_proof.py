@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.proving import prove_edited, prove_emitted
 from tilejit.dtypes import float16, float32
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Buffer, Region, TileOp
+from tilejit.ir.nodes import Buffer, Move, Region, Stmt, Sync, TileOp
 from tilejit.layout import R, S, TileLayout, laneid
 from tilejit.layout.fragments import fragment_layout
 from tilejit.lower import DispatchContext, Products
 from tilejit.lower.ask import operand
-from tilejit.lower.plans import Passes, Reductions
-from tilejit.lower.proof import prove
+from tilejit.lower.plans import Reductions
 from tilejit.lower.proof.products import prove_products
-from tilejit.lower.proof.prove import prove_passes, prove_reductions
+from tilejit.lower.proof.prove import prove_reductions
 from tilejit.lower.variants import copy_rename, copy_through_shared, gemm_mma
 from tilejit.target import target
 
@@ -30,32 +30,28 @@ def _conversion() -> tuple[TileOp, copy_through_shared.Exchange]:
     return op, copy_through_shared.plan(op, DispatchContext(target("sm_90a"), 32))
 
 
-def test_what_goes_through_memory_is_proved_step_by_step() -> None:
+def test_what_goes_through_memory_is_proved() -> None:
     op, plan = _conversion()
-    prove(plan, op)
+    prove_emitted(copy_through_shared.VARIANT, plan, op)
+
+
+def unsynchronized(stmt: Stmt) -> tuple[Stmt, ...]:
+    return () if isinstance(stmt, Sync) else (stmt,)
+
+
+def elsewhere(stmt: Stmt) -> tuple[Stmt, ...]:
+    is_store = isinstance(stmt, Move) and stmt.dst.buffer.space == "shared"
+    return (replace(stmt, dst=replace(stmt.dst, offset=build.add(stmt.dst.offset, 32))),) if is_store else (stmt,)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        (lambda plan: replace(plan, store=plan.load), "the first step reads something else"),
-        (lambda plan: replace(plan, load=plan.store), "the last step writes something else"),
-        (
-            lambda plan: replace(plan, load=replace(plan.load, op=_reading(plan.load.op, plan.load.op.region("dst")))),
-            "a step doesn't read what the one before wrote",
-        ),
-        (
-            lambda plan: replace(plan, store=replace(plan.store, plan=plan.load.plan)),
-            "which holds no element of the region",
-        ),
-    ],
+    [(unsynchronized, "is read before threads wait"), (elsewhere, "elements of dst aren't those|is outside what")],
 )
-def test_a_step_that_fits_no_other_is_found(
-    change: Callable[[copy_through_shared.Exchange], copy_through_shared.Exchange], message: str
-) -> None:
+def test_a_step_that_fits_no_other_is_found(change: Callable[[Stmt], tuple[Stmt, ...]], message: str) -> None:
     op, plan = _conversion()
     with pytest.raises(AssertionError, match=message):
-        prove(change(plan), op)
+        prove_edited(copy_through_shared.VARIANT, plan, op, change)
 
 
 #: of four rows each is owned by a quarter of the lanes, and what becomes one of them by all
@@ -66,11 +62,7 @@ LANES, FIRST = np.arange(32), np.zeros(32, np.int64)
 BESIDE: dict[str, tuple[str, tuple[int, ...], TileLayout, Callable[[TileOp], None]]] = {
     "moves": (
         "copy", (8,), S[(8,) : (4 @ laneid,)] + EVERYWHERE,
-        lambda op: prove(copy_rename.RenamedRegisters(float32, ((0, 0, 1),), 32), op),
-    ),
-    "passes": (
-        "copy", (8,), S[(8,) : (4 @ laneid,)] + EVERYWHERE,
-        lambda op: prove_passes(Passes(FIRST[None], LANES[None], FIRST[None], 1), op),
+        lambda op: prove_emitted(copy_rename.VARIANT, copy_rename.RenamedRegisters(float32, ((0, 0, 1),), 32), op),
     ),
     "reductions": (
         "sum", (2, 8), S[(2, 8) : (1, 4 @ laneid)] + EVERYWHERE,
@@ -90,10 +82,6 @@ def test_what_writes_beside_a_part_is_found(kind: str) -> None:
     op = TileOp(name, "warp", (replace(part, extents=(None, 8)), src), attrs)
     with pytest.raises(AssertionError, match="thread 0 writes register 0 of dst, which holds an element outside"):
         check(op)
-
-
-def _reading(op: TileOp, src: Region) -> TileOp:
-    return replace(op, operands=(op.region("dst"), src))
 
 
 def _product(m: int, n: int, k: int) -> tuple[TileOp, Products]:

@@ -13,6 +13,7 @@ import tilejit as tj
 from tests.lower.test_golden import kernel
 from tests.support.goldens import Golden, joined
 from tests.support.programs import array, tile_ir
+from tests.support.proving import prove_verdict
 from tests.support.ptxas import notes_of, usage
 from tilejit.dtypes import (
     DType,
@@ -75,7 +76,7 @@ def asked(
 
 def plan_of(verdict: Verdict) -> Plan:
     assert verdict.variant == "wgmma"
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
     assert isinstance(verdict.plan, Plan)
     return verdict.plan
 
@@ -301,6 +302,8 @@ def changed(plan: Plan, change: Callable[[SharedFactor], SharedFactor]) -> Plan:
     """The plan as if it said something else of b."""
 
     class Changed:
+        is_traced = False
+
         def moves(self) -> object:
             moves = plan.moves()
             return replace(moves, b=change(moves.b))
@@ -330,7 +333,7 @@ def field(bit: int, value: int) -> Callable[[SharedFactor], SharedFactor]:
 def test_a_plan_that_says_something_else_is_not_proved(change: Callable[[SharedFactor], SharedFactor]) -> None:
     verdict = asked(sums(64, 256), A, stored(64, 256))
     with pytest.raises(AssertionError):
-        prove(changed(plan_of(verdict), change), verdict.op)
+        prove(changed(plan_of(verdict), change), verdict.op, 128, (), ())
 
 
 def test_layouts_of_64_rows_are_those_of_fragments_on_four_warps() -> None:

@@ -11,6 +11,7 @@ A `VectorPlan` derives the moves from the start offsets of its vectors.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,9 @@ class Plan(ABC):
     """A variant's plan for one operation; immutable and printable."""
 
     __slots__ = ()
+
+    #: the proof traces the emitted lane IR; False if it compares what `moves` states
+    is_traced: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -81,6 +81,8 @@ class _Shares:
 class BoxCopy(Plan):
     """A TMA copy between a tensor and shared memory."""
 
+    is_traced = False
+
     tensor: Region
     #: the tensor's dimensions in the order of the map, fastest first
     dims: tuple[int, ...]

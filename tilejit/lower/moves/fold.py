@@ -39,6 +39,8 @@ Partials = list[Partial]
 class Folding(PlanBase):
     """The plan of a reduction by a user's function."""
 
+    is_traced = False
+
     scope: str
     threads: int
     cta_threads: int

@@ -54,15 +54,21 @@ def elements_of_threads(region: Region, scope: str, threads: int, registers: int
     return held
 
 
+def whole(region: Region) -> Region:
+    """Return the region of all elements of a local tile."""
+    buffer = region.buffer
+    return Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), buffer.fixed_shape)
+
+
 def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
     """Raise AssertionError if a thread writes an element of a local tile that is outside `region`."""
     buffer = region.buffer
     if region.extents == buffer.shape:
         return
-    whole = Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), buffer.fixed_shape)
-    owners, _ = owners_of(whole, scope)
+    every = whole(region)
+    owners, _ = owners_of(every, scope)
     threads = int(max(owners.max(), thread.max(initial=0))) + 1
-    tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (whole, region))
+    tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (every, region))
     stray = np.flatnonzero((tile >= 0) & (part < 0))
     assert len(stray) == 0, (
         f"thread {thread.flat[stray[0]]} writes register {register.flat[stray[0]]} of {buffer.name}, "

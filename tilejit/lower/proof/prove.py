@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from ...errors import assert_never
 from ...fast_unique import fast_unique
-from ...ir.nodes import Expr, Region, Special, TileOp, Var
-from ...ir.walk import subexpressions
+from ...ir.nodes import Expr, Region, Stmt, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ...scopes import SCOPES
 from ...target import WARP
-from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
+from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, WarpgroupProducts
 from ..schedule.iterations import launch_values
-from .places import Contents, addresses, each_element, elements_of_threads, need_no_stray_write
+from .places import Contents, each_element, elements_of_threads, need_no_stray_write
 from .products import prove_products, prove_warpgroup_products
+from .traced import prove_traced
 
 Array = np.ndarray
 
 
-def prove(plan: Plan, op: TileOp) -> None:
-    """Raise AssertionError unless the plan carries out the operation.
+def prove(plan: Plan, op: TileOp, threads: int, head: Sequence[Stmt], body: Sequence[Stmt]) -> None:
+    """Raise AssertionError unless the emitted lane IR carries out the operation.
+
+    threads: number of threads of the operation's scope. head: the statements at the kernel's beginning, some of which
+    define variables. body: the operation's lane IR.
 
     Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
     of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
     are aligned. A matrix product adds each product of elements of A and B to its accumulator element once. A reduction
     combines each element of a result once, in order if that matters.
     """
+    if plan.is_traced:
+        prove_traced(op, head, body, threads, getattr(plan, "condition", None))
+        return
     match plan.moves():
         case Products() as products:
             prove_products(products, op)
@@ -42,34 +47,12 @@ def prove(plan: Plan, op: TileOp) -> None:
             prove_folds(folds, op)
         case Passes() as passes:
             prove_passes(passes, op)
-        case Staged() as staged:
-            prove_staged(staged, op)
         case Moves() as moves:
             prove_moves(moves, op)
             issues = int(moves.issue.max(initial=-1)) + 1
             assert issues <= plan.facts().rounds, f"{issues} rounds are moved; the plan says {plan.facts().rounds}"
         case unknown:
-            assert_never(unknown)
-
-
-def prove_staged(moves: Staged, op: TileOp) -> None:
-    """Like `prove`, for consecutive steps: each step after the first reads the destination of the previous one."""
-    steps = [step for step, _ in moves.steps]
-    assert steps[0].region("src") == op.region("src"), "the first step reads something else"
-    assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"
-    for before, after in pairwise(steps):
-        assert _is_same(before.region("dst"), after.region("src")), "a step doesn't read what the one before wrote"
-    for step, plan in moves.steps:
-        prove(plan, step)
-
-
-def _is_same(one: Region, other: Region) -> bool:
-    if one.buffer.root != other.buffer.root:
-        return False
-    # compare for two values of each variable, such as an instance's index
-    names = {e.name for r in (one, other) for x in r.starts for e in subexpressions(x) if isinstance(e, (Var, Special))}
-    values = (dict.fromkeys(names, number) for number in range(2))
-    return all(np.array_equal(addresses(one, each), addresses(other, each)) for each in values)
+            raise AssertionError(f"{type(unknown).__name__} can't be compared; the plan must be traced")
 
 
 def prove_moves(moves: Moves, op: TileOp) -> None:

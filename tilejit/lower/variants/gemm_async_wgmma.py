@@ -93,6 +93,8 @@ class InRegisters:
 class Plan(PlanBase):
     """The products of a tile. sums: the registers of each product's D, by (block of rows, block of columns)."""
 
+    is_traced = False
+
     form: WgmmaForm
     sums: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
     a: InMemory | InRegisters

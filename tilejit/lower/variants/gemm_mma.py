@@ -57,6 +57,8 @@ class Within(Enum):
 class Plan(PlanBase):
     """For each step along k and each accumulator tile (m, n), a warp executes one instruction."""
 
+    is_traced = False
+
     form: Mma
     threads: int
     fragments: Fragments

@@ -82,6 +82,8 @@ _THREAD = Var("reduction.thread", int32)
 class Reducing(PlanBase):
     """The plan of a reduction of local tiles."""
 
+    is_traced = False
+
     operation: str
     scope: str
     threads: int

@@ -1,0 +1,177 @@
+"""Wrong emitters of each kind: the proof finds what they emit, whatever their plans say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.proving import prove_edited, prove_verdict
+from tilejit.dtypes import bool_, float16, float32, int32
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Instruction, Move, Op, Stmt, Store, Vector
+from tilejit.layout import S, laneid
+from tilejit.lower.ask import OperandSpec, dispatch, operand
+from tilejit.lower.engine import Verdict
+
+Change = Callable[[Stmt], tuple[Stmt, ...]]
+
+ROWS, COLUMNS = S[(32, 4) : (1 @ laneid, 1)], S[(4, 8, 4) : (8 @ laneid, 1 @ laneid, 1)]
+
+
+def local(layout: Any, dtype: Any = float32, shape: tuple[int, ...] = (32, 4)) -> OperandSpec:
+    return operand("local", shape, dtype, layout=layout)
+
+
+def memory(space: str, dtype: Any = float32, shape: tuple[int, ...] = (32, 4)) -> OperandSpec:
+    return operand(space, shape, dtype)
+
+
+FRAGMENT = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
+
+#: name -> (the variant that carries out the operation, the operation's name and operands)
+KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "load": ("reg", "copy", (local(ROWS), memory("shared"))),
+    "store": ("reg", "copy", (memory("global"), local(ROWS))),
+    "edge": ("reg", "copy", (local(ROWS), operand("global", (30, 4), float32, region=((0, 32), (0, 4))))),
+    "masked load": ("reg", "copy", (local(ROWS), memory("global"), None, local(ROWS, bool_))),
+    "masked store": ("reg", "copy", (memory("global"), local(ROWS), None, local(ROWS, bool_))),
+    "memory": ("gmem_smem", "copy", (memory("shared"), memory("global"))),
+    "async": ("ldgsts", "copy_async", (memory("shared"), memory("global"))),
+    "rename": ("rename", "copy", (local(ROWS), local(S[(32, 2, 2) : (1 @ laneid, 1, 2)]))),
+    "shuffle": ("shuffle", "copy", (local(S[(32,) : (1 @ laneid,)], shape=(32,)),
+                                    local(S[(16, 2) : (1 @ laneid, 16 @ laneid)], shape=(32,)))),
+    "through shared": ("through_shared", "copy", (local(S[(32, 32) : (1, 1 @ laneid)], shape=(32, 32)),
+                                                  local(S[(32, 32) : (1 @ laneid, 1)], shape=(32, 32)))),
+    "matrix load": ("ldstmatrix", "copy", (local(FRAGMENT, float16, (8, 8)), memory("shared", float16, (8, 8)))),
+    "matrix store": ("ldstmatrix", "copy", (memory("shared", float16, (8, 8)), local(FRAGMENT, float16, (8, 8)))),
+    "elementwise": ("reg", "sub", (local(ROWS), local(ROWS), local(ROWS))),
+    "in memory": ("smem", "sub", (memory("shared"), memory("shared"), memory("global"))),
+    "cast": ("reg", "cast", (local(ROWS, float16), local(ROWS))),
+    "indices": ("reg", "indices", (local(ROWS, int32),)),
+    "part": ("reg", "fill", (operand("local", (32, 4), float32, layout=ROWS, region=((0, 32), (1, 2))), 1.5)),
+}
+
+
+def asked(kind: str) -> Verdict[Any]:
+    variant, name, operands = KINDS[kind]
+    attrs = {"axis": 0} if name == "indices" else {}
+    verdict = dispatch(name, "warp", *operands, threads=32, target="sm_90a", variant=variant, **attrs)
+    assert verdict.variant == variant, verdict.declines
+    return verdict
+
+
+def forgotten() -> Change:
+    """The first write is left out."""
+    seen: list[Stmt] = []
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        writes = isinstance(stmt, (Move, Store, Instruction)) and not seen
+        seen.extend([stmt] if writes else [])
+        return () if writes else (stmt,)
+
+    return change
+
+
+def moved(vector: Vector, by: int = 1) -> Vector:
+    return replace(vector, offset=build.add(vector.offset, by))
+
+
+def reads_elsewhere() -> Change:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Move):
+            return (replace(stmt, src=moved(stmt.src, stmt.src.width)),)
+        if isinstance(stmt, Instruction):
+            inputs = tuple(moved(x, x.width) if isinstance(x, Vector) and x is stmt.places[-1] else x
+                           for x in stmt.inputs)
+            return (replace(stmt, inputs=inputs),)
+        return (stmt,)
+
+    return change
+
+
+def writes_elsewhere() -> Change:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Move):
+            return (replace(stmt, dst=moved(stmt.dst, stmt.dst.width)),)
+        if isinstance(stmt, Store):
+            assert isinstance(stmt.place, Vector)
+            return (replace(stmt, place=moved(stmt.place)),)
+        if isinstance(stmt, Instruction):
+            if stmt.outputs:
+                return (replace(stmt, outputs=tuple(moved(x, x.width) for x in stmt.outputs)),)
+            first, *others = stmt.inputs
+            assert isinstance(first, Vector)
+            return (replace(stmt, inputs=(moved(first, first.width), *others)),)
+        return (stmt,)
+
+    return change
+
+
+def zeros() -> Change:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Store):
+            return (replace(stmt, value=build.const(0, stmt.place.buffer.dtype)),)
+        return (stmt,)
+
+    return change
+
+
+def swapped() -> Change:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Store) and isinstance(stmt.value, Op):
+            return (replace(stmt, value=replace(stmt.value, args=stmt.value.args[::-1])),)
+        return (stmt,)
+
+    return change
+
+
+def always() -> Change:
+    return lambda stmt: (replace(stmt, predicate=None, otherwise=None) if isinstance(stmt, Move) else stmt,)
+
+
+def inverted() -> Change:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Move) and stmt.predicate is not None:
+            return (replace(stmt, predicate=build.logical_not(stmt.predicate)),)
+        return (stmt,)
+
+    return change
+
+
+def other_lanes() -> Change:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Instruction):
+            source, by = stmt.inputs
+            return (replace(stmt, inputs=(source, build.bitwise_xor(by, 1))),)  # type: ignore[arg-type]
+        return (stmt,)
+
+    return change
+
+
+MOVES = (forgotten, reads_elsewhere, writes_elsewhere)
+PLANTED = [
+    *((kind, change) for kind in ("load", "store", "edge", "memory", "async", "rename", "matrix load", "matrix store")
+      for change in MOVES),
+    *((kind, change) for kind in ("masked load", "masked store") for change in (*MOVES, always, inverted)),
+    *((kind, change) for kind in ("shuffle",) for change in (forgotten, other_lanes, zeros)),
+    *((kind, change) for kind in ("through shared",) for change in (forgotten, writes_elsewhere)),
+    *((kind, change) for kind in ("elementwise", "in memory") for change in (*MOVES[::2], zeros, swapped)),
+    *((kind, change) for kind in ("indices", "part") for change in (*MOVES[::2], zeros)),
+    *(("cast", change) for change in MOVES),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_emitted_is_proved(kind: str) -> None:
+    prove_verdict(asked(kind))
+
+
+@pytest.mark.parametrize(("kind", "change"), PLANTED, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_a_wrong_emitter_is_found(kind: str, change: Callable[[], Change]) -> None:
+    verdict = asked(kind)
+    with pytest.raises(AssertionError) as found:
+        prove_edited(verdict.chosen, verdict.plan, verdict.op, change())
+    assert "the proof can't trace" not in str(found.value)

@@ -1,0 +1,170 @@
+"""The contents of an operation's tiles before it is traced, and the contents that it should leave."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import int32
+from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
+from ...ir.nodes import Buffer, Expr, Load, Region, TileOp, Var, Vector
+from ...layout import TileLayout
+from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
+from ..builder import Builder
+from ..rematerialized import value_of
+from ..schedule.iterations import launch_values
+from . import tags
+from .places import addresses, owners_of
+from .tags import Array, Value, tag
+from .trace import TaggedMemory, Trace
+
+_COPIES = (COPY.name, "copy_async", RESHAPE.name)
+
+
+def numbers_of(op: TileOp) -> dict[str, int]:
+    """Return values of the variables in the shapes and strides of tiles: all regions are inside their tensors."""
+    regions = tuple(op.tiles.values())
+    numbers = launch_values(regions)
+    for region in regions:
+        for start, count, extent in zip(region.starts, region.counts, region.buffer.shape, strict=True):
+            if isinstance(extent, Var):
+                least = max(int(evaluate(start, numbers)) + count, numbers.get(extent.name, 0), 1)
+                numbers[extent.name] = -(-least // max(extent.multiple_of, 1)) * max(extent.multiple_of, 1)
+    return numbers
+
+
+class Tile:
+    """A tile of an operation: the places and the values of its elements before the operation."""
+
+    def __init__(self, name: str, region: Region, op: TileOp, trace: Trace, numbers: dict[str, int]) -> None:
+        self.name, self.region, self.scope = name, region, op.scope
+        buffer = region.buffer
+        self.root, size = buffer.root.name, region.dtype.bytes
+        self.parts = size // trace.units[self.root]
+        self.inside = _inside(region, numbers)
+        self.values: Value
+        if buffer.space == "local":
+            self.threads, self.places = owners_of(region, op.scope)
+            self._enter(trace)
+        else:
+            self.places = np.broadcast_to(addresses(region, numbers), (prod(region.shape),))
+            units = self.places[:, None] * self.parts + np.arange(self.parts)
+            low, high = int(units.min()), int(units.max()) + 1
+            memory = trace.memory.get(self.root)
+            if memory is not None:
+                low, high = min(low, memory.low), max(high, memory.high)
+            trace.memory[self.root] = memory = TaggedMemory(tags.of_name(self.root), low, high)
+            self.values = tag(memory.initial(units.T))
+
+    def _enter(self, trace: Trace) -> None:
+        """Fill the registers with tags, or with numbers if they decide which elements are moved."""
+        threads = max(len(trace.thread), int(self.threads.max()) + 1)
+        columns = trace.registers.setdefault(self.root, {})
+        count = max(self.region.buffer.root.tile_layout.storage().span() * self.region.buffer.root.dtype.bytes
+                    // trace.units[self.root], (int(self.places.max()) + 1) * self.parts)
+        if not columns:
+            every = tags.mixed(np.arange(count * threads).astype(tags.TAG) + tags.of_name(self.root))
+            columns.update(enumerate(every.reshape(count, threads)))
+        table = np.stack([columns[k] for k in range(count)])
+        if self.name in (MASK.name, INDEX.name):
+            random = np.random.default_rng(1)
+            shape = self.region.shape
+            self.values = random.random(prod(shape)) < 0.5 if self.name == MASK.name else np.arange(prod(shape))
+            table = np.zeros(table.shape, self.values.dtype)
+            table[self.places, self.threads] = self.values
+        else:
+            for p in range(self.parts):
+                at = self.places * self.parts + p
+                table[at, self.threads] = table[at[0], self.threads[0]]
+            first = np.stack([table[self.places[0] * self.parts + p, self.threads[0]] for p in range(self.parts)])
+            self.values = tag(first)
+        columns.update(enumerate(table))
+
+    def over(self, shape: tuple[int, ...], leads: bool = False) -> Value:
+        """Return the value for each element of a destination of `shape`, to which the tile is broadcast."""
+        values = np.asarray(self.values)
+        return self._broadcast(values, shape, leads)
+
+    def inside_over(self, shape: tuple[int, ...]) -> Array:
+        return self._broadcast(self.inside, shape, False)
+
+    def _broadcast(self, values: Array, shape: tuple[int, ...], leads: bool) -> Array:
+        if len(values) == prod(shape):
+            return values
+        trailing = (1,) * (len(shape) - len(self.region.shape)) if leads else ()
+        return np.broadcast_to(values.reshape(self.region.shape + trailing), shape).ravel()
+
+
+def _inside(region: Region, numbers: dict[str, int]) -> Array:
+    """Return whether each element of a region is inside its tensor."""
+    if region.in_bounds or region.buffer.space != "global":
+        return np.ones(prod(region.shape), bool)
+    boxes, whole = prod(region.index_shape), np.ones((), bool)
+    for d, (start, count, extent) in enumerate(zip(region.starts, region.counts, region.buffer.shape, strict=True)):
+        at = int(evaluate(start, numbers)) + np.arange(count)
+        limit = numbers[extent.name] if isinstance(extent, Var) else extent
+        fits = (at >= 0) & (at < limit)
+        if region.gathered is not None and d == region.gathered.dim:
+            fits = np.ones(count, bool)
+        whole = whole[..., None] & fits
+    return np.tile(whole.ravel(), boxes)
+
+
+def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -> tuple[Value, Array]:
+    """Return the value that each element of the destination should get, and whether it is written at all."""
+    dst = tiles["dst"]
+    shape, written = dst.region.shape, dst.inside
+    if op.name == INDICES.name:
+        axis = op.attr("axis")
+        assert isinstance(axis, int)
+        index = np.indices(shape or (1,))[axis].ravel()
+        return (tags.of_float(index) if dst.region.dtype.is_float else index), written
+    if op.name not in _COPIES:
+        return _computed(op, tiles, trace), written
+    src = tiles["src"]
+    allowed = tiles[MASK.name].over(shape) if MASK.name in tiles else None
+    if condition is not None:
+        axes = [np.arange(n) for n in shape if n != 1]
+        index = np.meshgrid(*axes, indexing="ij") if axes else []
+        at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
+        own = Trace(prod(shape), trace.values | at)
+        allowed = np.broadcast_to(own.number(condition.cond), (prod(shape),))
+    if dst.region.buffer.space != "local" and allowed is not None:
+        return src.values, written & np.asarray(allowed)
+    kept = src.inside if allowed is None else src.inside & np.asarray(allowed)
+    if kept.all():
+        return src.values, written
+    fill = op.value("fill")
+    filled = tags.zero(dst.region.dtype) if fill is None else trace.value(build.cast(fill, dst.region.dtype))
+    return tags.chosen(kept, src.values, filled), written
+
+
+def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
+    """Return the values of an elementwise operation's results, by carrying it out on the tags of each element."""
+    shape = tiles["dst"].region.shape
+    own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
+    own.values = trace.values | own.values
+    leaves: dict[Region, str] = {}
+    for name, operand in op.inputs.items():
+        if isinstance(operand, Region):
+            tile = tiles[name]
+            inside = tile.inside_over(shape)
+            given = tile.over(shape)
+            given = tag(given) if inside.all() else tags.chosen(inside, given, tags.zero(operand.dtype))
+            # equal registers are one leaf, since `x <= x` is simplified
+            leaf = leaves.setdefault(operand, name) if operand.buffer.space == "local" else name
+            buffer = Buffer(f"element.{leaf}", "local", operand.dtype, (1,), _ONE, operand.dtype.bytes)
+            own.registers[buffer.name] = {0: given}
+            values.append(Load(Vector(buffer, build.const(0, int32))))
+        else:
+            made = b.let("scalar", operand)
+            if isinstance(made, Var) and made is not operand:
+                own.values[made.name] = trace.value(operand)
+            values.append(made)
+    return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
+
+
+_ONE = TileLayout.row_major((1,))

@@ -1,0 +1,107 @@
+"""PTX instructions carried out on tags.
+
+source: PTX ISA, "shfl.sync", "ldmatrix", "stmatrix", "cp.async".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import float32
+from ...ir.nodes import Instruction, Vector
+from ...isa import matrix
+from ...isa.convert import NARROW_PAIR, PAIRS
+from ...isa.cp_async import COPIES, Copy
+from ...isa.warp import SHUFFLE_INDEX, SHUFFLE_XOR
+from ...target import WARP
+from . import tags
+from .trace import Active, Trace
+
+_Step = Callable[[Trace, Instruction, Active], None]
+
+
+def carry_out(trace: Trace, stmt: Instruction, active: Active) -> None:
+    step = _STEPS.get(stmt.name)
+    assert step is not None, f"the proof can't trace the instruction {stmt.name}"
+    step(trace, stmt, active)
+
+
+def _vector(operand: Any) -> Vector:
+    assert isinstance(operand, Vector), f"{operand} should be a place"
+    return operand
+
+
+def _shuffle(lanes: Callable[[Any, Any], Any], trace: Trace, stmt: Instruction, active: Active) -> None:
+    source, by = _vector(stmt.inputs[0]), trace.number(stmt.inputs[1])  # type: ignore[arg-type]
+    (value,) = trace.read(source)
+    sender = trace.thread // WARP * WARP + lanes(trace.thread % WARP, by) % WARP
+    assert sender.max() < len(trace.thread), "a lane receives from one that doesn't exist"
+    assert active is None or active[sender[active]].all(), "a lane receives from one that doesn't send"
+    made = value[..., sender] if isinstance(value, np.ndarray) and value.shape[-1] > 1 else value
+    trace.write(stmt.outputs[0], [made], active)
+
+
+def _pair(name: str, trace: Trace, stmt: Instruction, active: Active) -> None:
+    """Carry out an elementwise operation on two elements."""
+    args = [trace.read(_vector(operand)) for operand in stmt.inputs]
+    trace.write(stmt.outputs[0], [trace.operation(name, list(each)) for each in zip(*args, strict=True)], active)
+
+
+def _narrow(dtype: Any, trace: Trace, stmt: Instruction, active: Active) -> None:
+    values = trace.read(_vector(stmt.inputs[0]))
+    trace.write(stmt.outputs[0], [tags.combined(f"{float32} to {dtype}", [tags.tag(v)]) for v in values], active)
+
+
+def _async_copy(form: Copy, trace: Trace, stmt: Instruction, active: Active) -> None:
+    dst, src = _vector(stmt.inputs[0]), _vector(stmt.inputs[1])
+    size = src.buffer.dtype.bytes
+    assert dst.width * size == src.width * size == form.size, f"{stmt.name} doesn't copy {src.width} elements"
+    values, zero = trace.read(src), tags.zero(src.buffer.dtype)
+    if form.edge:
+        limit: Any = trace.number(stmt.inputs[2])  # type: ignore[arg-type]
+        kept = [limit == 0 if form.edge == "ignore" else limit >= (k + 1) * size for k in range(src.width)]
+        values = [tags.chosen(each, value, zero) for each, value in zip(kept, values, strict=True)]
+    trace.write(dst, values, active)
+
+
+def _matrix(form: matrix.MatrixForm, loads: bool, trace: Trace, stmt: Instruction, active: Active) -> None:
+    """Move 8x8 tiles of 16-bit elements: lane 8j + i has the address of row i of tile j.
+
+    Lane l has elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile, or of column l//4 if transposed.
+    """
+    place, words = _vector(stmt.inputs[0]), stmt.outputs if loads else stmt.inputs[1:]
+    _, start, parts, _ = trace.places(place)
+    assert parts == 1 and len(words) == form.num, f"{stmt.name} takes {form.num} words of 16-bit elements"
+    warp, lane = trace.thread // WARP * WARP, trace.thread % WARP
+    if active is not None:
+        assert (active.reshape(-1, WARP).all(axis=1) == active.reshape(-1, WARP).any(axis=1)).all(), "a warp diverges"
+    giving = lane < 8 * form.num
+    start = np.broadcast_to(start, trace.thread.shape)
+    trace.check(place, start[giving if active is None else giving & active])
+    for tile, word in enumerate(words):
+        values = trace.read(_vector(word)) if not loads else []
+        for half in range(2):
+            row, column = lane // 4, 2 * (lane % 4) + half
+            row, column = (column, row) if form.trans else (row, column)
+            at = start[warp + 8 * tile + row] + column
+            if loads:
+                values.append(trace.read_memory(place, at))
+            else:
+                trace.write_memory(place, at, values[half], active)
+        if loads:
+            trace.write(_vector(word), values, active)
+
+
+_STEPS: dict[str, _Step] = {
+    SHUFFLE_XOR.name: partial(_shuffle, np.bitwise_xor),
+    SHUFFLE_INDEX.name: partial(_shuffle, lambda lane, by: by + 0 * lane),
+    **{PAIRS.row(pair).name: partial(_pair, pair.operation) for pair in PAIRS.forms()},
+    **{NARROW_PAIR.row(dtype).name: partial(_narrow, dtype) for dtype in NARROW_PAIR.forms()},
+    **{COPIES.row(form).name: partial(_async_copy, form) for form in COPIES.forms()},
+    **{matrix.LDMATRIX.row(form).name: partial(_matrix, form, True) for form in matrix.LDMATRIX.forms()},
+    **{matrix.STMATRIX.row(form).name: partial(_matrix, form, False) for form in matrix.STMATRIX.forms()},
+}

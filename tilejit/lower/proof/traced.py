@@ -1,0 +1,109 @@
+"""Proof that emitted lane IR carries out an operation, by tracing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.nodes import Let, Stmt, TileOp
+from .contents import Tile, expected, numbers_of
+from .places import elements_of_threads, whole
+from .tags import Array, tag
+from .trace import Finer, Trace
+
+
+def prove_traced(op: TileOp, head: Sequence[Stmt], body: Sequence[Stmt], threads: int, condition: Any) -> None:
+    """Raise AssertionError unless the statements leave each element of the destination where the layouts say.
+
+    head: the statements at the kernel's beginning, some of which define variables. threads: number of threads of the
+    scope. condition: the `IndexCondition` by which the variant computes the mask, or None.
+    """
+    units: dict[str, int] = {}
+    for region in op.tiles.values():
+        units[region.buffer.root.name] = min(units.get(region.buffer.root.name, 16), region.dtype.bytes)
+    while True:
+        try:
+            _traced(op, head, body, threads, condition, units)
+            return
+        except Finer as finer:
+            units[finer.root] = finer.size
+
+
+def _traced(
+    op: TileOp, head: Sequence[Stmt], body: Sequence[Stmt], threads: int, condition: Any, units: Mapping[str, int]
+) -> None:
+    numbers = numbers_of(op)
+    trace = Trace(threads, numbers)
+    trace.units |= units
+    tiles = {name: Tile(name, region, op, trace, numbers) for name, region in op.tiles.items()}
+    dst = tiles["dst"]
+    before = dict(trace.registers.get(dst.root, {}))
+    trace.block([stmt for stmt in head if type(stmt) is Let])
+    trace.block(body)
+    values, written = expected(op, tiles, trace, condition)
+    wanted = np.broadcast_to(tag(values), written.shape)
+    for tile in tiles.values():
+        if tile.root != dst.root:
+            assert tile.root not in trace.changed, f"{tile.region.buffer.name} is changed"
+            memory = trace.memory.get(tile.root)
+            assert memory is None or not memory.count, f"{tile.region.buffer.name} is changed"
+    if dst.region.buffer.space == "local":
+        _compare_registers(dst, trace, wanted, before)
+    else:
+        _compare_memory(dst, trace, wanted, written)
+
+
+def _compare_registers(dst: Tile, trace: Trace, wanted: Array, before: dict[int, Any]) -> None:
+    name, columns, threads = dst.region.buffer.name, trace.registers[dst.root], trace.thread
+    rows = np.stack([_of_all(columns[k], dst, len(threads)) for k in range(len(before))])
+    parts = dst.parts
+    found = rows[dst.places, dst.threads] if parts == 1 else tag(np.stack([
+        rows[dst.places * parts + p, dst.threads].ravel() for p in range(parts)
+    ])).reshape(dst.places.shape)
+    wrong = np.argwhere(found != wanted)
+    if len(wrong):
+        copy, element = wrong[0]
+        raise AssertionError(
+            f"{len(wrong)} elements of {name} aren't those of the operation, such as element {element}, in register "
+            f"{dst.places[copy, element]} of thread {dst.threads[copy, element]}"
+        )
+    _need_no_stray_write(dst, rows, before, columns)
+
+
+def _of_all(column: Any, dst: Tile, threads: int) -> Array:
+    return np.broadcast_to(tag(column), (threads,))
+
+
+def _need_no_stray_write(dst: Tile, rows: Array, before: dict[int, Any], columns: dict[int, Any]) -> None:
+    region = dst.region
+    if region.extents == region.buffer.shape:
+        return
+    size, unit = region.dtype.bytes, region.dtype.bytes // dst.parts
+    held, part = (elements_of_threads(each, dst.scope, rows.shape[1], len(before) // dst.parts)
+                  for each in (whole(region), region))
+    changed = [k for k, column in before.items() if columns[k] is not column]
+    for k in changed:
+        stray = (rows[k] != _of_all(before[k], dst, rows.shape[1]))
+        register = k * unit // size
+        stray &= (held[:, register] >= 0) & (part[:, register] < 0)
+        assert not stray.any(), (
+            f"thread {np.flatnonzero(stray)[0]} writes register {register} of {region.buffer.name}, "
+            "which holds an element outside the region"
+        )
+
+
+def _compare_memory(dst: Tile, trace: Trace, wanted: Array, written: Array) -> None:
+    name, memory = dst.region.buffer.name, trace.memory[dst.root]
+    places = (dst.places[written, None] * dst.parts + np.arange(dst.parts)).T
+    is_written = memory.written(places)
+    missing = np.argwhere(~is_written)
+    assert len(missing) == 0, f"element {np.flatnonzero(written)[missing[0][1]]} of {name} isn't written"
+    wrong = np.flatnonzero(tag(memory.read(places)) != wanted[written])
+    assert len(wrong) == 0, (
+        f"{len(wrong)} elements of {name} aren't those of the operation, such as element "
+        f"{np.flatnonzero(written)[wrong[0]]}, at {places[0, wrong[0]]}"
+    )
+    if dst.region.gathered is None:
+        assert memory.count == places.size, f"{memory.count} elements of {name} are written; {places.size} should be"
