@@ -17,7 +17,7 @@ from tilejit.errors import LayoutError
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Instruction, Move, Stmt, TileOp
 from tilejit.ir.walk import rewrite
-from tilejit.lower import VARIANTS, Decline, DispatchContext, Plan, Variant
+from tilejit.lower import VARIANTS, Decline, DispatchContext, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.moves.partition import PartitionCopy
 from tilejit.lower.variants import copy_gmem_smem
@@ -172,13 +172,3 @@ def test_a_wrong_variant_is_caught_by_the_name_of_a_property(what: str) -> None:
     variant, message = WRONG[what]
     with pytest.raises(AssertionError, match=f"^{variant.name}, {message}"):
         check_drawn(variant, (*VARIANTS, variant), AS_DRAWN)
-
-
-def test_a_plan_that_does_not_say_what_it_moves_cannot_be_made() -> None:
-    class Silent(Plan):
-        @property
-        def instructions(self) -> tuple[tuple[str, int], ...]:
-            return ()
-
-    with pytest.raises(TypeError, match="abstract methods? .*moves"):
-        Silent()  # type: ignore[abstract]

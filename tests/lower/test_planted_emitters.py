@@ -11,8 +11,8 @@ import pytest
 from tests.support.proving import prove_edited, prove_verdict
 from tilejit.dtypes import bool_, float16, float32, int32
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Instruction, Move, Op, Stmt, Store, Vector
-from tilejit.layout import S, laneid
+from tilejit.ir.nodes import Cast, Const, Expr, Instruction, Let, Load, Move, Op, Stmt, Store, Vector
+from tilejit.layout import R, S, laneid
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
 
@@ -51,13 +51,18 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "in memory": ("smem", "sub", (memory("shared"), memory("shared"), memory("global"))),
     "cast": ("reg", "cast", (local(ROWS, float16), local(ROWS))),
     "indices": ("reg", "indices", (local(ROWS, int32),)),
+    "registers": ("registers", "sum", (local(S[32 : 1 @ laneid], shape=(32,)), local(ROWS))),
+    "lanes": ("shuffle", "max", (local(S[4 : 1] + R[32 : 1 @ laneid], shape=(4,)), local(ROWS))),
+    "argmax": ("shuffle", "argmax", (local(S[4 : 1] + R[32 : 1 @ laneid], int32, (4,)), local(ROWS))),
+    "vote": ("vote", "any", (local(S[1 : 1] + R[32 : 1 @ laneid], bool_, (1,)), local(ROWS, shape=(32, 4)))),
     "part": ("reg", "fill", (operand("local", (32, 4), float32, layout=ROWS, region=((0, 32), (1, 2))), 1.5)),
 }
 
 
 def asked(kind: str) -> Verdict[Any]:
     variant, name, operands = KINDS[kind]
-    attrs = {"axis": 0} if name == "indices" else {}
+    axes: dict[str, Any] = {"indices": 0, "sum": (1,), "max": (0,), "argmax": (0,), "any": (0, 1)}
+    attrs = {"axis": axes[name]} if name in axes else {}
     verdict = dispatch(name, "warp", *operands, threads=32, target="sm_90a", variant=variant, **attrs)
     assert verdict.variant == variant, verdict.declines
     return verdict
@@ -144,8 +149,38 @@ def inverted() -> Change:
 def other_lanes() -> Change:
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Instruction):
-            source, by = stmt.inputs
+            source, *others = stmt.inputs
+            if not others:
+                return ()
+            (by,) = others
             return (replace(stmt, inputs=(source, build.bitwise_xor(by, 1))),)  # type: ignore[arg-type]
+        return (stmt,)
+
+    return change
+
+
+def another_element() -> Change:
+    """An element is taken in place of another one, so it is taken twice."""
+    seen: list[Expr] = []
+
+    def other(expr: Expr) -> Expr:
+        if isinstance(expr, Load) and expr.place.buffer.name == "src" and not seen:
+            seen.append(expr)
+            assert isinstance(expr.place, Vector) and isinstance(expr.place.offset, Const)
+            return replace(expr, place=moved(expr.place, 1 if expr.place.offset.value == 0 else -1))
+        if isinstance(expr, Cast):
+            return replace(expr, x=other(expr.x))
+        return replace(expr, args=tuple(map(other, expr.args))) if isinstance(expr, Op) else expr
+
+    return lambda stmt: (replace(stmt, value=other(stmt.value)) if isinstance(stmt, (Let, Store)) else stmt,)
+
+
+def twice() -> Change:
+    """The lanes of the first shuffle are those of the second one."""
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Instruction) and stmt.inputs[1:] == (build.const(1, int32),):
+            return (replace(stmt, inputs=(stmt.inputs[0], build.const(2, int32))),)
         return (stmt,)
 
     return change
@@ -161,6 +196,9 @@ PLANTED = [
     *((kind, change) for kind in ("elementwise", "in memory") for change in (*MOVES[::2], zeros, swapped)),
     *((kind, change) for kind in ("indices", "part") for change in (*MOVES[::2], zeros)),
     *(("cast", change) for change in MOVES),
+    *((kind, change) for kind in ("registers", "lanes", "argmax") for change in (forgotten, another_element)),
+    *((kind, change) for kind in ("lanes", "argmax") for change in (other_lanes, twice)),
+    ("vote", another_element),
 ]
 
 

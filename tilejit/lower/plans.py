@@ -1,6 +1,6 @@
 """Plans: how a variant carries out an operation.
 
-A plan has `Facts`, which `explain` shows, and `Moves` (or `Products`, ...), which `proof/` checks against the layouts.
+A plan has `Facts`, which `explain` shows, and `Moves` (or `Passes`, ...), which `draw` shows.
 A `VectorPlan` derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
@@ -42,9 +42,9 @@ class Plan(ABC):
         """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
         return Facts("-", self.instructions[-1][1])
 
-    @abstractmethod
-    def moves(self) -> AllMoves:
-        """Return the elements that the plan moves, multiplies or combines, for `proof.prove`."""
+    def moves(self) -> AllMoves | None:
+        """Return the elements that the plan moves or combines, if it moves them one by one, or isn't traced."""
+        return None
 
     @abstractmethod
     def schedule(self) -> Array:
@@ -179,68 +179,6 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
-    """The registers of a warp's tensor core instructions, one row per instruction of m x n x k."""
-
-    m: int
-    n: int
-    k: int
-    #: bits of an element of A or B
-    bits: int
-    #: number of threads in the scope
-    threads: int
-    #: register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's order.
-    #: It is the same for all threads, and -1 for an element of `acc` that has no register.
-    acc: Array
-    a: Array
-    b: Array
-    #: True for elements that count as 0, whatever the register holds, of shape (threads, instructions, elements)
-    a_zeros: Array
-    b_zeros: Array
-
-
-@dataclass(frozen=True, slots=True)
-class SharedFactor:
-    """A or B in shared memory.
-
-    descriptors: one per instruction, for a buffer at address 0. is_mn_major: True if M or N is contiguous, not K.
-    """
-
-    descriptors: Array
-    is_mn_major: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WarpgroupProducts:
-    """The registers and memory of a warpgroup's tensor core instructions, one row per instruction of 64 x n x k.
-
-    acc, a: the register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's
-    order. It is the same for all threads.
-    """
-
-    n: int
-    k: int
-    acc: Array
-    a: Array | SharedFactor
-    b: SharedFactor
-
-
-@dataclass(frozen=True, slots=True)
-class Reductions:
-    """The elements that a reduction combines.
-
-    dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
-    values). taken: True if a thread uses the register, of shape (threads, values). partners: the threads whose values
-    are combined into each thread's results, itself included, of shape (threads, partners).
-    """
-
-    dst: Array
-    src: Array
-    taken: Array
-    partners: Array
-
-
-@dataclass(frozen=True, slots=True)
 class Folds:
     """The elements that a reduction of one or several tiles by a user's function combines, in order.
 
@@ -276,4 +214,4 @@ class Staged:
 
 
 #: the possible results of `Plan.moves`
-AllMoves = Moves | Products | WarpgroupProducts | Reductions | Folds | Passes | Staged
+AllMoves = Moves | Folds | Passes | Staged

@@ -13,11 +13,14 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Load, Region, TileOp, Var, Vector
 from ...layout import TileLayout
 from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
+from ...ops.gemm import GEMM
 from ..builder import Builder
 from ..rematerialized import value_of
 from ..schedule.iterations import launch_values
 from . import tags
+from .matrices import multiplied
 from .places import addresses, owners_of
+from .sums import results
 from .tags import Array, Value, tag
 from .trace import TaggedMemory, Trace
 
@@ -115,13 +118,17 @@ def _inside(region: Region, numbers: dict[str, int]) -> Array:
 
 def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -> tuple[Value, Array]:
     """Return the value that each element of the destination should get, and whether it is written at all."""
-    dst = tiles["dst"]
+    dst = next(iter(tiles.values()))
     shape, written = dst.region.shape, dst.inside
     if op.name == INDICES.name:
         axis = op.attr("axis")
         assert isinstance(axis, int)
         index = np.indices(shape or (1,))[axis].ravel()
-        return (tags.of_float(index) if dst.region.dtype.is_float else index), written
+        return tags.wrapped(index, dst.region.dtype), written
+    if "acc" in tiles:
+        return _products(op, tiles, trace), written
+    if op.record.reduction is not None:
+        return results(op, np.asarray(tiles["src"].values)), written
     if op.name not in _COPIES:
         return _computed(op, tiles, trace), written
     src = tiles["src"]
@@ -140,6 +147,14 @@ def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -
     fill = op.value("fill")
     filled = tags.zero(dst.region.dtype) if fill is None else trace.value(build.cast(fill, dst.region.dtype))
     return tags.chosen(kept, src.values, filled), written
+
+
+def _products(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
+    """Return the values of an accumulator after a matrix product."""
+    acc, a, b = (np.asarray(tiles[name].values).reshape(op.region(name).shape) for name in ("acc", "a", "b"))
+    accumulates = op.name == GEMM.name or bool(trace.number(op.condition("accumulate")))
+    gained = multiplied(a, b, (op.region("a").dtype, op.region("b").dtype))
+    return np.asarray(acc + gained if accumulates else gained).ravel()
 
 
 def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:

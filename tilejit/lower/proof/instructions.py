@@ -14,18 +14,23 @@ import numpy as np
 from ...dtypes import float32
 from ...ir.nodes import Instruction, Vector
 from ...isa import matrix
-from ...isa.convert import NARROW_PAIR, PAIRS
+from ...isa.barriers import VOTES
+from ...isa.convert import NARROW_PAIR, PAIRS, TF32
 from ...isa.cp_async import COPIES, Copy
-from ...isa.warp import SHUFFLE_INDEX, SHUFFLE_XOR
+from ...isa.mma import MMA
+from ...isa.opaque import CTA_DEPTH, XOR
+from ...isa.warp import REDUX, SHUFFLE_INDEX, SHUFFLE_XOR
+from ...scopes import Scope
 from ...target import WARP
 from . import tags
+from .matrices import mma, wgmma
 from .trace import Active, Trace
 
 _Step = Callable[[Trace, Instruction, Active], None]
 
 
 def carry_out(trace: Trace, stmt: Instruction, active: Active) -> None:
-    step = _STEPS.get(stmt.name)
+    step = _STEPS.get(stmt.name) or (wgmma if stmt.name.startswith("wgmma.m") else None)
     assert step is not None, f"the proof can't trace the instruction {stmt.name}"
     step(trace, stmt, active)
 
@@ -96,7 +101,38 @@ def _matrix(form: matrix.MatrixForm, loads: bool, trace: Trace, stmt: Instructio
             trace.write(_vector(word), values, active)
 
 
+def _redux(trace: Trace, stmt: Instruction, active: Active) -> None:
+    assert trace.sums is not None, f"{stmt.name} combines elements that aren't reduced"
+    value = np.broadcast_to(tags.tag(trace.value(stmt.inputs[0])), trace.thread.shape)  # type: ignore[arg-type]
+    trace.write(stmt.outputs[0], [trace.sums.across(value, WARP)], active)
+
+
+def _vote(scope: Scope, trace: Trace, stmt: Instruction, active: Active) -> None:
+    assert trace.sums is not None and stmt.var is not None, f"{stmt.name} combines elements that aren't reduced"
+    value = np.broadcast_to(tags.tag(trace.value(stmt.inputs[-1])), trace.thread.shape)  # type: ignore[arg-type]
+    trace.values[stmt.var.name] = trace.sums.across(value, scope.threads(len(value)))
+
+
+def _move(trace: Trace, stmt: Instruction, active: Active) -> None:
+    trace.write(stmt.outputs[0], trace.read(_vector(stmt.inputs[0])), active)
+
+
+def _depth(trace: Trace, stmt: Instruction, active: Active) -> None:
+    trace.registers[stmt.outputs[0].buffer.name] = {0: 1}
+
+
+def _xor(trace: Trace, stmt: Instruction, active: Active) -> None:
+    """Move a value, as `xor` with an opaque zero does."""
+    (mask,) = trace.read(_vector(stmt.inputs[1]))
+    assert (tags.tag(mask) == tags.tag(0)).all(), f"{stmt.name} changes data"
+    _move(trace, stmt, active)
+
+
 _STEPS: dict[str, _Step] = {
+    CTA_DEPTH.name: _depth, XOR.name: _xor, TF32.name: _move,
+    **{MMA.row(form).name: partial(mma, form) for form in MMA.forms()},
+    **{REDUX.row(form).name: _redux for form in REDUX.forms()},
+    **{row.name: partial(_vote, scope) for (_, scope), row in VOTES.items()},
     SHUFFLE_XOR.name: partial(_shuffle, np.bitwise_xor),
     SHUFFLE_INDEX.name: partial(_shuffle, lambda lane, by: by + 0 * lane),
     **{PAIRS.row(pair).name: partial(_pair, pair.operation) for pair in PAIRS.forms()},

@@ -1,4 +1,4 @@
-"""Proof that a plan carries out its operation; `products.py` proves matrix products."""
+"""Proof that a plan carries out its operation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from ...ir.nodes import Expr, Region, Stmt, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ...scopes import SCOPES
-from ...target import WARP
-from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, WarpgroupProducts
+from ..plans import Folds, JointAccess, Moves, Plan
 from ..schedule.iterations import launch_values
 from .places import Contents, each_element, elements_of_threads, need_no_stray_write
-from .products import prove_products, prove_warpgroup_products
 from .traced import prove_traced
 
 Array = np.ndarray
@@ -37,16 +35,8 @@ def prove(plan: Plan, op: TileOp, threads: int, head: Sequence[Stmt], body: Sequ
         prove_traced(op, head, body, threads, getattr(plan, "condition", None))
         return
     match plan.moves():
-        case Products() as products:
-            prove_products(products, op)
-        case WarpgroupProducts() as products:
-            prove_warpgroup_products(products, op)
-        case Reductions() as reductions:
-            prove_reductions(reductions, op)
         case Folds() as folds:
             prove_folds(folds, op)
-        case Passes() as passes:
-            prove_passes(passes, op)
         case Moves() as moves:
             prove_moves(moves, op)
             issues = int(moves.issue.max(initial=-1)) + 1
@@ -163,50 +153,6 @@ def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
     assert len(outside) == 0, f"element {outside[0]} is moved, but not accessed"
 
 
-def prove_passes(passes: Passes, op: TileOp) -> None:
-    """Raise AssertionError unless each place of the destination receives its element, from a lane of the same warp."""
-    dst, src = op.region("dst"), op.region("src")
-    rounds, threads = passes.sent.shape
-    wanted, offered = (elements_of_threads(region, op.scope, threads) for region in (dst, src))
-    iteration, thread = np.indices((rounds, threads))
-    foreign = passes.sender // WARP != thread // WARP
-    assert not foreign.any(), f"thread {thread[foreign][:1]} receives from another warp"
-    every = np.arange(passes.width)
-    register = passes.sent[iteration, passes.sender][..., None] + every
-    place = passes.kept[..., None] + every
-    assert register.max() < offered.shape[1], f"register {register.max()} of {src.buffer.name} doesn't exist"
-    assert place.max() < wanted.shape[1], f"register {place.max()} of {dst.buffer.name} doesn't exist"
-    need_no_stray_write(dst, op.scope, np.broadcast_to(thread[..., None], place.shape), place)
-    brought, belongs = offered[passes.sender[..., None], register], wanted[thread[..., None], place]
-    wrong = np.argwhere((belongs >= 0) & (brought != belongs))
-    if len(wrong):
-        at = tuple(wrong[0])
-        raise AssertionError(
-            f"thread {at[1]} receives element {brought[at]} in register {place[at]} of {dst.buffer.name}, "
-            f"where {belongs[at]} belongs"
-        )
-    count = np.zeros(wanted.shape, np.int64)
-    np.add.at(count, (np.broadcast_to(thread[..., None], place.shape), place), 1)
-    assert (count[wanted >= 0] > 0).all(), f"a register of {dst.buffer.name} isn't written"
-    assert (count <= 1).all(), f"a register of {dst.buffer.name} is written twice"
-
-
-def prove_reductions(reductions: Reductions, op: TileOp) -> None:
-    """Raise AssertionError unless each result is written to all of its places and combines all of its elements once."""
-    dst, src = op.region("dst"), op.region("src")
-    threads = len(reductions.taken)
-    held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
-    _need_written(reductions.dst, held_dst, dst, op.scope)
-    result_of = _results(op)
-    for partners, members in _sets(reductions.partners):
-        results = held_dst[members][:, reductions.dst]
-        assert (results == results[0]).all(), f"threads {members.tolist()} share results that differ"
-        elements = np.where(reductions.taken[partners][:, None], held_src[partners][:, reductions.src], _NONE)
-        for k, result in enumerate(results[0]):
-            if result >= 0:
-                _need_all(elements[:, k].ravel(), np.flatnonzero(result_of == result), f"result {result}")
-
-
 def prove_folds(folds: Folds, op: TileOp) -> None:
     """Raise AssertionError unless each result is in all its places and combines its elements once, in their order."""
     result_of, threads = _results(op), len(folds.order)
@@ -251,13 +197,6 @@ def _need_all(elements: Array, wanted: Array, what: str) -> None:
     assert (taken >= 0).all(), f"{what} is made of registers that hold no element"
     assert len(fast_unique(taken)) == len(taken), f"{what} has an element twice"
     assert np.array_equal(taken, wanted), f"{what} is made of elements {taken.tolist()} instead of {wanted.tolist()}"
-
-
-def _sets(partners: Array) -> list[tuple[Array, Array]]:
-    """Return (threads whose values are combined, threads that get the result) for each distinct set of partners."""
-    sets, which = np.unique(np.sort(partners, axis=1), axis=0, return_inverse=True)
-    which = which.ravel()
-    return [(each, np.flatnonzero(which == k)) for k, each in enumerate(sets)]
 
 
 def _results(op: TileOp) -> Array:

@@ -117,7 +117,7 @@ def chosen(cond: Value, yes: Value, no: Value) -> Value:
         return yes if cond else no
     if is_tag(cond):
         return combined("where", [tag(cond), tag(yes), tag(no)])
-    if is_tag(yes) != is_tag(no):
+    if is_tag(yes) != is_tag(no) or (np.ndim(yes) > 1) != (np.ndim(no) > 1):
         yes, no = tag(yes), tag(no)
     return np.where(cond, yes, no)
 
@@ -127,9 +127,12 @@ ORDERED = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 
 def wrapped(x: Value, dtype: DType) -> Value:
-    """Return a number as one of an unsigned type. Numbers of 64 bits are kept as if they were signed."""
-    if dtype.kind != "uint" or is_tag(x):
+    """Return a number as one of an integer type. Unsigned numbers of 64 bits are kept as if they were signed."""
+    if not dtype.is_integer or is_tag(x):
         return x
+    if dtype.kind == "int":
+        half = 1 << dtype.bits - 1
+        return x if dtype.bits > 16 else (x + half & 2 * half - 1) - half
     if dtype.bits < 64:
         return x & (1 << dtype.bits) - 1
     return (x + (1 << 63)) % (1 << 64) - (1 << 63) if isinstance(x, int) else x

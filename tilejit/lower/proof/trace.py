@@ -35,6 +35,7 @@ from ...ir.nodes import (
     Vector,
 )
 from . import tags
+from .sums import Decision, Sums, stored
 from .tags import TAG, Array, Value, is_tag, mixed, tag
 
 #: threads, as a mask; None for all of them
@@ -101,6 +102,8 @@ class Trace:
             "thread_id": self.thread, "lane_id": self.thread % 32, "tid_in_wg": self.thread % 128,
             "warp_id": self.thread // 32, "warpgroup_id": self.thread // 128,
         }
+        #: the operations on elements, if results are sums of elements
+        self.sums: Sums | None = None
         #: root of a buffer in registers -> the values of each register, by its offset in units
         self.registers: dict[str, dict[int, Value]] = {}
         #: root of a buffer in memory -> its contents
@@ -132,14 +135,16 @@ class Trace:
         if isinstance(expr, Cast):
             return self.cast(expr, self.value(expr.x))
         args = [self.value(a) for a in expr.args]
-        if expr.args[-1].dtype.kind != "uint":
-            return self.operation(expr.name, args)
-        if expr.name in tags.ORDERED:
-            args = [tags.ordered(a, expr.args[-1].dtype) for a in args]
-        return tags.wrapped(self.operation(expr.name, args), expr.dtype)
+        dtype = expr.args[-1].dtype
+        if dtype.kind == "uint" and expr.name in tags.ORDERED:
+            args = [tags.ordered(a, dtype) for a in args]
+        made = self.operation(expr.name, args)
+        return made if dtype.kind == "int" and dtype.bits > 16 else tags.wrapped(made, expr.dtype)
 
     def cast(self, cast: Cast, x: Value) -> Value:
         dtype = cast.dtype
+        if is_tag(x) and self.sums is not None:
+            return x
         if is_tag(x):
             return tags.combined(f"{cast.x.dtype} to {dtype}{'' if cast.saturate else ' unsaturated'}", [tag(x)])
         if dtype.is_float:
@@ -147,12 +152,13 @@ class Trace:
         return x != 0 if dtype.kind == "bool" else tags.wrapped(x, dtype)
 
     def operation(self, name: str, args: list[Value]) -> Value:
-        return tags.computed(name, args)
+        return tags.computed(name, args) if self.sums is None else self.sums.operation(name, args)
 
     def number(self, expr: Expr) -> Any:
         """Return the value of an expression that mustn't depend on data."""
         value = self.value(expr)
-        assert not is_tag(value), f"an address or a condition depends on data: {expr}"
+        depends = is_tag(value) or isinstance(value, Decision)
+        assert not depends, f"an address or a condition depends on data: {expr}"
         return value
 
     def condition(self, expr: Expr | None, active: Active) -> tuple[Active, bool]:
@@ -232,7 +238,7 @@ class Trace:
     def write(self, vector: Vector, values: list[Value], active: Active) -> None:
         root, start, parts, _ = self.places(vector)
         # a number is data once it is stored
-        values = [v if is_tag(v) else tag(v) for v in values]
+        values = [stored(v, self.sums is not None and self.sums.reduction.picks) for v in values]
         if vector.buffer.space == "local":
             columns, start = self._columns(root), _uniform(start)
             self.changed.add(root)
@@ -245,10 +251,13 @@ class Trace:
             return
         start = np.broadcast_to(start, self.thread.shape)
         self.check(vector, (start if active is None else start[active]) // parts)
-        stored = [tag(v) if parts == 1 else np.stack(self._unpacked(v, parts)) for v in values]
-        stored = [np.broadcast_to(v, (*v.shape[:-1], len(self.thread))) for v in stored]
+        wide = max(len(v) if v.ndim > 1 else 1 for v in values)
+        if wide > parts:
+            raise Finer(root, vector.buffer.dtype.bytes // wide)
+        made = [tag(v) if parts == 1 else np.stack(self._unpacked(v, parts)) for v in values]
+        made = [np.broadcast_to(v, (*v.shape[:-1], len(self.thread))) for v in made]
         places = start + np.arange(vector.width * parts)[:, None]
-        self.write_memory(vector, places, np.stack(stored).reshape(places.shape), active)
+        self.write_memory(vector, places, np.stack(made).reshape(places.shape), active)
 
     def _columns(self, root: str) -> dict[int, Value]:
         return self.registers.setdefault(root, {})

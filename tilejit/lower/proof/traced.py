@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.nodes import Let, Stmt, TileOp
+from ...ir.nodes import Stmt, TileOp
 from .contents import Tile, expected, numbers_of
 from .places import elements_of_threads, whole
+from .sums import Sums
 from .tags import Array, tag
 from .trace import Finer, Trace
 
@@ -37,10 +38,14 @@ def _traced(
     numbers = numbers_of(op)
     trace = Trace(threads, numbers)
     trace.units |= units
+    reduction = op.record.reduction
+    if reduction is not None:
+        dtype = reduction.combines_in(op.region("src").dtype, op.region("dst").dtype)
+        trace.sums = Sums(reduction, dtype)
     tiles = {name: Tile(name, region, op, trace, numbers) for name, region in op.tiles.items()}
-    dst = tiles["dst"]
+    dst = next(iter(tiles.values()))
     before = dict(trace.registers.get(dst.root, {}))
-    trace.block([stmt for stmt in head if type(stmt) is Let])
+    trace.block(head)
     trace.block(body)
     values, written = expected(op, tiles, trace, condition)
     wanted = np.broadcast_to(tag(values), written.shape)
