@@ -30,7 +30,7 @@ def prove_edited(
     chosen.emit(plan, op, builder)
     context = getattr(plan, "context", None)
     count = SCOPES[op.scope].size or getattr(plan, "threads", None) or (context.threads if context else threads)
-    prove(plan, op, count, builder.head, rewrite(builder.take(), change))
+    prove(plan, op, count, builder, rewrite(builder.take(), change))
 
 
 def prove_verdict(verdict: Verdict[Any], op: TileOp | None = None, threads: int = 0) -> None:

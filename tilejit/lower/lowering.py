@@ -210,7 +210,7 @@ class _Walk:
         before = len(made)
         verdict.emit(self.builder)
         if self.debug:
-            prove(verdict.plan, op, self.count(op.scope), self.builder.head, made[before:])
+            prove(verdict.plan, op, self.count(op.scope), self.builder, made[before:])
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))

@@ -11,6 +11,7 @@ A `VectorPlan` derives the moves from the start offsets of its vectors.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +33,11 @@ class Plan(ABC):
 
     #: the proof traces the emitted lane IR; False if it compares what `moves` states
     is_traced: ClassVar[bool] = True
+
+    @property
+    def ranks(self) -> Sequence[Mapping[str, int]]:
+        """The special registers of each CTA of a cluster that carries out a part of the operation."""
+        return ({},)
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ of the axis. The CTAs divide the boxes along the columns or, if they can't do so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import gcd, prod
 
@@ -73,15 +73,13 @@ class _Shares:
         return self.cluster[self.axis]
 
     @property
-    def rank(self) -> Expr:
+    def rank(self) -> Special:
         return Special(rank_name(self.cluster, self.axis))
 
 
 @dataclass(frozen=True, slots=True)
 class BoxCopy(Plan):
     """A TMA copy between a tensor and shared memory."""
-
-    is_traced = False
 
     tensor: Region
     #: the tensor's dimensions in the order of the map, fastest first
@@ -94,6 +92,11 @@ class BoxCopy(Plan):
     loads: bool
     threads: int
     shares: _Shares | None = None
+
+    @property
+    def ranks(self) -> Sequence[Mapping[str, int]]:
+        shares = self.shares
+        return ({},) if shares is None else [{shares.rank.name: rank} for rank in range(shares.ctas)]
 
     @property
     def row(self) -> Row:

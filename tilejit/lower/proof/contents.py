@@ -19,7 +19,7 @@ from ..rematerialized import value_of
 from ..schedule.iterations import launch_values
 from . import tags
 from .matrices import multiplied
-from .places import addresses, owners_of
+from .places import addresses, owners_of, tmem_places
 from .sums import results
 from .tags import Array, Value, tag
 from .trace import TaggedMemory, Trace
@@ -53,7 +53,10 @@ class Tile:
             self.threads, self.places = owners_of(region, op.scope)
             self._enter(trace)
         else:
-            self.places = np.broadcast_to(addresses(region, numbers), (prod(region.shape),))
+            if buffer.space == "tmem":
+                (self.places,) = tmem_places(region, numbers)
+            else:
+                self.places = np.broadcast_to(addresses(region, numbers), (prod(region.shape),))
             units = self.places[:, None] * self.parts + np.arange(self.parts)
             low, high = int(units.min()), int(units.max()) + 1
             memory = trace.memory.get(self.root)

@@ -19,10 +19,13 @@ from ...isa.convert import NARROW_PAIR, PAIRS, TF32
 from ...isa.cp_async import COPIES, Copy
 from ...isa.mma import MMA
 from ...isa.opaque import CTA_DEPTH, XOR
-from ...isa.warp import REDUX, SHUFFLE_INDEX, SHUFFLE_XOR
+from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST
+from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, LOADS, STORES
+from ...isa.warp import ELECT, REDUX, SHUFFLE_INDEX, SHUFFLE_XOR
 from ...scopes import Scope
 from ...target import WARP
 from . import tags
+from .bulk import box, run, tensor_memory
 from .matrices import mma, wgmma
 from .trace import Active, Trace
 
@@ -128,7 +131,23 @@ def _xor(trace: Trace, stmt: Instruction, active: Active) -> None:
     _move(trace, stmt, active)
 
 
+def _elect(trace: Trace, stmt: Instruction, active: Active) -> None:
+    assert stmt.var is not None
+    trace.values[stmt.var.name] = trace.thread % WARP == 0
+
+
+def _nothing(trace: Trace, stmt: Instruction, active: Active) -> None:
+    pass
+
+
 _STEPS: dict[str, _Step] = {
+    ELECT.name: _elect,
+    **{row.name: _nothing for row in (BULK_COMMIT, WAIT_LD, WAIT_ST)},
+    BULK_LOAD.name: run, BULK_STORE.name: run,
+    **{LOADS.row(form).name: partial(box, form, True) for form in LOADS.forms()},
+    **{STORES.row(form).name: partial(box, form, False) for form in STORES.forms()},
+    **{LD.row(form).name: partial(tensor_memory, form, True) for form in LD.forms()},
+    **{ST.row(form).name: partial(tensor_memory, form, False) for form in ST.forms()},
     CTA_DEPTH.name: _depth, XOR.name: _xor, TF32.name: _move,
     **{MMA.row(form).name: partial(mma, form) for form in MMA.forms()},
     **{REDUX.row(form).name: _redux for form in REDUX.forms()},

@@ -12,6 +12,7 @@ from ...ir.nodes import Expr, Region, Stmt, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ...scopes import SCOPES
+from ..builder import Builder
 from ..plans import Folds, JointAccess, Moves, Plan
 from ..schedule.iterations import launch_values
 from .places import Contents, each_element, elements_of_threads, need_no_stray_write
@@ -20,11 +21,11 @@ from .traced import prove_traced
 Array = np.ndarray
 
 
-def prove(plan: Plan, op: TileOp, threads: int, head: Sequence[Stmt], body: Sequence[Stmt]) -> None:
+def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]) -> None:
     """Raise AssertionError unless the emitted lane IR carries out the operation.
 
-    threads: number of threads of the operation's scope. head: the statements at the kernel's beginning, some of which
-    define variables. body: the operation's lane IR.
+    threads: number of threads of the operation's scope. b: the builder, whose head defines variables. body: the
+    operation's lane IR.
 
     Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
     of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
@@ -32,7 +33,7 @@ def prove(plan: Plan, op: TileOp, threads: int, head: Sequence[Stmt], body: Sequ
     combines each element of a result once, in order if that matters.
     """
     if plan.is_traced:
-        prove_traced(op, head, body, threads, getattr(plan, "condition", None))
+        prove_traced(plan, op, threads, b, body)
         return
     match plan.moves():
         case Folds() as folds:

@@ -16,10 +16,12 @@ from ...ir.nodes import (
     Alloc,
     Assert,
     Assign,
+    Buffer,
     BufferView,
     Cast,
     Const,
     Declare,
+    Expect,
     Expr,
     For,
     If,
@@ -34,6 +36,7 @@ from ...ir.nodes import (
     Var,
     Vector,
 )
+from ...ir.params import TensorMapSpec
 from . import tags
 from .sums import Decision, Sums, stored
 from .tags import TAG, Array, Value, is_tag, mixed, tag
@@ -102,6 +105,9 @@ class Trace:
             "thread_id": self.thread, "lane_id": self.thread % 32, "tid_in_wg": self.thread % 128,
             "warp_id": self.thread // 32, "warpgroup_id": self.thread // 128,
         }
+        #: variable of a tensor map -> the map, and the operation's buffers by name
+        self.maps: dict[str, TensorMapSpec] = {}
+        self.roots: dict[str, Buffer] = {}
         #: the operations on elements, if results are sums of elements
         self.sums: Sums | None = None
         #: root of a buffer in registers -> the values of each register, by its offset in units
@@ -200,6 +206,9 @@ class Trace:
         self.check(vector, start // parts)
         values = self.read_memory(vector, start + np.arange(vector.width * parts)[:, None])
         return list(values) if parts == 1 else list(values.reshape(vector.width, parts, -1))
+
+    def memory_of(self, vector: Vector) -> TaggedMemory:
+        return self._memory(vector.buffer.root.name, vector)
 
     def read_memory(self, vector: Vector, places: Array) -> Array:
         """Return the tags of places of the buffer of `vector`."""
@@ -374,5 +383,5 @@ def _free(leaf: Var | Special) -> Value:
 _STEPS: dict[type, Callable[[Any, Any, Active], None]] = {
     Let: Trace._let, Declare: Trace._declare, Assign: Trace._assign, Store: Trace._store, Move: Trace._move,
     If: Trace._if, For: Trace._for, Instruction: Trace._instruction, Sync: Trace._sync, Alloc: Trace._nothing,
-    BufferView: Trace._nothing, Assert: Trace._nothing,
+    BufferView: Trace._nothing, Assert: Trace._nothing, Expect: Trace._nothing,
 }

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.nodes import Stmt, TileOp
+from ..builder import Builder
+from ..plans import Plan
 from .contents import Tile, expected, numbers_of
 from .places import elements_of_threads, whole
 from .sums import Sums
@@ -15,25 +17,24 @@ from .tags import Array, tag
 from .trace import Finer, Trace
 
 
-def prove_traced(op: TileOp, head: Sequence[Stmt], body: Sequence[Stmt], threads: int, condition: Any) -> None:
+def prove_traced(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]) -> None:
     """Raise AssertionError unless the statements leave each element of the destination where the layouts say.
 
-    head: the statements at the kernel's beginning, some of which define variables. threads: number of threads of the
-    scope. condition: the `IndexCondition` by which the variant computes the mask, or None.
+    threads: number of threads of the scope. b: the builder, whose head defines variables. body: the lane IR.
     """
     units: dict[str, int] = {}
     for region in op.tiles.values():
         units[region.buffer.root.name] = min(units.get(region.buffer.root.name, 16), region.dtype.bytes)
     while True:
         try:
-            _traced(op, head, body, threads, condition, units)
+            _traced(plan, op, threads, b, body, units)
             return
         except Finer as finer:
             units[finer.root] = finer.size
 
 
 def _traced(
-    op: TileOp, head: Sequence[Stmt], body: Sequence[Stmt], threads: int, condition: Any, units: Mapping[str, int]
+    plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt], units: Mapping[str, int]
 ) -> None:
     numbers = numbers_of(op)
     trace = Trace(threads, numbers)
@@ -45,9 +46,14 @@ def _traced(
     tiles = {name: Tile(name, region, op, trace, numbers) for name, region in op.tiles.items()}
     dst = next(iter(tiles.values()))
     before = dict(trace.registers.get(dst.root, {}))
-    trace.block(head)
-    trace.block(body)
-    values, written = expected(op, tiles, trace, condition)
+    trace.maps = {param.var.name: param.map for param in b.params}
+    trace.roots = {tile.root: tile.region.buffer.root for tile in tiles.values()}
+    trace.block(b.head)
+    # a copy that CTAs share is carried out by each of them
+    for rank in plan.ranks:
+        trace.values |= rank
+        trace.block(body)
+    values, written = expected(op, tiles, trace, getattr(plan, "condition", None))
     wanted = np.broadcast_to(tag(values), written.shape)
     for tile in tiles.values():
         if tile.root != dst.root:

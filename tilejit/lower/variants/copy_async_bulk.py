@@ -42,8 +42,6 @@ _UNIT_BYTES = 16
 class RunCopy(Plan):
     """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
 
-    is_traced = False
-
     dst: Placement
     src: Placement
     count: int

@@ -60,8 +60,6 @@ class Issue:
 class Plan(PlanBase):
     """The instructions, in the order of the registers."""
 
-    is_traced = False
-
     #: the shape, such as "32x32b"
     shape: str
     #: largest N of `.xN`
