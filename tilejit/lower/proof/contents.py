@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,16 @@ import numpy as np
 from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Expr, Load, Region, TileOp, Var, Vector
+from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, Special, Strided, TileOp, Var, Vector
+from ...ir.walk import subexpressions
 from ...layout import TileLayout
 from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
 from ...ops.gemm import GEMM
+from ...scopes import THREAD_IDS
 from ..builder import Builder
 from ..rematerialized import value_of
 from ..schedule.iterations import launch_values
+from ..schedule.placement import inside
 from . import tags
 from .matrices import multiplied
 from .places import addresses, owners_of, tmem_places
@@ -37,6 +40,59 @@ def numbers_of(op: TileOp) -> dict[str, int]:
                 least = max(int(evaluate(start, numbers)) + count, numbers.get(extent.name, 0), 1)
                 numbers[extent.name] = -(-least // max(extent.multiple_of, 1)) * max(extent.multiple_of, 1)
     return numbers
+
+
+def at_edges(op: TileOp, numbers: dict[str, int]) -> dict[str, int]:
+    """Return values with which regions extend past their tensors' ends, as far as `numbers` can be changed so."""
+    changed = dict(numbers)
+    for region in op.tiles.values():
+        if region.buffer.space != "global" or region.in_bounds:
+            continue
+        for d in region.box_dims:
+            start, count, extent = region.starts[d], region.counts[d], region.buffer.shape[d]
+            if inside(region, d) == TRUE:
+                continue
+            first = int(evaluate(start, changed))
+            if isinstance(extent, Var):
+                last = (first + count - 1) // _multiple(region, d) * _multiple(region, d)
+                if changed[extent.name] == numbers[extent.name] and last > max(first, 0):
+                    changed[extent.name] = last
+            elif 0 <= first <= extent - count:
+                crossing = changed | _crossing(start, extent, changed)
+                changed = crossing if all(_fits(other, crossing) for other in op.tiles.values()) else changed
+    return changed
+
+
+def _fits(region: Region, numbers: dict[str, int]) -> bool:
+    """True if a region is inside its buffer, as it must be except in a global tensor."""
+    sides = zip(region.starts, region.counts, region.buffer.shape, strict=True)
+    return region.buffer.space == "global" or all(
+        isinstance(extent, int) and 0 <= int(evaluate(start, numbers)) <= extent - count
+        for start, count, extent in sides
+    )
+
+
+def _multiple(region: Region, d: int) -> int:
+    """Return a known divisor of a run-time extent."""
+    extent, layout = region.buffer.shape[d], region.buffer.layout
+    assert isinstance(extent, Var)
+    is_last = isinstance(layout, Strided) and layout.unit_dim == d
+    return lcm(max(extent.multiple_of, 1), layout.extent_align // gcd(layout.extent_align, region.dtype.bytes)
+               if is_last and isinstance(layout, Strided) else 1)
+
+
+def _crossing(start: Expr, extent: int, numbers: dict[str, int]) -> dict[str, int]:
+    """Return the value of a variable with which `start` is the last possible one inside the tensor; {} without one."""
+    for leaf in subexpressions(start):
+        if not isinstance(leaf, (Var, Special)) or leaf.name in THREAD_IDS:
+            continue
+        step = max(leaf.multiple_of, 1) if isinstance(leaf, Var) else 1
+        at, further = (int(evaluate(start, numbers | {leaf.name: k * step})) for k in range(2))
+        if further > at >= 0:
+            value = (extent - 1 - at) // (further - at) * step
+            if not isinstance(leaf, Var) or leaf.bounds is None or leaf.bounds[0] <= value <= leaf.bounds[1]:
+                return {leaf.name: value}
+    return {}
 
 
 class Tile:

@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.nodes import Stmt, TileOp
 from ..builder import Builder
 from ..plans import Plan
-from .contents import Tile, expected, numbers_of
+from .contents import Tile, at_edges, expected, numbers_of
 from .places import elements_of_threads, whole
 from .sums import Sums
 from .tags import Array, tag
@@ -25,18 +25,21 @@ def prove_traced(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequenc
     units: dict[str, int] = {}
     for region in op.tiles.values():
         units[region.buffer.root.name] = min(units.get(region.buffer.root.name, 16), region.dtype.bytes)
-    while True:
-        try:
-            _traced(plan, op, threads, b, body, units)
-            return
-        except Finer as finer:
-            units[finer.root] = finer.size
+    numbers = numbers_of(op)
+    outside = at_edges(op, numbers)
+    for values in [numbers] if outside == numbers else [numbers, outside]:
+        while True:
+            try:
+                _traced(plan, op, threads, b, body, units, values)
+                break
+            except Finer as finer:
+                units[finer.root] = finer.size
 
 
 def _traced(
-    plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt], units: Mapping[str, int]
+    plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt], units: Mapping[str, int],
+    numbers: dict[str, int],
 ) -> None:
-    numbers = numbers_of(op)
     trace = Trace(threads, numbers)
     trace.units |= units
     reduction = op.record.reduction
