@@ -22,7 +22,7 @@ from tilejit.ir.verify import verify
 from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext, Folds
 from tilejit.lower.engine import Verdict, dispatch
-from tilejit.lower.proof.prove import prove_folds
+from tilejit.lower.proof.folds import prove_folds
 from tilejit.runtime import devices
 from tilejit.target import target
 
@@ -382,7 +382,7 @@ WRONG = {
 @pytest.mark.parametrize("change", WRONG, ids=lambda change: change.__name__)
 def test_the_proof_finds_a_wrong_plan(change: Callable[[Folds], Folds]) -> None:
     fold = Fold(LAYOUTS["warps"], AFFINE)
-    op, moves = fold.op(), fold.verdict().plan.moves()  # type: ignore[attr-defined]
+    op, moves = fold.op(), fold.verdict().plan.combined_order()  # type: ignore[attr-defined]
     prove_folds(moves, op)
     with pytest.raises(AssertionError, match=WRONG[change]):
         prove_folds(change(moves), op)
@@ -390,7 +390,7 @@ def test_the_proof_finds_a_wrong_plan(change: Callable[[Folds], Folds]) -> None:
 
 def test_the_proof_finds_padding_that_is_taken() -> None:
     fold = Fold(PADDED_LAYOUTS["lanes, along vectors"], AFFINE)
-    op, moves = fold.op(), fold.verdict().plan.moves()  # type: ignore[attr-defined]
+    op, moves = fold.op(), fold.verdict().plan.combined_order()  # type: ignore[attr-defined]
     prove_folds(moves, op)
     taken = replace(moves, order=np.where(moves.order < 0, moves.order.max(axis=1, keepdims=True), moves.order))
     with pytest.raises(AssertionError):

@@ -11,8 +11,8 @@ import pytest
 from tests.support.proving import prove_edited, prove_verdict
 from tilejit.dtypes import bool_, float16, float32, int32
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Cast, Const, Expr, Instruction, Let, Load, Move, Op, Stmt, Store, Vector
-from tilejit.layout import R, S, laneid
+from tilejit.ir.nodes import Atomic, Cast, Const, Expr, Instruction, Let, Load, Move, Op, Stmt, Store, Vector
+from tilejit.layout import R, S, TCol, TLane, laneid, tid_in_wg
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
 
@@ -55,6 +55,16 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "lanes": ("shuffle", "max", (local(S[4 : 1] + R[32 : 1 @ laneid], shape=(4,)), local(ROWS))),
     "argmax": ("shuffle", "argmax", (local(S[4 : 1] + R[32 : 1 @ laneid], int32, (4,)), local(ROWS))),
     "vote": ("vote", "any", (local(S[1 : 1] + R[32 : 1 @ laneid], bool_, (1,)), local(ROWS, shape=(32, 4)))),
+    "update": ("update", "atomic", (memory("global"), None, local(ROWS))),
+    "old values": ("update", "atomic", (memory("shared"), local(ROWS), local(ROWS))),
+    "tensor memory": ("tcgen05_ldst", "copy_async", (
+        local(S[(128, 8) : (1 @ tid_in_wg, 1)], shape=(128, 8)),
+        operand("tmem", (128, 8), float32, layout=S[(128, 8) : (1 @ TLane, 1 @ TCol)]),
+    )),
+    "bulk": ("bulk", "copy_async", (memory("global"), memory("shared"))),
+    "boxes": ("tma_store", "copy_async", (
+        operand("global", (60, 8), float32, region=((8, 32), (0, 4))), memory("shared"),
+    )),
     "part": ("reg", "fill", (operand("local", (32, 4), float32, layout=ROWS, region=((0, 32), (1, 2))), 1.5)),
 }
 
@@ -63,7 +73,8 @@ def asked(kind: str) -> Verdict[Any]:
     variant, name, operands = KINDS[kind]
     axes: dict[str, Any] = {"indices": 0, "sum": (1,), "max": (0,), "argmax": (0,), "any": (0, 1)}
     attrs = {"axis": axes[name]} if name in axes else {}
-    verdict = dispatch(name, "warp", *operands, threads=32, target="sm_90a", variant=variant, **attrs)
+    scope, threads, target = ("warpgroup", 128, "sm_100a") if kind == "tensor memory" else ("warp", 32, "sm_90a")
+    verdict = dispatch(name, scope, *operands, threads=threads, target=target, variant=variant, **attrs)
     assert verdict.variant == variant, verdict.declines
     return verdict
 
@@ -107,9 +118,14 @@ def writes_elsewhere() -> Change:
         if isinstance(stmt, Instruction):
             if stmt.outputs:
                 return (replace(stmt, outputs=tuple(moved(x, x.width) for x in stmt.outputs)),)
+            if not stmt.inputs:
+                return (stmt,)
             first, *others = stmt.inputs
-            assert isinstance(first, Vector)
-            return (replace(stmt, inputs=(moved(first, first.width), *others)),)
+            if isinstance(first, Vector):
+                return (replace(stmt, inputs=(moved(first, first.width), *others)),)
+            # the first coordinate of a box
+            others[0] = build.add(others[0], 4)  # type: ignore[arg-type]
+            return (replace(stmt, inputs=(first, *others)),)
         return (stmt,)
 
     return change
@@ -164,7 +180,7 @@ def another_element() -> Change:
     seen: list[Expr] = []
 
     def other(expr: Expr) -> Expr:
-        if isinstance(expr, Load) and expr.place.buffer.name == "src" and not seen:
+        if isinstance(expr, Load) and expr.place.buffer.name in ("src", "value") and not seen:
             seen.append(expr)
             assert isinstance(expr.place, Vector) and isinstance(expr.place.offset, Const)
             return replace(expr, place=moved(expr.place, 1 if expr.place.offset.value == 0 else -1))
@@ -172,7 +188,16 @@ def another_element() -> Change:
             return replace(expr, x=other(expr.x))
         return replace(expr, args=tuple(map(other, expr.args))) if isinstance(expr, Op) else expr
 
-    return lambda stmt: (replace(stmt, value=other(stmt.value)) if isinstance(stmt, (Let, Store)) else stmt,)
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Atomic):
+            return (replace(stmt, operands=tuple(map(other, stmt.operands))),)
+        return (replace(stmt, value=other(stmt.value)) if isinstance(stmt, (Let, Store)) else stmt,)
+
+    return change
+
+
+def forgotten_update() -> Change:
+    return lambda stmt: () if isinstance(stmt, (Atomic, Instruction)) else (stmt,)
 
 
 def twice() -> Change:
@@ -199,6 +224,9 @@ PLANTED = [
     *((kind, change) for kind in ("registers", "lanes", "argmax") for change in (forgotten, another_element)),
     *((kind, change) for kind in ("lanes", "argmax") for change in (other_lanes, twice)),
     ("vote", another_element),
+    *(("update", change) for change in (forgotten_update, reads_elsewhere)),
+    *(("old values", change) for change in (forgotten_update, another_element)),
+    *((kind, change) for kind in ("tensor memory", "bulk", "boxes") for change in (reads_elsewhere, writes_elsewhere)),
 ]
 
 

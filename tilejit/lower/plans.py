@@ -1,6 +1,6 @@
 """Plans: how a variant carries out an operation.
 
-A plan has `Facts`, which `explain` shows, and `Moves` (or `Passes`, ...), which `draw` shows.
+A plan has `Facts`, which `explain` shows, and `Moves` (or `Passes`, ...), which `draw` shows. The proof uses neither.
 A `VectorPlan` derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,9 +30,6 @@ class Plan(ABC):
 
     __slots__ = ()
 
-    #: the proof traces the emitted lane IR; False if it compares what `moves` states
-    is_traced: ClassVar[bool] = True
-
     @property
     def ranks(self) -> Sequence[Mapping[str, int]]:
         """The special registers of each CTA of a cluster that carries out a part of the operation."""
@@ -48,8 +44,8 @@ class Plan(ABC):
         """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
         return Facts("-", self.instructions[-1][1])
 
-    def moves(self) -> AllMoves | None:
-        """Return the elements that the plan moves or combines, if it moves them one by one, or isn't traced."""
+    def moves(self) -> Moves | Passes | Staged | None:
+        """Return the elements that the plan moves, for pictures; None if it doesn't move them one by one."""
         return None
 
     @abstractmethod
@@ -140,20 +136,6 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class JointAccess:
-    """Accesses to one tile's memory by several threads together, or by one thread on behalf of all.
-
-    side: the tile's index among those of the operation. starts: addresses in elements. width: elements of each access.
-    align: the number of elements of which each address must be a multiple.
-    """
-
-    side: int
-    starts: Array
-    width: int
-    align: int
-
-
-@dataclass(frozen=True, slots=True)
 class Moves:
     """The elements that the threads of a scope move or compute, one row per piece that a thread moves.
 
@@ -173,15 +155,11 @@ class Moves:
     width: Array
     #: distance between adjacent elements of a piece on each side: 1, or 0 if one element is broadcast
     steps: tuple[int, ...]
-    #: the memory accesses of the sides where they differ from the rows; at most one entry per side
-    accesses: tuple[JointAccess, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.issue)
         assert self.thread.shape == self.width.shape == (rows,)
         assert self.places.shape == (rows, len(self.steps))
-        sides = [access.side for access in self.accesses]
-        assert len(set(sides)) == len(sides) and set(sides) <= set(range(len(self.steps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,5 +197,3 @@ class Staged:
     steps: tuple[tuple[TileOp, Plan], ...]
 
 
-#: the possible results of `Plan.moves`
-AllMoves = Moves | Folds | Passes | Staged

@@ -35,7 +35,7 @@ from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
 from ..passes.clusters import multicast_mask
-from ..plans import Facts, JointAccess, Moves, Plan
+from ..plans import Facts, Moves, Plan
 from ..schedule.iterations import launch_values
 from ..schedule.placement import element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
@@ -198,12 +198,8 @@ class BoxCopy(Plan):
         in_tensor, in_shared = np.concatenate(tensor), np.concatenate(shared)
         sides = (in_shared, in_tensor) if self.loads else (in_tensor, in_shared)
         rows = len(in_shared)
-        accesses = (
-            JointAccess(0 if self.loads else 1, in_shared, chunk, chunk),
-            JointAccess(1 if self.loads else 0, in_tensor, chunk, 1),
-        )
         thread, width = np.zeros(rows, np.int64), np.full(rows, chunk)
-        return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1), accesses)
+        return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1))
 
     def schedule(self) -> np.ndarray:
         """Return one row per element: (issue, row-major index in the region, address in shared memory)."""

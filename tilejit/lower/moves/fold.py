@@ -39,8 +39,6 @@ Partials = list[Partial]
 class Folding(PlanBase):
     """The plan of a reduction by a user's function."""
 
-    is_traced = False
-
     scope: str
     threads: int
     cta_threads: int
@@ -65,7 +63,7 @@ class Folding(PlanBase):
     def facts(self) -> Facts:
         return Facts("-", self.order.results.count)
 
-    def moves(self) -> Folds:
+    def combined_order(self) -> Folds:
         order, slots = self.order, self.order.slots
         threads = np.arange(self.threads)
         every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
@@ -81,7 +79,7 @@ class Folding(PlanBase):
 
     def schedule(self) -> Array:
         """Return one row per result of the first destination: (its register, the source registers it combines ...)."""
-        moves = self.moves()
+        moves = self.combined_order()
         return np.column_stack([moves.dst[0], moves.src[0]])
 
     def emit(self, op: TileOp, b: Builder) -> None:

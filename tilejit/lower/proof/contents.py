@@ -13,6 +13,7 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, Special, Strided, TileOp, Var, Vector
 from ...ir.walk import subexpressions
 from ...layout import TileLayout
+from ...ops.atomic import ATOMIC
 from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
 from ...ops.gemm import GEMM
 from ...scopes import THREAD_IDS
@@ -107,12 +108,13 @@ class Tile:
         self.values: Value
         if buffer.space == "local":
             self.threads, self.places = owners_of(region, op.scope)
-            self._enter(trace)
+            self._enter(op, trace)
         else:
             if buffer.space == "tmem":
                 (self.places,) = tmem_places(region, numbers)
             else:
-                self.places = np.broadcast_to(addresses(region, numbers), (prod(region.shape),))
+                boxes = None if region.gathered is None else _boxes(op, region, trace)
+                self.places = np.broadcast_to(addresses(region, numbers, boxes), (prod(region.shape),))
             units = self.places[:, None] * self.parts + np.arange(self.parts)
             low, high = int(units.min()), int(units.max()) + 1
             memory = trace.memory.get(self.root)
@@ -121,7 +123,7 @@ class Tile:
             trace.memory[self.root] = memory = TaggedMemory(tags.of_name(self.root), low, high)
             self.values = tag(memory.initial(units.T))
 
-    def _enter(self, trace: Trace) -> None:
+    def _enter(self, op: TileOp, trace: Trace) -> None:
         """Fill the registers with tags, or with numbers if they decide which elements are moved."""
         threads = max(len(trace.thread), int(self.threads.max()) + 1)
         columns = trace.registers.setdefault(self.root, {})
@@ -134,7 +136,10 @@ class Tile:
         if self.name in (MASK.name, INDEX.name):
             random = np.random.default_rng(1)
             shape = self.region.shape
-            self.values = random.random(prod(shape)) < 0.5 if self.name == MASK.name else np.arange(prod(shape))
+            gathered = op.gathered
+            self.values = random.random(prod(shape)) < 0.5 if gathered is None or self.name == MASK.name else (
+                _indices(gathered)
+            )
             table = np.zeros(table.shape, self.values.dtype)
             table[self.places, self.threads] = self.values
         else:
@@ -158,6 +163,21 @@ class Tile:
             return values
         trailing = (1,) * (len(shape) - len(self.region.shape)) if leads else ()
         return np.broadcast_to(values.reshape(self.region.shape + trailing), shape).ravel()
+
+
+def _boxes(op: TileOp, region: Region, trace: Trace) -> Array:
+    """Return the index of each box of a gathered region."""
+    index = op.index
+    assert index is not None
+    return _indices(region) if isinstance(index, Region) else np.array([trace.number(index)])
+
+
+def _indices(gathered: Region) -> Array:
+    """Return the contents of an index that is a tile."""
+    assert gathered.gathered is not None
+    extent = gathered.buffer.shape[gathered.gathered.dim]
+    every = np.arange(prod(gathered.index_shape))[::-1]
+    return every % extent if isinstance(extent, int) else every
 
 
 def _inside(region: Region, numbers: dict[str, int]) -> Array:
@@ -184,6 +204,8 @@ def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -
         assert isinstance(axis, int)
         index = np.indices(shape or (1,))[axis].ravel()
         return tags.wrapped(index, dst.region.dtype), written
+    if op.name == ATOMIC.name:
+        return _updated(op, tiles, trace)
     if "acc" in tiles:
         return _products(op, tiles, trace), written
     if op.record.reduction is not None:
@@ -206,6 +228,25 @@ def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -
     fill = op.value("fill")
     filled = tags.zero(dst.region.dtype) if fill is None else trace.value(build.cast(fill, dst.region.dtype))
     return tags.chosen(kept, src.values, filled), written
+
+
+def _updated(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> tuple[Value, Array]:
+    """Return the values of a place after atomic updates, and which of its elements are updated."""
+    place, name = tiles["place"], str(op.attr("operation"))
+    shape = place.region.shape
+    updated = place.inside & (tiles[MASK.name].over(shape) if MASK.name in tiles else True)
+    operands = [
+        tag(tiles[each].over(shape) if each in tiles else trace.value(op.elements[each]))  # type: ignore[arg-type]
+        for each in (("value", "desired") if "desired" in op.elements else ("value",))
+    ]
+    return tags.combined(f"atomic {name}", [tag(place.values), *operands]), updated
+
+
+def old_values(op: TileOp, tiles: dict[str, Tile]) -> Value:
+    """Return the values of the registers that get the old values of an atomic update: 0 without an update."""
+    place = tiles["place"]
+    updated = place.inside & (tiles[MASK.name].over(place.region.shape) if MASK.name in tiles else True)
+    return tags.chosen(updated, place.values, tags.zero(place.region.dtype))
 
 
 def _products(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:

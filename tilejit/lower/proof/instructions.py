@@ -14,6 +14,7 @@ import numpy as np
 from ...dtypes import float32
 from ...ir.nodes import Instruction, Vector
 from ...isa import matrix
+from ...isa.atomics import RED_VECTOR
 from ...isa.barriers import VOTES
 from ...isa.convert import NARROW_PAIR, PAIRS, TF32
 from ...isa.cp_async import COPIES, Copy
@@ -140,7 +141,13 @@ def _nothing(trace: Trace, stmt: Instruction, active: Active) -> None:
     pass
 
 
+def _red(trace: Trace, stmt: Instruction, active: Active) -> None:
+    place, registers = (_vector(each) for each in stmt.inputs)
+    trace.update("add", place, [trace.read(registers)], active)
+
+
 _STEPS: dict[str, _Step] = {
+    **{RED_VECTOR.row(form).name: _red for form in RED_VECTOR.forms()},
     ELECT.name: _elect,
     **{row.name: _nothing for row in (BULK_COMMIT, WAIT_LD, WAIT_ST)},
     BULK_LOAD.name: run, BULK_STORE.name: run,

@@ -13,7 +13,6 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
-from ..plans import Moves
 from ..schedule.iterations import launch_values
 
 Array = np.ndarray
@@ -22,10 +21,15 @@ Array = np.ndarray
 _THREAD = 1 << 32
 
 
-def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
-    """Return the address of each element, in elements. values: those of variables, by default `launch_values`."""
+def addresses(region: Region, values: Mapping[str, int] | None = None, boxes: Array | None = None) -> Array:
+    """Return the address of each element, in elements.
+
+    values: those of variables, by default `launch_values`. boxes: the index of each gathered box, 0 by default.
+    """
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)
+    if boxes is not None and region.gathered is not None:
+        at[region.gathered.dim] = np.repeat(boxes, prod(region.counts))
     if isinstance(layout, Strided):
         strides = [s if isinstance(s, int) else names[s.name] for s in layout.strides]
         return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
@@ -76,13 +80,6 @@ def need_no_stray_write(region: Region, scope: str, thread: Array, register: Arr
     )
 
 
-def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
-    every = np.repeat(np.arange(len(moves.width)), moves.width)
-    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
-    return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
-
-
 @dataclass(frozen=True, slots=True)
 class Contents:
     """The element of a region that each place holds. Places are encoded as integers."""
@@ -106,7 +103,7 @@ class Contents:
         return Contents(region, every, places, elements[order][first])
 
     def keys(self, thread: Array, place: Array) -> Array:
-        """Return the encoding of each place. thread, place: as in `Moves`."""
+        """Return the encoding of each place. thread, place: as in `plans.Moves`."""
         return thread * _THREAD + place if self.region.buffer.space == "local" else place
 
     def held(self, keys: Array) -> Array:

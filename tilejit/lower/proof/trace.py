@@ -16,6 +16,7 @@ from ...ir.nodes import (
     Alloc,
     Assert,
     Assign,
+    Atomic,
     Buffer,
     BufferView,
     Cast,
@@ -326,6 +327,23 @@ class Trace:
             accessing = active
         self.write(stmt.dst, values, accessing)
 
+    def _atomic(self, stmt: Atomic, active: Active) -> None:
+        assert isinstance(stmt.place, Vector)
+        old = self.update(stmt.op, stmt.place, [[self.value(each)] for each in stmt.operands], active)
+        if stmt.var is not None:
+            self.values[stmt.var.name] = old[0]
+
+    def update(self, op: str, place: Vector, operands: list[list[Value]], active: Active) -> list[Value]:
+        """Update the elements of a place atomically, and return their old values. operands: of each element."""
+        _, start, parts, _ = self.places(place)
+        at = np.broadcast_to(start, self.thread.shape) + np.arange(place.width)[:, None]
+        assert parts == 1, f"{place.buffer.name} is updated in parts of elements"
+        self.check(place, at[0] if active is None else at[0][active])
+        old = list(self.memory_of(place).read(at))
+        made = [tags.combined(f"atomic {op}", [x, *map(tag, each)]) for x, *each in zip(old, *operands, strict=True)]
+        self.write_memory(place, at, np.stack(made), active)
+        return old
+
     def _if(self, stmt: If, active: Active) -> None:
         holds = self.number(stmt.cond)
         if not isinstance(holds, np.ndarray):
@@ -382,6 +400,6 @@ def _free(leaf: Var | Special) -> Value:
 
 _STEPS: dict[type, Callable[[Any, Any, Active], None]] = {
     Let: Trace._let, Declare: Trace._declare, Assign: Trace._assign, Store: Trace._store, Move: Trace._move,
-    If: Trace._if, For: Trace._for, Instruction: Trace._instruction, Sync: Trace._sync, Alloc: Trace._nothing,
-    BufferView: Trace._nothing, Assert: Trace._nothing, Expect: Trace._nothing,
+    Atomic: Trace._atomic, If: Trace._if, For: Trace._for, Instruction: Trace._instruction, Sync: Trace._sync,
+    Alloc: Trace._nothing, BufferView: Trace._nothing, Assert: Trace._nothing, Expect: Trace._nothing,
 }

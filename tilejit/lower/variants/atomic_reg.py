@@ -35,8 +35,6 @@ class Plan(OwnedPlan):
     In `owned`, "memory" is the place, and "registers" the tile with the place's shape; other operands keep their names.
     """
 
-    is_traced = False
-
     #: name of the operand that is "registers" in `owned`
     owner: str
     #: the vector instruction; None if elements are updated one by one
