@@ -13,10 +13,11 @@ from tests.lower.test_reductions import CASES as LAYOUTS
 from tests.lower.test_reductions import NUMBERS, Case
 from tests.lower.test_reductions import PADDED as PADDED_LAYOUTS
 from tests.support import running
-from tests.support.proving import prove_verdict
+from tests.support.proving import prove_edited, prove_verdict
 from tilejit.dtypes import DType, bool_, float16, float32, int32, int64, uint8
 from tilejit.errors import DispatchError
-from tilejit.ir.nodes import Kernel, TileOp
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Kernel, Let, Stmt, Store, Sync, TileOp, Vector
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import verify
 from tilejit.ir.walk import statements
@@ -395,3 +396,28 @@ def test_the_proof_finds_padding_that_is_taken() -> None:
     taken = replace(moves, order=np.where(moves.order < 0, moves.order.max(axis=1, keepdims=True), moves.order))
     with pytest.raises(AssertionError):
         prove_folds(taken, op)
+
+
+def other_lanes(stmt: Stmt) -> tuple[Stmt, ...]:
+    """A lane takes the value of the other half of a pair of lanes for its own."""
+    if isinstance(stmt, Let) and stmt.var.name.startswith("upper"):
+        return (replace(stmt, value=build.logical_not(stmt.value)),)
+    return (stmt,)
+
+
+def of_the_next_register(stmt: Stmt) -> tuple[Stmt, ...]:
+    if isinstance(stmt, Store) and stmt.place.buffer.name == "s0":
+        assert isinstance(stmt.place, Vector)
+        return (replace(stmt, place=replace(stmt.place, offset=build.sub(1, stmt.place.offset))),)
+    return (stmt,)
+
+
+def unsynchronized(stmt: Stmt) -> tuple[Stmt, ...]:
+    return () if isinstance(stmt, Sync) else (stmt,)
+
+
+@pytest.mark.parametrize("change", [other_lanes, of_the_next_register, unsynchronized])
+def test_the_proof_finds_a_wrong_emitter(change: Callable[[Stmt], tuple[Stmt, ...]]) -> None:
+    verdict = Fold(LAYOUTS["warps"], AFFINE).verdict()
+    with pytest.raises(AssertionError):
+        prove_edited(verdict.chosen, verdict.plan, verdict.op, change)  # type: ignore[arg-type]

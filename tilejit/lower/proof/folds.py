@@ -1,8 +1,13 @@
-"""Proof of the order in which a reduction by a user's function combines elements, as its plan states it."""
+"""Proof of reductions by a user's function.
+
+The plan's order must be that of the elements, and the emitted code must apply the function in the plan's order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +15,13 @@ from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
+from ..moves.fold import Folding
 from ..plans import Folds
+from ..schedule.fold import Key
+from .contents import Tile
 from .places import elements_of_threads, need_no_stray_write
+from .tags import TAG, tag
+from .trace import Trace
 
 Array = np.ndarray
 
@@ -64,3 +74,37 @@ def _results(op: TileOp) -> Array:
     axes = axes_of(dict(op.attrs), len(src.shape))
     kept = [1 if d in axes else n for d, n in enumerate(src.shape)]
     return np.broadcast_to(np.arange(prod(kept)).reshape(kept), src.shape).ravel()
+
+
+def fold_values(plan: Folding, tiles: Mapping[str, Tile], trace: Trace, before: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the tag that each place of each destination should get. before: the registers of each tile before."""
+    combine, order, threads = plan.combine, plan.order, len(trace.thread)
+    numbers = [name for pair in plan.pairs for name in pair[1:]]
+
+    def held(operand: str, slot: Key) -> Array:
+        rows = plan.registers(operand) + order.register(operand, slot)
+        parts = tiles[operand].parts
+        return np.stack([tag(np.stack([before[operand][row * parts + p] for p in range(parts)])) if parts > 1
+                         else tag(before[operand][row]) for row in rows.tolist()])
+
+    def merged(low: Array, high: Array, counts: Array) -> Array:
+        own = Trace(low[0].size, {})
+        own.has_plain_casts = True
+        own.values = {**trace.values, **own.values}
+        for var, value in zip((*combine.lower, *combine.higher), (*low, *high), strict=True):
+            own.values[var.name] = value.ravel()
+        for step in combine.steps:
+            own.values[step.var.name] = own.value(step.value)
+        made = [np.broadcast_to(tag(own.value(result)), low[0].size) for result in combine.results]
+        return np.where(counts, np.stack(made).reshape(low.shape), low)
+
+    # of shape (values, results, threads)
+    values = {slot: np.stack([held(name, slot) for name in numbers]) for slot in order.slots}
+    results = plan.carried_out(values, lambda value, thread: value[..., thread], merged)
+    wanted: dict[str, Array] = {}
+    for (to, _), of_value in zip(plan.pairs, results, strict=True):
+        registers, tile = plan.registers(to), tiles[to]
+        table = np.zeros((int(max(registers.max(), tile.places.max())) + 1, threads), TAG)
+        table[registers] = of_value
+        wanted[to] = table[tile.places, tile.threads]
+    return wanted

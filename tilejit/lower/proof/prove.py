@@ -13,7 +13,7 @@ from ..builder import Builder
 from ..moves.fold import Folding
 from ..plans import Plan
 from .contents import Tile, at_edges, expected, numbers_of, old_values
-from .folds import prove_folds
+from .folds import fold_values, prove_folds
 from .places import elements_of_threads, whole
 from .sums import Sums
 from .tags import Array, tag
@@ -28,12 +28,10 @@ def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]
 
     Each element of the destination gets its value in each place that holds it. Nothing outside the destination is
     written, an element in memory is written once, and memory accesses are aligned. A matrix product adds each product
-    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters, but
-    of a reduction by a user's function only the plan is proved.
+    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters.
     """
     if isinstance(plan, Folding):
         prove_folds(plan.combined_order(), op)
-        return
     units: dict[str, int] = {}
     for region in op.tiles.values():
         units[region.buffer.root.name] = min(units.get(region.buffer.root.name, 16), region.dtype.bytes)
@@ -59,26 +57,31 @@ def _traced(
         dtype = reduction.combines_in(op.region("src").dtype, op.region("dst").dtype)
         trace.sums = Sums(reduction, dtype)
     tiles = {name: Tile(name, region, op, trace, numbers) for name, region in op.tiles.items()}
-    dst = next(iter(tiles.values()))
     initial = {name: dict(trace.registers.get(tile.root, {})) for name, tile in tiles.items()}
     trace.maps = {param.var.name: param.map for param in b.params}
     trace.roots = {tile.root: tile.region.buffer.root for tile in tiles.values()}
+    trace.has_plain_casts = isinstance(plan, Folding)
     trace.block(b.head)
     # a copy that CTAs share is carried out by each of them
     for rank in plan.ranks:
         trace.values |= rank
         trace.block(body)
-    values, written = expected(op, tiles, trace, getattr(plan, "condition", None))
-    wanted = np.broadcast_to(tag(values), written.shape)
     changed = {region.buffer.root.name for region in op.written}
-    if op.name == ATOMIC.name and "before" in tiles and op.attr("returns"):
-        old = np.broadcast_to(tag(old_values(op, tiles)), written.shape)
-        _compare_registers(tiles["before"], trace, old, initial["before"])
     for tile in tiles.values():
         if tile.root not in changed:
             assert tile.root not in trace.changed, f"{tile.region.buffer.name} is changed"
             memory = trace.memory.get(tile.root)
             assert memory is None or not memory.count, f"{tile.region.buffer.name} is changed"
+    if isinstance(plan, Folding):
+        for name, tags in fold_values(plan, tiles, trace, initial).items():
+            _compare_registers(tiles[name], trace, tags, initial[name])
+        return
+    values, written = expected(op, tiles, trace, getattr(plan, "condition", None))
+    wanted = np.broadcast_to(tag(values), written.shape)
+    if op.name == ATOMIC.name and "before" in tiles and op.attr("returns"):
+        old = np.broadcast_to(tag(old_values(op, tiles)), written.shape)
+        _compare_registers(tiles["before"], trace, old, initial["before"])
+    dst = next(iter(tiles.values()))
     if dst.region.buffer.space == "local":
         _compare_registers(dst, trace, wanted, initial[next(iter(tiles))])
     else:

@@ -111,6 +111,8 @@ class Trace:
         self.roots: dict[str, Buffer] = {}
         #: the operations on elements, if results are sums of elements
         self.sums: Sums | None = None
+        #: a value keeps its tag when it is converted, as between a type and that in which its values are exchanged
+        self.has_plain_casts = False
         #: root of a buffer in registers -> the values of each register, by its offset in units
         self.registers: dict[str, dict[int, Value]] = {}
         #: root of a buffer in memory -> its contents
@@ -150,7 +152,7 @@ class Trace:
 
     def cast(self, cast: Cast, x: Value) -> Value:
         dtype = cast.dtype
-        if is_tag(x) and self.sums is not None:
+        if is_tag(x) and (self.sums is not None or self.has_plain_casts):
             return x
         if is_tag(x):
             return tags.combined(f"{cast.x.dtype} to {dtype}{'' if cast.saturate else ' unsaturated'}", [tag(x)])
