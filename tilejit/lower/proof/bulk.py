@@ -21,7 +21,7 @@ from ..schedule.placement import global_strides
 from ..variants.copy_async_tcgen05_ldst import pattern
 from . import tags
 from .tags import Array, tag
-from .trace import Active, Trace
+from .trace import TMEM_PITCH, Active, Trace
 
 #: bytes to which both sides of a bulk copy and the rows of a box are aligned
 _UNIT = 16
@@ -84,7 +84,7 @@ def tensor_memory(transfer: Transfer, loads: bool, trace: Trace, stmt: Instructi
     row, start = first // TMEM_LANE, first % TMEM_LANE
     unit, k = np.divmod(np.arange(count)[:, None], form.registers)
     columns = start + unit * form.columns + column[trace.thread, k]
-    there = (row + lane[trace.thread, k]) * TMEM_LANE + packed * columns
+    there = (row + lane[trace.thread, k]) * TMEM_PITCH + packed * columns
     places = (there[:, None] + np.arange(packed)[:, None]).reshape(-1, len(trace.thread))
     if loads:
         trace.write(registers, list(trace.read_memory(place, places)), active)

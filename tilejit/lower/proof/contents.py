@@ -26,7 +26,7 @@ from .matrices import multiplied
 from .places import addresses, owners_of, tmem_places
 from .sums import results
 from .tags import Array, Value, tag
-from .trace import TaggedMemory, Trace
+from .trace import TMEM_PITCH, TaggedMemory, Trace
 
 _COPIES = (COPY.name, "copy_async", RESHAPE.name)
 
@@ -111,7 +111,7 @@ class Tile:
             self._enter(op, trace)
         else:
             if buffer.space == "tmem":
-                (self.places,) = tmem_places(region, numbers)
+                (self.places,) = tmem_places(region, numbers, TMEM_PITCH)
             else:
                 boxes = None if region.gathered is None else _boxes(op, region, trace)
                 self.places = np.broadcast_to(addresses(region, numbers, boxes), (prod(region.shape),))

@@ -123,14 +123,14 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
         return np.asarray(owners * _THREAD + registers)
     if space != "tmem":
         return np.broadcast_to(addresses(region, values), (1, prod(region.shape)))
-    return tmem_places(region, values)
+    return tmem_places(region, values, TMEM_LANE)
 
 
-def tmem_places(region: Region, values: Mapping[str, int]) -> Array:
-    """Return lane * `TMEM_LANE` + column, in elements, of each element in tensor memory."""
+def tmem_places(region: Region, values: Mapping[str, int], pitch: int) -> Array:
+    """Return lane * `pitch` + column, in elements, of each element in tensor memory."""
     places = _places(region.buffer, _coordinates(region, values))
     none = np.zeros((1, prod(region.shape)), np.int64)
-    return np.asarray(none + places.get("TLane", none) * TMEM_LANE + places.get("TCol", none))
+    return np.asarray(none + places.get("TLane", none) * pitch + places.get("TCol", none))
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:

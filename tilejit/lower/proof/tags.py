@@ -144,11 +144,15 @@ def ordered(x: Value, dtype: DType) -> Value:
 
 
 def _floordiv(x: Value, y: Value) -> Value:
-    return x // y if np.all(y) else np.where(y == 0, 0, x // np.where(y == 0, 1, y))
+    return x // y if _is_nonzero(y) else np.where(y == 0, 0, x // np.where(y == 0, 1, y))
 
 
 def _mod(x: Value, y: Value) -> Value:
-    return x % y if np.all(y) else np.where(y == 0, 0, x % np.where(y == 0, 1, y))
+    return x % y if _is_nonzero(y) else np.where(y == 0, 0, x % np.where(y == 0, 1, y))
+
+
+def _is_nonzero(y: Value) -> bool:
+    return y != 0 if isinstance(y, int) else bool(np.all(y))
 
 
 _NUMBERS: dict[str, Callable[..., Value]] = {

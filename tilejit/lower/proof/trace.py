@@ -42,6 +42,9 @@ from . import tags
 from .sums import Decision, Sums, stored
 from .tags import TAG, Array, Value, is_tag, mixed, tag
 
+#: distance between lanes in the numbers of places in tensor memory; greater than every column
+TMEM_PITCH = 1 << 12
+
 #: threads, as a mask; None for all of them
 Active = Array | None
 
