@@ -10,7 +10,7 @@ from tilejit.ir.walk import rewrite
 from tilejit.lower import Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import prove
+from tilejit.lower.proof.prove import prove
 from tilejit.scopes import SCOPES
 
 

@@ -46,7 +46,7 @@ from ..target import Target
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .passes import fences, grid_barrier, store_groups
-from .proof import prove
+from .proof.prove import prove
 from .rematerialized import Recomputed
 from .reuse import Dispatch, LoweredOperation, reuse_key
 from .schedule.placement import element_offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import gcd, lcm, prod
 from typing import Any
 
@@ -158,6 +159,14 @@ class Tile:
     def inside_over(self, shape: tuple[int, ...]) -> Array:
         return self._broadcast(self.inside, shape, False)
 
+    def overlaps(self, dst: Tile) -> Array:
+        """Return whether a copy or an operation in place may overwrite each element of an input before it is read."""
+        shape = dst.region.shape
+        is_same = self.root != dst.root or self.region.buffer.space == "local"
+        if is_same or np.array_equal(self._broadcast(self.places, shape, False), dst.places):
+            return np.zeros(prod(shape), bool)
+        return self._broadcast(np.isin(self.places, dst.places), shape, False)
+
     def _broadcast(self, values: Array, shape: tuple[int, ...], leads: bool) -> Array:
         if len(values) == prod(shape):
             return values
@@ -195,8 +204,13 @@ def _inside(region: Region, numbers: dict[str, int]) -> Array:
     return np.tile(whole.ravel(), boxes)
 
 
-def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -> tuple[Value, Array]:
-    """Return the value that each element of the destination should get, and whether it is written at all."""
+def expected(
+    op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any, *, by_place: bool = False
+) -> tuple[Value, Array]:
+    """Return the value that each element of the destination should get, and whether it is written at all.
+
+    condition: the `IndexCondition` by which the mask is computed, or None. by_place: as for `_computed`.
+    """
     dst = next(iter(tiles.values()))
     shape, written = dst.region.shape, dst.inside
     if op.name == INDICES.name:
@@ -211,7 +225,7 @@ def expected(op: TileOp, tiles: dict[str, Tile], trace: Trace, condition: Any) -
     if op.record.reduction is not None:
         return results(op, np.asarray(tiles["src"].values)), written
     if op.name not in _COPIES:
-        return _computed(op, tiles, trace), written
+        return _computed(op, tiles, trace, by_place), written
     src = tiles["src"]
     allowed = tiles[MASK.name].over(shape) if MASK.name in tiles else None
     if condition is not None:
@@ -257,12 +271,15 @@ def _products(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
     return np.asarray(acc + gained if accumulates else gained).ravel()
 
 
-def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
-    """Return the values of an elementwise operation's results, by carrying it out on the tags of each element."""
+def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) -> Array:
+    """Return the values of an elementwise operation's results, by carrying it out on the tags of each element.
+
+    by_place: True if code is emitted for the starts that the regions have here, so that equal registers are known.
+    """
     shape = tiles["dst"].region.shape
     own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
     own.values = trace.values | own.values
-    leaves: dict[Region, str] = {}
+    leaves: dict[Hashable, str] = {}
     for name, operand in op.inputs.items():
         if isinstance(operand, Region):
             tile = tiles[name]
@@ -270,7 +287,8 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
             given = tile.over(shape)
             given = tag(given) if inside.all() else tags.chosen(inside, given, tags.zero(operand.dtype))
             # equal registers are one leaf, since `x <= x` is simplified
-            leaf = leaves.setdefault(operand, name) if operand.buffer.space == "local" else name
+            same: Hashable = (tile.root, tile.places.tobytes()) if by_place else operand
+            leaf = leaves.setdefault(same, name) if operand.buffer.space == "local" else name
             buffer = Buffer(f"element.{leaf}", "local", operand.dtype, (1,), _ONE, operand.dtype.bytes)
             own.registers[buffer.name] = {0: given}
             values.append(Load(Vector(buffer, build.const(0, int32))))
