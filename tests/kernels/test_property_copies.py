@@ -23,12 +23,12 @@ from tests.kernels.drawn_operands import (
 )
 from tests.reference import tiles
 from tests.support.operands import Operand, bits
+from tests.support.proving import prove_verdict
 from tests.support.running import launch
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import DispatchError
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
-from tilejit.lower.proof import prove
 from tilejit.runtime.device import Device
 from tilejit.testing import dtypes
 
@@ -74,7 +74,7 @@ class Copy:
         np.testing.assert_array_equal(found, expected)
         (verdict,) = made.verdicts
         if is_static(self.dst.data) and is_static(self.src.data):
-            prove(verdict.plan, verdict.op)
+            prove_verdict(verdict)
         event(verdict.variant)
         event(f"{getattr(verdict.plan, 'vector_bits', 0)} bits at a time")
         return verdict

@@ -22,12 +22,12 @@ from tests.kernels.drawn_operands import (
 )
 from tests.reference import tiles
 from tests.support.operands import Operand, bits
+from tests.support.proving import prove_verdict
 from tests.support.running import launch
 from tests.support.tolerances import REPRODUCIBLE, tolerance
 from tilejit.dtypes import DTYPES, DType, bool_
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
-from tilejit.lower.proof import prove
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 from tilejit.runtime.device import Device
 from tilejit.testing import arrays, assert_equal, dtypes
@@ -84,7 +84,7 @@ class Computation:
         (verdict,) = made.verdicts
         assert verdict.variant == ("reg" if self.dst.space == "local" else "smem")
         if all(is_static(o.data) for o in self.tiles):
-            prove(verdict.plan, verdict.op)
+            prove_verdict(verdict)
 
 
 def same_zeros(name: str, *values: np.ndarray) -> tuple[np.ndarray, ...]:

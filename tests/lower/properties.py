@@ -13,6 +13,7 @@ from unittest.mock import patch
 from tests.lower.running import Run
 from tests.support import goldens
 from tests.support.drafts import Operation
+from tests.support.proving import prove_emitted
 from tilejit import lower
 from tilejit.dtypes import bool_, int64
 from tilejit.errors import DispatchError
@@ -23,7 +24,6 @@ from tilejit.layout import TileLayout
 from tilejit.lower import Decline, DispatchContext, Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
-from tilejit.lower.proof import prove
 from tilejit.lower.schedule.placement import inside
 from tilejit.ops.record import CONDITION, TILE
 from tilejit.scopes import SCOPES
@@ -66,10 +66,10 @@ def ties_with_none(variant: Variant[Any], operation: Operation, variants: Varian
 
 
 def is_proved(variant: Variant[Any], operation: Operation, variants: Variants) -> None:
-    """What the plan says that it moves is what the operation says."""
+    """What the emitted lane IR moves is what the operation says."""
     plan = plan_of(variant, operation)
     if plan is not None:
-        prove(plan, operation.op)
+        prove_emitted(variant, plan, operation.op, operation.threads)
 
 
 def runs(variant: Variant[Any], operation: Operation, variants: Variants) -> None:

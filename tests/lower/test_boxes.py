@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.profiles import times
 from tests.support.programs import tile_ir
+from tests.support.proving import prove_verdict
 from tilejit.dtypes import DType, bfloat16, float16, float64, int32, int64, uint8
 from tilejit.dtypes import barrier as barrier_type
 from tilejit.errors import DispatchError
@@ -29,7 +30,6 @@ from tilejit.lower.ask import operand, sym
 from tilejit.lower.engine import Verdict, dispatch
 from tilejit.lower.moves.boxes import BoxCopy
 from tilejit.lower.passes import expects
-from tilejit.lower.proof import prove
 from tilejit.lower.variant import DispatchContext
 from tilejit.target import target
 
@@ -99,7 +99,7 @@ def test_what_boxes_move_is_what_the_layouts_say(mode: str, dtype: DType, loads:
     sides = (tile, place) if loads else (place, tile)
     variant = "tma_load" if loads else "tma_store"
     verdict = asked(*sides, barrier=BARRIER if loads else None, variant=variant)
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
     schedule = verdict.plan.schedule()
     assert (np.sort(schedule[:, 1]) == np.arange(rows * e * blocks)).all()
     assert len(np.unique(schedule[:, 2])) == len(schedule)
@@ -114,7 +114,7 @@ def test_after_a_dimension_in_parts_each_step_is_a_separate_box(shape: tuple[int
     sides = (tile, place) if loads else (place, tile)
     variant = "tma_load" if loads else "tma_store"
     verdict = asked(*sides, barrier=BARRIER if loads else None, variant=variant)
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
     rows = verdict.plan.schedule()
     assert (np.sort(rows[:, 1]) == np.arange(np.prod(shape))).all() and len(np.unique(rows[:, 2])) == len(rows)
 
@@ -124,7 +124,7 @@ def test_a_run_of_bytes_needs_no_map(loads: bool) -> None:
     run, place = shared((4, 64), "rows"), tensor((8, 64), [(2, 4), (0, 64)], strides=(64, 1))
     verdict = asked(*((run, place) if loads else (place, run)), barrier=BARRIER if loads else None)
     assert (verdict.variant, verdict.plan.bytes) == ("bulk", 512)
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
 
 
 APART = S[(2, 8, 64) : (1024, 64, 1)].swizzled(Swizzle(3, 3, 3))

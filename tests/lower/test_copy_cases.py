@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, digest, is_static, load, operand_of
 from tilejit.ir.nodes import TileOp
 from tilejit.lower.ask import dispatch
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import prove
 
 MEMORY = [c for c in load("copy_gmem_smem") if "expect" in c]
 REGISTERS = [c for c in load("copy_reg") if "expect" in c]
@@ -34,7 +34,7 @@ def test_a_copy_is_as_wide_as_upstreams_and_moves_every_element_once(case: Case)
     assert found.plan.rounds <= expect["rounds"]
     if not is_static(case):
         return
-    prove(found.plan, op)
+    prove_verdict(found, op)
     same = (found.plan.vector_width, found.plan.rounds) == (expect["vec_elems"], expect["rounds"])
     if same and "schedule" in expect:
         assert_same_schedule(found, expect["schedule"])
@@ -55,7 +55,7 @@ def assert_same_schedule(found: Verdict, expected: Case) -> None:
 def test_what_upstream_leaves_to_one_thread_is_shared_out(case: Case) -> None:
     # upstream copies with one thread, element by element; ours masks the tail of a shared-out copy
     found, op = ask(case)
-    prove(found.plan, op)
+    prove_verdict(found, op)
     scopes = case["dst"]["scope"], case["src"]["scope"]
     if scopes == ("local", "local"):
         assert found.variant == "rename"

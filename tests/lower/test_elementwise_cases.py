@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, load, operand_of
 from tilejit.dtypes import DTYPES
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Var
 from tilejit.lower.ask import dispatch
-from tilejit.lower.proof import prove
 
 CASES = [c for c in load("elementwise_reg") if "expect" in c]
 ACCEPTED = [c for c in CASES if c["expect"]["result"] == "ok"]
@@ -41,7 +41,7 @@ def test_an_operation_runs_on_each_threads_own_registers(case: Case) -> None:
     trips = case["expect"]["loops"][0][1] if case["expect"]["loops"] else 1
     assert found.plan.vector_width >= case["expect"]["vec_elems"]
     assert found.plan.rounds <= trips
-    prove(found.plan, found.op)
+    prove_verdict(found)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda c: c["id"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
 from tests.reference.threads import Threads
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, is_static, load, operand_of
 from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
@@ -20,7 +21,7 @@ from tilejit.layout import TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import dispatch, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import addresses, prove
+from tilejit.lower.proof import addresses
 from tilejit.lower.schedule.iterations import launch_values
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
@@ -49,7 +50,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
         machine.memory[tiles[0].buffer.name].view(np.uint8), expected.view(np.uint8)
     )
     (verdict,) = made.verdicts
-    prove(verdict.plan, op)
+    prove_verdict(verdict, op)
     return verdict
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.threads import Threads
+from tests.support.proving import prove_verdict
 from tilejit.dtypes import DTYPES, DType, int32
 from tilejit.ir.nodes import (
     Alloc,
@@ -35,7 +36,7 @@ from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import addresses, owners_of, prove
+from tilejit.lower.proof import addresses, owners_of
 from tilejit.lower.schedule.iterations import launch_values
 from tilejit.target import target
 
@@ -57,7 +58,7 @@ def outcome(op: TileOp, threads: int, asked: TileOp | None = None) -> Verdict:
     made = lower(Kernel("case", params, threads, "sm_90a", (*allocs, asked or op, *finish)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
-    prove(verdict.plan, asked or op)
+    prove_verdict(verdict, asked or op)
     scalars = launch_values((dst, src)) | {v.name: value for v, value in starts.items()}
     machine = _Loaded(made.kernel, (dst, src), scalars)
     expected = {name: values.copy() for name, values in machine.before.items()}

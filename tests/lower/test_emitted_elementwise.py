@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.threads import Threads
+from tests.support.proving import prove_verdict
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, int32
 from tilejit.ir.nodes import Alloc, Const, Kernel, Region, TileOp
 from tilejit.ir.verify import verify
@@ -17,7 +18,7 @@ from tilejit.layout import TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import owners_of, prove
+from tilejit.lower.proof import owners_of
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
 from tilejit.target import target
@@ -32,7 +33,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
     made = lower(Kernel("case", (), threads, "sm_90a", (*map(Alloc, buffers.values()), op)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
-    prove(verdict.plan, op)
+    prove_verdict(verdict, op)
     random = np.random.default_rng(2)
     before = {n: values(random, b.dtype, (threads, b.layout.storage().span())) for n, b in buffers.items()}
     step = {"thread": 1, "warp": 32, "warpgroup": 128}.get(op.scope, threads)

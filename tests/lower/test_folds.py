@@ -13,16 +13,17 @@ from tests.lower.test_reductions import CASES as LAYOUTS
 from tests.lower.test_reductions import NUMBERS, Case
 from tests.lower.test_reductions import PADDED as PADDED_LAYOUTS
 from tests.support import running
+from tests.support.proving import prove_edited, prove_verdict
 from tilejit.dtypes import DType, bool_, float16, float32, int32, int64, uint8
 from tilejit.errors import DispatchError
-from tilejit.ir.nodes import Kernel, TileOp
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Kernel, Let, Stmt, Store, Sync, TileOp, Vector
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import verify
 from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext, Folds
 from tilejit.lower.engine import Verdict, dispatch
-from tilejit.lower.proof import prove
-from tilejit.lower.proof.prove import prove_folds
+from tilejit.lower.proof.folds import prove_folds
 from tilejit.runtime import devices
 from tilejit.target import target
 
@@ -235,7 +236,7 @@ def test_maps_are_composed_in_the_order_of_the_elements(case: Case) -> None:
 def test_the_order_is_proved(case: Case) -> None:
     verdict = Fold(case, AFFINE).verdict()
     assert verdict.variant == "in_order"
-    prove(verdict.plan, verdict.op)  # type: ignore[arg-type]
+    prove_verdict(verdict)  # type: ignore[arg-type]
 
 
 @each_kind
@@ -382,7 +383,7 @@ WRONG = {
 @pytest.mark.parametrize("change", WRONG, ids=lambda change: change.__name__)
 def test_the_proof_finds_a_wrong_plan(change: Callable[[Folds], Folds]) -> None:
     fold = Fold(LAYOUTS["warps"], AFFINE)
-    op, moves = fold.op(), fold.verdict().plan.moves()  # type: ignore[attr-defined]
+    op, moves = fold.op(), fold.verdict().plan.combined_order()  # type: ignore[attr-defined]
     prove_folds(moves, op)
     with pytest.raises(AssertionError, match=WRONG[change]):
         prove_folds(change(moves), op)
@@ -390,8 +391,33 @@ def test_the_proof_finds_a_wrong_plan(change: Callable[[Folds], Folds]) -> None:
 
 def test_the_proof_finds_padding_that_is_taken() -> None:
     fold = Fold(PADDED_LAYOUTS["lanes, along vectors"], AFFINE)
-    op, moves = fold.op(), fold.verdict().plan.moves()  # type: ignore[attr-defined]
+    op, moves = fold.op(), fold.verdict().plan.combined_order()  # type: ignore[attr-defined]
     prove_folds(moves, op)
     taken = replace(moves, order=np.where(moves.order < 0, moves.order.max(axis=1, keepdims=True), moves.order))
     with pytest.raises(AssertionError):
         prove_folds(taken, op)
+
+
+def other_lanes(stmt: Stmt) -> tuple[Stmt, ...]:
+    """A lane takes the value of the other half of a pair of lanes for its own."""
+    if isinstance(stmt, Let) and stmt.var.name.startswith("upper"):
+        return (replace(stmt, value=build.logical_not(stmt.value)),)
+    return (stmt,)
+
+
+def of_the_next_register(stmt: Stmt) -> tuple[Stmt, ...]:
+    if isinstance(stmt, Store) and stmt.place.buffer.name == "s0":
+        assert isinstance(stmt.place, Vector)
+        return (replace(stmt, place=replace(stmt.place, offset=build.sub(1, stmt.place.offset))),)
+    return (stmt,)
+
+
+def unsynchronized(stmt: Stmt) -> tuple[Stmt, ...]:
+    return () if isinstance(stmt, Sync) else (stmt,)
+
+
+@pytest.mark.parametrize("change", [other_lanes, of_the_next_register, unsynchronized])
+def test_the_proof_finds_a_wrong_emitter(change: Callable[[Stmt], tuple[Stmt, ...]]) -> None:
+    verdict = Fold(LAYOUTS["warps"], AFFINE).verdict()
+    with pytest.raises(AssertionError):
+        prove_edited(verdict.chosen, verdict.plan, verdict.op, change)  # type: ignore[arg-type]

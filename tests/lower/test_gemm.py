@@ -13,6 +13,7 @@ import tilejit as tj
 from tests.lower.test_golden import kernel
 from tests.reference.threads import Threads
 from tests.support.goldens import Golden, joined
+from tests.support.proving import prove_verdict
 from tests.support.ptxas import EmittedPtx
 from tests.support.upstream import Case, load, operand_of
 from tilejit.dtypes import (
@@ -38,7 +39,7 @@ from tilejit.layout import TileLayout, layout_a, layout_b, layout_c
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import owners_of, prove
+from tilejit.lower.proof import owners_of
 from tilejit.ops.gemm import reference
 from tilejit.pipeline import compile
 from tilejit.target import target
@@ -62,7 +63,7 @@ def multiplied(
     random = np.random.default_rng(0)
     values = [random.integers(0 if r.dtype.kind == "uint" else -4, 5, r.shape) for r in regions]
     held = {r.buffer.name: spread(r, v, scope, threads) for r, v in zip(regions, values, strict=True)}
-    prove(made.verdicts[0].plan, made.verdicts[0].op)
+    prove_verdict(made.verdicts[0])
     machine = Threads(made.kernel, {}, {}, {name: array.copy() for name, array in held.items()})
     wanted = reference(*(v.astype(r.dtype.numpy) for r, v in zip(regions, values, strict=True)))
     held["acc"] = spread(regions[0], wanted, scope, threads, held["acc"])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lower.test_emitted_copies import EXTENTS, TYPES, memory, outcome
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, digest, is_static, load, operand_of
 from tilejit.dtypes import DTYPES, float16, float32, uint8
 from tilejit.errors import DispatchError
@@ -16,7 +17,6 @@ from tilejit.ir.nodes import TileOp
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import prove
 
 CASES = load("copy_async_ldgsts")
 
@@ -25,7 +25,7 @@ def ask(
     dst: OperandSpec, src: OperandSpec, *fill: float, scope: str = "warp", threads: int = 32, arch: str = "sm_90a"
 ) -> Verdict:
     found = dispatch("copy_async", scope, dst, src, *fill, threads=threads, target=arch)
-    prove(found.plan, found.op)
+    prove_verdict(found)
     return found
 
 
@@ -51,7 +51,7 @@ def test_a_case_takes_upstreams_copies(case: Case) -> None:
     assert (plan.vector_width, plan.rounds) == (expect["vec_elems"], expect["rounds"])
     assert digest(plan.schedule()) == expect["schedule"]["sha1_16"]
     assert is_static(case)
-    prove(plan, found.op)
+    prove_verdict(found)
     outcome(found.op, case["cta_threads"])
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.lower.test_emitted_copies import outcome
 from tests.reference.threads import Threads
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, digest, layout_of, load, operand_of
 from tilejit.dtypes import DTYPES, DType, float16, int16
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
@@ -20,7 +21,6 @@ from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import prove
 from tilejit.lower.variants.copy_ldstmatrix import Plan
 from tilejit.target import target
 
@@ -85,7 +85,7 @@ def refused(found: Verdict, reason: str, threads: int = 32) -> None:
     """`ldstmatrix` says `reason`; what carries it out instead copies right."""
     assert found.variant in ("reg", "fallback")
     assert any(reason in given for given in found.declines["ldstmatrix"]), found.declines["ldstmatrix"]
-    prove(found.plan, found.op)
+    prove_verdict(found)
     outcome(found.op, threads)
 
 
@@ -367,7 +367,7 @@ def test_every_register_and_element_has_the_value_that_the_layouts_say(copy: Cop
     assert isinstance(plan, Plan)
     assert plan.num == gcd(4, prod(copy.tiles)) and plan.num * plan.issues == prod(copy.tiles)
     assert plan.trans == (copy.row == 1)
-    prove(plan, verdict.op)
+    prove_verdict(verdict)
     for name, values in {**machine.memory, **machine.registers}.items():
         assert values.view(np.uint16).tolist() == expected[name].view(np.uint16).tolist(), f"{name} differs"
 

@@ -10,11 +10,11 @@ from math import prod
 
 import pytest
 
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, load, operand_of
 from tilejit.errors import DispatchError
 from tilejit.lower.ask import dispatch
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import prove
 
 CASES = [c for c in load("reduction") if not c["accum"]]
 LOCAL = [c for c in CASES if c["src"]["scope"] == c["dst"]["scope"] == "local"]
@@ -48,7 +48,7 @@ def test_what_a_thread_or_a_warp_reduces_is_proved(case: Case) -> None:
     assert made.variant == ("shuffle" if lanes else "registers")
     elements = prod(e for _, e in case["src"]["region"]) // (prod(case["active"].values()) if case["active"] else 1)
     assert made.plan.schedule()[:, 1:].size == elements  # type: ignore[attr-defined]
-    prove(made.plan, made.op)  # type: ignore[arg-type]
+    prove_verdict(made)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("case", [c for c in LOCAL if not is_reduced(c)], ids=lambda c: c["id"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.lower.test_emitted_copies import outcome
+from tests.support.proving import prove_verdict
 from tests.support.upstream import layout_of, load
 from tilejit.dtypes import DTYPES, DType, bfloat16, float8_e4m3fn, float16, float32, float64, int8, uint8
 from tilejit.errors import DispatchError
@@ -21,7 +22,6 @@ from tilejit.lower import VARIANTS
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
 from tilejit.lower.engine import dispatch as choose
-from tilejit.lower.proof import prove
 from tilejit.lower.variant import DispatchContext
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.target import target
@@ -31,7 +31,7 @@ DEFECTS = {c["id"]: c["setup"] for n in ("copy_gmem_smem", "copy_reg") for c in 
 
 def copy(scope: str, dst: OperandSpec, src: OperandSpec, threads: int, **options: object) -> Verdict:
     found = dispatch("copy", scope, dst, src, threads=threads, **options)  # type: ignore[arg-type]
-    prove(found.plan, found.op)
+    prove_verdict(found)
     return found
 
 
@@ -311,7 +311,7 @@ def test_local_tiles_in_different_lanes_go_by_shuffles() -> None:
     found = copy("warp", *sides, 32)
     assert found.variant == "shuffle"
     assert "248 of 256 values aren't held by the threads" in found.declines["rename"][0]
-    prove(found.plan, found.op)
+    prove_verdict(found)
 
 
 def test_local_tiles_in_different_warps_go_through_shared_memory() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.proving import prove_verdict
 from tests.support.upstream import Case, is_static, layout_of, load, operand_of
 from tilejit.dtypes import float32
 from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.layout import S, TileLayout, atom_layout, datapath, m, tid_in_wg
 from tilejit.lower.ask import dispatch, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.proof import prove
 
 CASES = load("copy_async_tcgen05_ldst")
 ACCEPTED = [c for c in CASES if c["kind"] == "dispatch" and "quirk" not in c]
@@ -46,7 +46,7 @@ def test_a_copy_takes_upstreams_shape_number_slabs_and_registers(case: Case) -> 
 @pytest.mark.parametrize("case", [c for c in ACCEPTED if is_static(c)][::4], ids=lambda c: c["id"])
 def test_a_plan_moves_every_element_from_its_place_to_its_place(case: Case) -> None:
     found = ask(case)
-    prove(found.plan, found.op)
+    prove_verdict(found)
 
 
 @pytest.mark.parametrize("case", SCATTERED, ids=lambda c: c["id"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.proving import prove_emitted
 from tilejit.dtypes import float16
 from tilejit.ir.nodes import TileOp
 from tilejit.layout import S, laneid
 from tilejit.lower.ask import operand
 from tilejit.lower.moves.vectors import pieces
-from tilejit.lower.proof import prove
 from tilejit.lower.variant import DispatchContext
 from tilejit.lower.variants import copy_reg
 from tilejit.target import target
@@ -30,7 +30,7 @@ def test_vectors_lie_where_the_picture_says(loads: bool) -> None:
     moves = plan.moves()
     assert (moves.issue == r).all() and (moves.thread == t).all() and (moves.width == 8).all()
     assert (moves.places == np.stack([registers, memory] if loads else [memory, registers], axis=1)).all()
-    prove(plan, op)
+    prove_emitted(copy_reg.VARIANT, plan, op)
 
 
 @pytest.mark.parametrize("count", range(1, 40))

@@ -13,6 +13,7 @@ import tilejit as tj
 from tests.lower.test_golden import kernel
 from tests.support.goldens import Golden, joined
 from tests.support.programs import array, tile_ir
+from tests.support.proving import prove_edited, prove_verdict
 from tests.support.ptxas import notes_of, usage
 from tilejit.dtypes import (
     DType,
@@ -29,7 +30,7 @@ from tilejit.dtypes import (
 )
 from tilejit.errors import DispatchError, KernelTypeError, LayoutError
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Const, Expr, Instruction, Kernel, TileOp, Var
+from tilejit.ir.nodes import Const, Descriptor, Expr, Instruction, Kernel, Stmt, TileOp, Var
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import ScalarType, Signature
 from tilejit.isa.wgmma import WGMMA_M, WgmmaForm
@@ -38,8 +39,6 @@ from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.passes.pending import add_wait_registers
-from tilejit.lower.plans import SharedFactor
-from tilejit.lower.proof import prove
 from tilejit.lower.variants.gemm_async_wgmma import InMemory, Plan
 from tilejit.pipeline import compile
 from tilejit.target import target
@@ -75,7 +74,7 @@ def asked(
 
 def plan_of(verdict: Verdict) -> Plan:
     assert verdict.variant == "wgmma"
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
     assert isinstance(verdict.plan, Plan)
     return verdict.plan
 
@@ -297,22 +296,9 @@ def test_products_lower_to_their_golden_lane_ir(name: str, golden: Golden) -> No
     golden.check(f"gemm_async/{name}.tile", joined("sm_90a", text, to_text(lane)))
 
 
-def changed(plan: Plan, change: Callable[[SharedFactor], SharedFactor]) -> Plan:
-    """The plan as if it said something else of b."""
-
-    class Changed:
-        def moves(self) -> object:
-            moves = plan.moves()
-            return replace(moves, b=change(moves.b))
-
-    return Changed()  # type: ignore[return-value]
-
-
-def field(bit: int, value: int) -> Callable[[SharedFactor], SharedFactor]:
+def field(bit: int, value: int) -> Callable[[Descriptor], Descriptor]:
     mask = 0x3FFF << bit
-    return lambda b: replace(b, descriptors=np.array(
-        [int(d) & ~mask & (1 << 64) - 1 | value << bit for d in b.descriptors], np.uint64
-    ))
+    return lambda d: replace(d, constant=d.constant & ~mask & (1 << 64) - 1 | value << bit)
 
 
 @pytest.mark.parametrize(
@@ -320,17 +306,39 @@ def field(bit: int, value: int) -> Callable[[SharedFactor], SharedFactor]:
     [
         field(32, 512 >> 4),
         field(16, 4096 >> 4),
-        lambda b: replace(b, descriptors=b.descriptors ^ np.uint64(3 << 62)),
-        lambda b: replace(b, descriptors=b.descriptors + np.uint64(1)),
-        lambda b: replace(b, descriptors=b.descriptors[::-1]),
-        lambda b: replace(b, is_mn_major=False),
+        lambda d: replace(d, constant=d.constant ^ 3 << 62),
+        lambda d: replace(d, constant=d.constant + 1),
     ],
-    ids=["sbo", "lbo", "mode", "start", "order", "major"],
+    ids=["sbo", "lbo", "mode", "start"],
 )
-def test_a_plan_that_says_something_else_is_not_proved(change: Callable[[SharedFactor], SharedFactor]) -> None:
+def test_a_wrong_descriptor_is_found(change: Callable[[Descriptor], Descriptor]) -> None:
     verdict = asked(sums(64, 256), A, stored(64, 256))
+
+    def emitted(stmt: Stmt) -> tuple[Stmt, ...]:
+        assert isinstance(stmt, Instruction)
+        inputs = [change(x) if isinstance(x, Descriptor) and x.place.buffer.name == "b" else x for x in stmt.inputs]
+        return (replace(stmt, inputs=tuple(inputs)),)
+
     with pytest.raises(AssertionError):
-        prove(changed(plan_of(verdict), change), verdict.op)
+        prove_edited(verdict.chosen, plan_of(verdict), verdict.op, emitted)
+
+
+def test_another_order_and_another_major_dimension_are_found() -> None:
+    verdict = asked(sums(64, 256), A, stored(64, 256))
+
+    def backwards(stmt: Stmt) -> tuple[Stmt, ...]:
+        assert isinstance(stmt, Instruction)
+        every = [x for x in stmt.inputs if isinstance(x, Descriptor) and x.place.buffer.name == "b"]
+        others = [x for x in stmt.inputs if x not in every]
+        return (replace(stmt, inputs=(*others[:-1], *every[::-1], others[-1])),)
+
+    def by_rows(stmt: Stmt) -> tuple[Stmt, ...]:
+        assert isinstance(stmt, Instruction)
+        return (replace(stmt, name=stmt.name.replace("b_mn", "b_k")),)
+
+    for change in (backwards, by_rows):
+        with pytest.raises(AssertionError):
+            prove_edited(verdict.chosen, plan_of(verdict), verdict.op, change)
 
 
 def test_layouts_of_64_rows_are_those_of_fragments_on_four_warps() -> None:

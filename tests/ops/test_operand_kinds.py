@@ -11,6 +11,7 @@ import tilejit as tj
 from tests.lower import properties
 from tests.support.drafts import Operation
 from tests.support.programs import array, statements, tile_ir
+from tests.support.proving import prove_verdict
 from tilejit.dtypes import DType, float32, int64
 from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.frontend import words
@@ -23,7 +24,6 @@ from tilejit.ir.verify.operations import tile_op_faults
 from tilejit.lower import DispatchContext, Variant, ask, lowering
 from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
-from tilejit.lower.proof import prove
 from tilejit.lower.schedule.placement import element_offset
 from tilejit.lower.variant import COPY_CONDITIONS, from_to, tiles_in
 from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
@@ -179,7 +179,7 @@ def test_the_engine_plans_and_proves_a_copy_of_two_tiles() -> None:
     (verdict,) = lowering.lower(made, target("sm_90a"), (VARIANT,)).verdicts
     assert verdict.plan.names == ("dst", "src")
     assert verdict.plan.moves().places.shape[1] == 2
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
 
 
 def test_a_copy_of_registers_has_one_input() -> None:
@@ -192,7 +192,7 @@ def test_a_copy_of_registers_has_one_input() -> None:
     variant = replace(copy_fallback.VARIANT, operations=(SIGNALLED.name,), honours=("barrier",))
     lowered = lowering.lower(tile_ir(text), target("sm_90a"), (*VARIANTS, variant))
     verdict = lowered.verdicts[-1]
-    prove(verdict.plan, verdict.op)
+    prove_verdict(verdict)
     assert verify.verify(lowered.kernel, "lane") == []
 
 

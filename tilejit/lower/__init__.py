@@ -7,12 +7,12 @@ from ..target import Target
 from .engine import Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
-from .plans import Facts, Folds, Moves, Plan, Products, Reductions
+from .plans import Facts, Folds, Moves, Plan
 from .variant import Condition, Decline, DispatchContext, Variant
 from .variants import VARIANTS
 
 __all__ = [
-    "Condition", "DispatchContext", "Decline", "Facts", "Folds", "Lowered", "Moves", "Plan", "Products", "Reductions",
+    "Condition", "DispatchContext", "Decline", "Facts", "Folds", "Lowered", "Moves", "Plan",
     "VARIANTS", "Variant", "Verdict", "lower",
 ]
 

@@ -46,7 +46,7 @@ from ..target import Target
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .passes import fences, grid_barrier, store_groups
-from .proof import prove
+from .proof.prove import prove
 from .rematerialized import Recomputed
 from .reuse import Dispatch, LoweredOperation, reuse_key
 from .schedule.placement import element_offset
@@ -124,6 +124,7 @@ class _Walk:
         self.debug = debug
         # not a method: verdicts refer to this function, and a bound method would keep the walk alive
         self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
+        self.count = context.count
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
@@ -205,11 +206,11 @@ class _Walk:
             return
         verdict = self.dispatch_operation(op)
         self.verdicts.append(verdict)
-        if self.debug:
-            prove(verdict.plan, op)
         head, made = len(self.builder.head), self.builder.made
         before = len(made)
         verdict.emit(self.builder)
+        if self.debug:
+            prove(verdict.plan, op, self.count(op.scope), self.builder, made[before:])
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))

@@ -16,7 +16,7 @@ from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from ..wording import counted
 from .plans import Array, Moves, Passes, Plan, Staged
-from .proof.places import Contents, each_element
+from .proof.places import Contents
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
@@ -93,7 +93,7 @@ class MovedElements:
         sides = tuple(op.tiles.values())
         match plan.moves():
             case Moves() as moves:
-                issue, thread, places = each_element(moves)
+                issue, thread, places = _each_element(moves)
                 return MovedElements(sides, issue, np.repeat(thread[:, None], len(sides), axis=1), places)
             case Passes() as passes:
                 return MovedElements(sides, *_passed(passes))
@@ -105,6 +105,13 @@ class MovedElements:
     @property
     def issues(self) -> int:
         return int(self.issue.max(initial=-1)) + 1
+
+
+def _each_element(moves: Moves) -> tuple[Array, Array, Array]:
+    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
+    every = np.repeat(np.arange(len(moves.width)), moves.width)
+    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
+    return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
 
 
 def _passed(passes: Passes) -> tuple[Array, Array, Array]:

@@ -1,6 +1,6 @@
 """Plans: how a variant carries out an operation.
 
-A plan has `Facts`, which `explain` shows, and `Moves` (or `Products`, ...), which `proof/` checks against the layouts.
+A plan has `Facts`, which `explain` shows, and `Moves` (or `Passes`, ...), which `draw` shows. The proof uses neither.
 A `VectorPlan` derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
@@ -11,6 +11,7 @@ A `VectorPlan` derives the moves from the start offsets of its vectors.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,6 +31,11 @@ class Plan(ABC):
     __slots__ = ()
 
     @property
+    def ranks(self) -> Sequence[Mapping[str, int]]:
+        """The special registers of each CTA of a cluster that carries out a part of the operation."""
+        return ({},)
+
+    @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(name, count per thread) of each instruction. A name is a PTX mnemonic, or an operation and its type."""
@@ -38,9 +44,9 @@ class Plan(ABC):
         """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
         return Facts("-", self.instructions[-1][1])
 
-    @abstractmethod
-    def moves(self) -> AllMoves:
-        """Return the elements that the plan moves, multiplies or combines, for `proof.prove`."""
+    def moves(self) -> Moves | Passes | Staged | None:
+        """Return the elements that the plan moves, for pictures; None if it doesn't move them one by one."""
+        return None
 
     @abstractmethod
     def schedule(self) -> Array:
@@ -130,20 +136,6 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class JointAccess:
-    """Accesses to one tile's memory by several threads together, or by one thread on behalf of all.
-
-    side: the tile's index among those of the operation. starts: addresses in elements. width: elements of each access.
-    align: the number of elements of which each address must be a multiple.
-    """
-
-    side: int
-    starts: Array
-    width: int
-    align: int
-
-
-@dataclass(frozen=True, slots=True)
 class Moves:
     """The elements that the threads of a scope move or compute, one row per piece that a thread moves.
 
@@ -163,77 +155,11 @@ class Moves:
     width: Array
     #: distance between adjacent elements of a piece on each side: 1, or 0 if one element is broadcast
     steps: tuple[int, ...]
-    #: the memory accesses of the sides where they differ from the rows; at most one entry per side
-    accesses: tuple[JointAccess, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.issue)
         assert self.thread.shape == self.width.shape == (rows,)
         assert self.places.shape == (rows, len(self.steps))
-        sides = [access.side for access in self.accesses]
-        assert len(set(sides)) == len(sides) and set(sides) <= set(range(len(self.steps)))
-
-
-@dataclass(frozen=True, slots=True)
-class Products:
-    """The registers of a warp's tensor core instructions, one row per instruction of m x n x k."""
-
-    m: int
-    n: int
-    k: int
-    #: bits of an element of A or B
-    bits: int
-    #: number of threads in the scope
-    threads: int
-    #: register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's order.
-    #: It is the same for all threads, and -1 for an element of `acc` that has no register.
-    acc: Array
-    a: Array
-    b: Array
-    #: True for elements that count as 0, whatever the register holds, of shape (threads, instructions, elements)
-    a_zeros: Array
-    b_zeros: Array
-
-
-@dataclass(frozen=True, slots=True)
-class SharedFactor:
-    """A or B in shared memory.
-
-    descriptors: one per instruction, for a buffer at address 0. is_mn_major: True if M or N is contiguous, not K.
-    """
-
-    descriptors: Array
-    is_mn_major: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WarpgroupProducts:
-    """The registers and memory of a warpgroup's tensor core instructions, one row per instruction of 64 x n x k.
-
-    acc, a: the register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's
-    order. It is the same for all threads.
-    """
-
-    n: int
-    k: int
-    acc: Array
-    a: Array | SharedFactor
-    b: SharedFactor
-
-
-@dataclass(frozen=True, slots=True)
-class Reductions:
-    """The elements that a reduction combines.
-
-    dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
-    values). taken: True if a thread uses the k-th value of each result, of shape (threads, values). partners: the
-    threads whose values are combined into each thread's results, itself included, of shape (threads, partners).
-    """
-
-    dst: Array
-    src: Array
-    taken: Array
-    partners: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,5 +197,3 @@ class Staged:
     steps: tuple[tuple[TileOp, Plan], ...]
 
 
-#: the possible results of `Plan.moves`
-AllMoves = Moves | Products | WarpgroupProducts | Reductions | Folds | Passes | Staged

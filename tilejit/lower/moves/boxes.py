@@ -13,7 +13,7 @@ of the axis. The CTAs divide the boxes along the columns or, if they can't do so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import gcd, prod
 
@@ -35,7 +35,7 @@ from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
 from ..passes.clusters import multicast_mask
-from ..plans import Facts, JointAccess, Moves, Plan
+from ..plans import Facts, Moves, Plan
 from ..schedule.iterations import launch_values
 from ..schedule.placement import element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
@@ -73,7 +73,7 @@ class _Shares:
         return self.cluster[self.axis]
 
     @property
-    def rank(self) -> Expr:
+    def rank(self) -> Special:
         return Special(rank_name(self.cluster, self.axis))
 
 
@@ -92,6 +92,11 @@ class BoxCopy(Plan):
     loads: bool
     threads: int
     shares: _Shares | None = None
+
+    @property
+    def ranks(self) -> Sequence[Mapping[str, int]]:
+        shares = self.shares
+        return ({},) if shares is None else [{shares.rank.name: rank} for rank in range(shares.ctas)]
 
     @property
     def row(self) -> Row:
@@ -193,12 +198,8 @@ class BoxCopy(Plan):
         in_tensor, in_shared = np.concatenate(tensor), np.concatenate(shared)
         sides = (in_shared, in_tensor) if self.loads else (in_tensor, in_shared)
         rows = len(in_shared)
-        accesses = (
-            JointAccess(0 if self.loads else 1, in_shared, chunk, chunk),
-            JointAccess(1 if self.loads else 0, in_tensor, chunk, 1),
-        )
         thread, width = np.zeros(rows, np.int64), np.full(rows, chunk)
-        return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1), accesses)
+        return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1))
 
     def schedule(self) -> np.ndarray:
         """Return one row per element: (issue, row-major index in the region, swizzled address in elements)."""

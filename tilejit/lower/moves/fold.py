@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -63,23 +64,30 @@ class Folding(PlanBase):
     def facts(self) -> Facts:
         return Facts("-", self.order.results.count)
 
-    def moves(self) -> Folds:
+    def combined_order(self) -> Folds:
         order, slots = self.order, self.order.slots
         threads = np.arange(self.threads)
         every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
         reach = np.array([[order.register(of, slot) for slot in slots] for _, of in self.pairs])
         return Folds(
-            dst=np.array([self._registers(to) for to, _ in self.pairs]),
-            src=np.array([self._registers(of) for _, of in self.pairs])[:, :, None] + reach[:, None, :],
-            order=order.applied(every, _Tracing(threads), _THREAD),
+            dst=np.array([self.registers(to) for to, _ in self.pairs]),
+            src=np.array([self.registers(of) for _, of in self.pairs])[:, :, None] + reach[:, None, :],
+            order=self.carried_out(every, lambda slots, thread: slots[thread], _concatenated),
         )
 
-    def _registers(self, operand: str) -> Array:
+    def carried_out(
+        self, values: Mapping[Key, Any], take: Callable[[Any, Array], Any], merge: Callable[[Any, Any, Array], Any]
+    ) -> Any:
+        """Return the combination of the values of all slots, in each thread. take, merge: as for `_Tracing`."""
+        return self.order.applied(values, _Tracing(np.arange(self.threads), take, merge), _THREAD)
+
+    def registers(self, operand: str) -> Array:
+        """Return the register of each of a thread's results in an operand."""
         return np.array(list(self.order.each_result(operand))) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
-        """Return one row per result of the first destination: (its register, each register combined into it ...)."""
-        moves = self.moves()
+        """Return one row per result of the first destination: (its register, the source registers it combines ...)."""
+        moves = self.combined_order()
         return np.column_stack([moves.dst[0], moves.src[0]])
 
     def emit(self, op: TileOp, b: Builder) -> None:
@@ -104,6 +112,11 @@ class Folding(PlanBase):
             for reach in (self.order.register(of, slot),)
         ]
         return list(zip(*columns, strict=True))
+
+
+def _concatenated(low: Array, high: Array, counts: Array) -> Array:
+    """Append slots to slots, -1 for each that is skipped."""
+    return np.concatenate([low, np.where(counts[:, None], high, -1)], axis=1)
 
 
 def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
@@ -196,23 +209,28 @@ class _Counting(FoldSteps[None]):
 
 
 @dataclass(slots=True)
-class _Tracing(FoldSteps[Array]):
-    """Traces the order in which slots are combined. Values are the slots combined so far, as in `Folds.order`."""
+class _Tracing(FoldSteps[Any]):
+    """Carries out the order of combining. take: returns the values that threads get from the given ones.
+
+    merge: combines two values in the threads of a mask; the others keep the lower one.
+    """
 
     threads: Array
+    take: Callable[[Any, Array], Any]
+    merge: Callable[[Any, Any, Array], Any]
     here: dict[str, Array | int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.here = {_THREAD.name: self.threads}
 
-    def combined(self, low: Array, high: Array, counts: Expr) -> Array:
-        return np.concatenate([low, np.where(self._of_all(counts)[:, None], high, -1)], axis=1)
+    def combined(self, low: Any, high: Any, counts: Expr) -> Any:
+        return self.merge(low, high, self._of_all(counts))
 
-    def across(self, values: Sequence[Array], distance: int) -> list[tuple[Array, Array]]:
+    def across(self, values: Sequence[Any], distance: int) -> list[tuple[Any, Any]]:
         lower, higher = self.threads & ~distance, self.threads | distance
-        return [(value[lower], value[higher]) for value in values]
+        return [(self.take(value, lower), self.take(value, higher)) for value in values]
 
-    def gathered(self, values: Sequence[Array], gathering: Gathering) -> list[list[Array]]:
+    def gathered(self, values: Sequence[Any], gathering: Gathering) -> list[list[Any]]:
         member, group = self._of_all(gathering.member), self._of_all(gathering.group)
         writers = self.threads[self._of_all(gathering.is_leader)]
         rows = (group * gathering.members + member)[writers]
@@ -221,7 +239,7 @@ class _Tracing(FoldSteps[Array]):
         writer_of = np.empty(count, np.int64)
         writer_of[rows] = writers
         read = [writer_of[group * gathering.members + k] for k in range(gathering.members)]
-        return [[value[source] for source in read] for value in values]
+        return [[self.take(value, source) for source in read] for value in values]
 
     def _of_all(self, expr: Expr) -> Array:
         return np.broadcast_to(evaluate(expr, self.here), self.threads.shape)

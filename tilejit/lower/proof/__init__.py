@@ -1,4 +1,4 @@
-"""Proof by enumeration that a plan's moves follow the layouts. It doesn't depend on how plans are made."""
+"""Proof that emitted lane IR carries out an operation: it is carried out on tags, and compared with the layouts."""
 
 from .places import addresses, owners_of
 from .prove import prove

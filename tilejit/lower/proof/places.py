@@ -13,7 +13,6 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
-from ..plans import Moves
 from ..schedule.iterations import launch_values
 
 Array = np.ndarray
@@ -22,10 +21,15 @@ Array = np.ndarray
 _THREAD = 1 << 32
 
 
-def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
-    """Return the address of each element, in elements. values: those of variables, by default `launch_values`."""
+def addresses(region: Region, values: Mapping[str, int] | None = None, boxes: Array | None = None) -> Array:
+    """Return the address of each element, in elements.
+
+    values: those of variables, by default `launch_values`. boxes: the index of each gathered box, 0 by default.
+    """
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)
+    if boxes is not None and region.gathered is not None:
+        at[region.gathered.dim] = np.repeat(boxes, prod(region.counts))
     if isinstance(layout, Strided):
         strides = [s if isinstance(s, int) else names[s.name] for s in layout.strides]
         return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
@@ -54,27 +58,26 @@ def elements_of_threads(region: Region, scope: str, threads: int, registers: int
     return held
 
 
+def whole(region: Region) -> Region:
+    """Return the region of all elements of a local tile."""
+    buffer = region.buffer
+    return Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), buffer.fixed_shape)
+
+
 def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
     """Raise AssertionError if a thread writes an element of a local tile that is outside `region`."""
     buffer = region.buffer
     if region.extents == buffer.shape:
         return
-    whole = Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), buffer.fixed_shape)
-    owners, _ = owners_of(whole, scope)
+    every = whole(region)
+    owners, _ = owners_of(every, scope)
     threads = int(max(owners.max(), thread.max(initial=0))) + 1
-    tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (whole, region))
+    tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (every, region))
     stray = np.flatnonzero((tile >= 0) & (part < 0))
     assert len(stray) == 0, (
         f"thread {thread.flat[stray[0]]} writes register {register.flat[stray[0]]} of {buffer.name}, "
         "which holds an element outside the region"
     )
-
-
-def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
-    every = np.repeat(np.arange(len(moves.width)), moves.width)
-    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
-    return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class Contents:
         return Contents(region, every, places, elements[order][first])
 
     def keys(self, thread: Array, place: Array) -> Array:
-        """Return the encoding of each place. thread, place: as in `Moves`."""
+        """Return the encoding of each place. thread, place: as in `plans.Moves`."""
         return thread * _THREAD + place if self.region.buffer.space == "local" else place
 
     def held(self, keys: Array) -> Array:
@@ -120,9 +123,14 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
         return np.asarray(owners * _THREAD + registers)
     if space != "tmem":
         return np.broadcast_to(addresses(region, values), (1, prod(region.shape)))
+    return tmem_places(region, values, TMEM_LANE)
+
+
+def tmem_places(region: Region, values: Mapping[str, int], pitch: int) -> Array:
+    """Return lane * `pitch` + column, in elements, of each element in tensor memory."""
     places = _places(region.buffer, _coordinates(region, values))
     none = np.zeros((1, prod(region.shape)), np.int64)
-    return np.asarray(none + places.get("TLane", none) * TMEM_LANE + places.get("TCol", none))
+    return np.asarray(none + places.get("TLane", none) * pitch + places.get("TCol", none))
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:

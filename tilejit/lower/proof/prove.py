@@ -1,285 +1,166 @@
-"""Proof that a plan carries out its operation; `products.py` proves matrix products."""
+"""Proof that emitted lane IR carries out an operation, by tracing it."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import prod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ...errors import assert_never
-from ...fast_unique import fast_unique
-from ...ir.nodes import Expr, Region, Special, TileOp, Var
-from ...ir.walk import subexpressions
-from ...ops.fold import PAIRS
-from ...ops.reduce import axes_of
-from ...scopes import SCOPES
-from ...target import WARP
-from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
-from ..schedule.iterations import launch_values
-from .places import Contents, addresses, each_element, elements_of_threads, need_no_stray_write
-from .products import prove_products, prove_warpgroup_products
-
-Array = np.ndarray
+from ...ir.nodes import Const, Stmt, TileOp
+from ...ops.atomic import ATOMIC
+from ..builder import Builder
+from ..moves.fold import Folding
+from ..plans import Plan
+from .contents import Tile, at_edges, expected, numbers_of, old_values
+from .folds import fold_values, prove_folds
+from .places import elements_of_threads, whole
+from .sums import Sums
+from .tags import TAG, Array, mixed, tag
+from .trace import Finer, Trace
 
 
-def prove(plan: Plan, op: TileOp) -> None:
-    """Raise AssertionError unless the plan carries out the operation.
+def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]) -> None:
+    """Raise AssertionError unless the emitted lane IR carries out the operation.
 
-    Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
-    of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
-    are aligned. A matrix product adds each A[m, k] * B[k, n] to acc[m, n] once. A reduction combines each element of a
-    result once, in order if that matters.
+    threads: number of threads of the operation's scope. b: the builder, whose head defines variables. body: the
+    operation's lane IR.
+
+    Each element of the destination gets its value in each place that holds it. Nothing outside the destination is
+    written, an element in memory is written once, and memory accesses are aligned. A matrix product adds each product
+    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters.
     """
-    match plan.moves():
-        case Products() as products:
-            prove_products(products, op)
-        case WarpgroupProducts() as products:
-            prove_warpgroup_products(products, op)
-        case Reductions() as reductions:
-            prove_reductions(reductions, op)
-        case Folds() as folds:
-            prove_folds(folds, op)
-        case Passes() as passes:
-            prove_passes(passes, op)
-        case Staged() as staged:
-            prove_staged(staged, op)
-        case Moves() as moves:
-            prove_moves(moves, op)
-            issues = int(moves.issue.max(initial=-1)) + 1
-            assert issues <= plan.facts().rounds, f"{issues} rounds are moved; the plan says {plan.facts().rounds}"
-        case unknown:
-            assert_never(unknown)
+    if isinstance(plan, Folding):
+        prove_folds(plan.combined_order(), op)
+    units: dict[str, int] = {}
+    for region in op.tiles.values():
+        units[region.buffer.root.name] = min(units.get(region.buffer.root.name, 16), region.dtype.bytes)
+    numbers = numbers_of(op)
+    outside = at_edges(op, numbers)
+    for values in [numbers] if outside == numbers else [numbers, outside]:
+        while True:
+            try:
+                _traced(plan, op, threads, b, body, units, values)
+                break
+            except Finer as finer:
+                units[finer.root] = finer.size
 
 
-def prove_staged(moves: Staged, op: TileOp) -> None:
-    """Like `prove`, for consecutive steps: each step after the first reads the destination of the previous one."""
-    steps = [step for step, _ in moves.steps]
-    assert steps[0].region("src") == op.region("src"), "the first step reads something else"
-    assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"
-    for before, after in pairwise(steps):
-        assert _is_same(before.region("dst"), after.region("src")), "a step doesn't read what the one before wrote"
-    for step, plan in moves.steps:
-        prove(plan, step)
+def _traced(
+    plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt], units: Mapping[str, int],
+    numbers: dict[str, int],
+) -> None:
+    trace = Trace(threads, numbers)
+    trace.units |= units
+    reduction = op.record.reduction
+    if reduction is not None:
+        dtype = reduction.combines_in(op.region("src").dtype, op.region("dst").dtype)
+        trace.sums = Sums(reduction, dtype)
+    tiles = {name: Tile(name, region, op, trace, numbers) for name, region in op.tiles.items()}
+    initial = {name: dict(trace.registers.get(tile.root, {})) for name, tile in tiles.items()}
+    trace.maps = {param.var.name: param.map for param in b.params}
+    trace.roots = {tile.root: tile.region.buffer.root for tile in tiles.values()}
+    trace.has_plain_casts = isinstance(plan, Folding)
+    trace.block(b.head)
+    # a copy that CTAs share is carried out by each of them
+    for rank in plan.ranks:
+        trace.values |= rank
+        trace.block(body)
+    changed = {region.buffer.root.name for region in op.written}
+    for tile in tiles.values():
+        if tile.root not in changed:
+            assert tile.root not in trace.changed, f"{tile.region.buffer.name} is changed"
+            memory = trace.memory.get(tile.root)
+            assert memory is None or not memory.count, f"{tile.region.buffer.name} is changed"
+    if isinstance(plan, Folding):
+        for name, tags in fold_values(plan, tiles, trace, initial).items():
+            _compare_registers(tiles[name], trace, tags[None], initial[name])
+        return
+    condition = getattr(plan, "condition", None)
+    values, written = expected(op, tiles, trace, condition)
+    wanted = np.broadcast_to(tag(values), written.shape)
+    dst = next(iter(tiles.values()))
+    if dst.region.buffer.space == "local":
+        possible = [wanted]
+        if not all(isinstance(start, Const) for tile in tiles.values() for start in tile.region.starts):
+            other, _ = expected(op, tiles, trace, condition, by_place=True)
+            possible.append(np.broadcast_to(tag(other), wanted.shape))
+        _compare_registers(dst, trace, np.stack(possible)[:, None], initial[next(iter(tiles))])
+    elif op.name == ATOMIC.name:
+        # a place that several elements of a gathered region share is updated by each of them, in any order
+        _, which, counts = np.unique(dst.places, return_inverse=True, return_counts=True)
+        free = counts[which] > 1
+        if "before" in tiles and op.attr("returns"):
+            old = np.broadcast_to(tag(old_values(op, tiles)), written.shape)
+            _compare_registers(tiles["before"], trace, old[None, None], initial["before"], free)
+        _compare_memory(dst, trace, wanted, written, free)
+    else:
+        overlaps = [tile.overlaps(dst) for tile in tiles.values() if tile is not dst]
+        _compare_memory(dst, trace, wanted, written, np.any([np.zeros(len(written), bool), *overlaps], axis=0))
 
 
-def _is_same(one: Region, other: Region) -> bool:
-    if one.buffer.root != other.buffer.root:
-        return False
-    # compare for two values of each variable, such as an instance's index
-    names = {e.name for r in (one, other) for x in r.starts for e in subexpressions(x) if isinstance(e, (Var, Special))}
-    values = (dict.fromkeys(names, number) for number in range(2))
-    return all(np.array_equal(addresses(one, each), addresses(other, each)) for each in values)
+def _compare_registers(
+    dst: Tile, trace: Trace, wanted: Array, before: dict[int, Any], free: Array | bool = False
+) -> None:
+    """Compare registers with their possible contents.
 
-
-def prove_moves(moves: Moves, op: TileOp) -> None:
-    """Like `prove`, for a plan that moves elements or computes them elementwise."""
-    tiles = op.tiles
-    assert len(tiles) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(tiles)} tiles"
-    values = launch_values(tuple(tiles.values()))
-    sides = [Contents.of(r, op.scope, values) for r in tiles.values()]
-    threads = SCOPES[op.scope].size
-    assert (moves.thread >= 0).all(), "a thread outside the scope moves elements"
-    assert threads is None or (moves.thread < threads).all(), "a thread outside the scope moves elements"
-    if sides[0].region.buffer.space == "local":
-        _, thread, places = each_element(moves)
-        need_no_stray_write(sides[0].region, op.scope, thread, places[:, 0])
-    _each_once(moves, sides, op.index)
-    for number, side in enumerate(sides):
-        if side.region.buffer.space in ("global", "shared"):
-            _aligned(moves, number, side.region)
-            _inside(moves, number, side)
-
-
-def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None) -> None:
-    """Raise AssertionError unless each element is written once per place, from the right elements of the inputs."""
-    dst, *inputs = sides
-    thread, places = _without_padding(*each_element(moves)[1:], sides)
-    moved = [dst.keys(thread, places[:, 0])]
-    wanted = [dst.every.ravel()]
-    for k, side in enumerate(inputs, 1):
-        moved.append(side.held(side.keys(thread, places[:, k])))
-        _need_contents(side, moved[-1], thread, places[:, k])
-        each = _for_each(side, dst.region, leads=side.region is index)
-        wanted.append(np.broadcast_to(each, dst.every.shape).ravel())
-    assert len(thread) == dst.every.size, f"{len(thread)} elements are moved; {dst.every.size} should be"
-    a, b = (table[np.lexsort(table.T[::-1])] for table in (np.stack(moved, axis=1), np.stack(wanted, axis=1)))
-    wrong = np.flatnonzero((a != b).any(axis=1))
-    assert len(wrong) == 0, (
-        f"(place in {dst.region.buffer.name}, elements of {', '.join(s.region.buffer.name for s in inputs) or 'none'}) "
-        f"{a[wrong[0]].tolist()} is moved where {b[wrong[0]].tolist()} should be"
-    )
-
-
-def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
-    kept = np.ones(len(thread), bool)
-    for k, side in enumerate(sides):
-        if side.region.buffer.slots:
-            kept &= side.held(side.keys(thread, places[:, k])) >= 0
-    return thread[kept], places[kept]
-
-
-def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
-    """Return the element of `side`, as returned by `held`, for each element of the destination.
-
-    leads: True if the dimensions of `side` are the destination's first ones, False if they are its last ones.
+    wanted: of shape (possibilities, replicas or 1, elements). free: the elements that may have any.
     """
-    elements = side.canonical()
-    if len(elements) == prod(dst.shape):
-        return elements
-    trailing = (1,) * (len(dst.shape) - len(side.region.shape)) if leads else ()
-    return np.broadcast_to(elements.reshape(side.region.shape + trailing), dst.shape).ravel()
-
-
-def _need_contents(side: Contents, elements: Array, thread: Array, place: Array) -> None:
-    none = np.flatnonzero(elements < 0)
-    assert len(none) == 0, (
-        f"thread {thread[none[0]]} reads place {place[none[0]]} of {side.region.buffer.name}, "
-        "which holds no element of the region"
-    )
-
-
-def _aligned(moves: Moves, number: int, region: Region) -> None:
-    """Raise AssertionError unless accessed addresses and the buffer's base have the alignment that accesses need."""
-    for access in _accesses(moves, number):
-        wrong = access.starts[access.starts % access.align != 0]
-        assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}, unaligned"
-        size, align = access.align * region.dtype.bytes, region.buffer.align
-        assert align % size == 0, (
-            f"{size} bytes of {region.buffer.name} are accessed at once; its base is aligned to {align}"
-        )
-
-
-def _inside(moves: Moves, number: int, side: Contents) -> None:
-    """Raise AssertionError if joint accesses cover anything but elements of the region."""
-    for access in moves.accesses:
-        if access.side == number:
-            covered = fast_unique(access.starts[:, None] + np.arange(access.width))
-            outside = covered[side.held(covered) < 0]
-            name = side.region.buffer.name
-            assert len(outside) == 0, f"place {outside[0]} of {name} is accessed, but holds no element of the region"
-
-
-def _accesses(moves: Moves, number: int) -> list[JointAccess]:
-    places = moves.places[:, number]
-    joint = [access for access in moves.accesses if access.side == number]
-    if joint:
-        _need_covered(joint[0], moves, number)
-        return joint
-    if not moves.steps[number]:
-        return [JointAccess(number, places, width=1, align=1)]
-    # a vector of any width is accessed in parts of powers of two, the widest first, each aligned to its size
-    widths = 1 << (np.frexp(moves.width)[1] - 1)
-    return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in fast_unique(widths)]
-
-
-def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
-    covered = fast_unique(access.starts[:, None] + np.arange(access.width))
-    _, _, places = each_element(moves)
-    outside = np.setdiff1d(fast_unique(places[:, number]), covered, assume_unique=True)
-    assert len(outside) == 0, f"element {outside[0]} is moved, but not accessed"
-
-
-def prove_passes(passes: Passes, op: TileOp) -> None:
-    """Raise AssertionError unless each place of the destination receives its element, from a lane of the same warp."""
-    dst, src = op.region("dst"), op.region("src")
-    rounds, threads = passes.sent.shape
-    wanted, offered = (elements_of_threads(region, op.scope, threads) for region in (dst, src))
-    iteration, thread = np.indices((rounds, threads))
-    foreign = passes.sender // WARP != thread // WARP
-    assert not foreign.any(), f"thread {thread[foreign][:1]} receives from another warp"
-    every = np.arange(passes.width)
-    register = passes.sent[iteration, passes.sender][..., None] + every
-    place = passes.kept[..., None] + every
-    assert register.max() < offered.shape[1], f"register {register.max()} of {src.buffer.name} doesn't exist"
-    assert place.max() < wanted.shape[1], f"register {place.max()} of {dst.buffer.name} doesn't exist"
-    need_no_stray_write(dst, op.scope, np.broadcast_to(thread[..., None], place.shape), place)
-    brought, belongs = offered[passes.sender[..., None], register], wanted[thread[..., None], place]
-    wrong = np.argwhere((belongs >= 0) & (brought != belongs))
+    name, columns, threads = dst.region.buffer.name, trace.registers[dst.root], trace.thread
+    rows = np.stack([_of_all(columns[k], dst, len(threads)) for k in range(len(before))])
+    parts = dst.parts
+    found = rows[dst.places, dst.threads] if parts == 1 else tag(np.stack([
+        rows[dst.places * parts + p, dst.threads].ravel() for p in range(parts)
+    ])).reshape(dst.places.shape)
+    wrong = np.argwhere((found != wanted).all(axis=0) & ~np.asarray(free))
     if len(wrong):
-        at = tuple(wrong[0])
+        copy, element = wrong[0]
         raise AssertionError(
-            f"thread {at[1]} receives element {brought[at]} in register {place[at]} of {dst.buffer.name}, "
-            f"where {belongs[at]} belongs"
+            f"{len(wrong)} elements of {name} aren't those of the operation, such as element {element}, in register "
+            f"{dst.places[copy, element]} of thread {dst.threads[copy, element]}"
         )
-    count = np.zeros(wanted.shape, np.int64)
-    np.add.at(count, (np.broadcast_to(thread[..., None], place.shape), place), 1)
-    assert (count[wanted >= 0] > 0).all(), f"a register of {dst.buffer.name} isn't written"
-    assert (count <= 1).all(), f"a register of {dst.buffer.name} is written twice"
+    _need_no_stray_write(dst, rows, before, columns)
 
 
-def prove_reductions(reductions: Reductions, op: TileOp) -> None:
-    """Raise AssertionError unless each result is written to all of its places and combines all of its elements once."""
-    dst, src = op.region("dst"), op.region("src")
-    threads = len(reductions.taken)
-    held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
-    _need_written(reductions.dst, held_dst, dst, op.scope)
-    result_of = _results(op)
-    for partners, members in _sets(reductions.partners):
-        results = held_dst[members][:, reductions.dst]
-        assert (results == results[0]).all(), f"threads {members.tolist()} share results that differ"
-        elements = np.where(reductions.taken[partners][:, None], held_src[partners][:, reductions.src], _NONE)
-        for k, result in enumerate(results[0]):
-            if result >= 0:
-                _need_all(elements[:, k].ravel(), np.flatnonzero(result_of == result), f"result {result}")
+def _of_all(column: Any, dst: Tile, threads: int) -> Array:
+    return np.broadcast_to(tag(column), (threads,))
 
 
-def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless each result is in all its places and combines its elements once, in their order."""
-    result_of, threads = _results(op), len(folds.order)
-    slots = folds.src.shape[2]
-    pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
-    for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
-        dst, src = op.region(to), op.region(of)
-        held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
-        _need_written(registers, held_dst, dst, op.scope)
-        for thread, order in enumerate(folds.order):
-            taken = order[order >= 0]
-            for register, column in zip(registers, sources, strict=True):
-                result = held_dst[thread, register]
-                if result >= 0:
-                    elements = held_src[taken // slots, column[taken % slots]]
-                    wanted = np.flatnonzero(result_of == result)
-                    _need_all(elements, wanted, f"result {result} of {dst.buffer.name}")
-                    assert np.array_equal(elements, wanted), (
-                        f"result {result} of {dst.buffer.name} combines elements {elements.tolist()} out of order"
-                    )
+def _need_no_stray_write(dst: Tile, rows: Array, before: dict[int, Any], columns: dict[int, Any]) -> None:
+    region = dst.region
+    if region.extents == region.buffer.shape:
+        return
+    size, unit = region.dtype.bytes, region.dtype.bytes // dst.parts
+    held, part = (elements_of_threads(each, dst.scope, rows.shape[1], len(before) // dst.parts)
+                  for each in (whole(region), region))
+    changed = [k for k, column in before.items() if columns[k] is not column]
+    for k in changed:
+        stray = (rows[k] != _of_all(before[k], dst, rows.shape[1]))
+        register = k * unit // size
+        stray &= (held[:, register] >= 0) & (part[:, register] < 0)
+        assert not stray.any(), (
+            f"thread {np.flatnonzero(stray)[0]} writes register {register} of {region.buffer.name}, "
+            "which holds an element outside the region"
+        )
 
 
-def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> None:
-    """Raise AssertionError unless each register that holds an element of a destination is written exactly once.
-
-    All threads write these registers, so none may hold an element outside the destination there.
-    """
-    written = fast_unique(registers)
-    assert len(written) == len(registers), "two results share a register"
-    unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
-    assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
-    assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} doesn't exist"
-    need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
-
-
-#: marks a register that a thread doesn't use; -1 marks a register that holds no element
-_NONE = -2
-
-
-def _need_all(elements: Array, wanted: Array, what: str) -> None:
-    taken = np.sort(elements[elements != _NONE])
-    assert (taken >= 0).all(), f"{what} is made of registers that hold no element"
-    assert len(fast_unique(taken)) == len(taken), f"{what} has an element twice"
-    assert np.array_equal(taken, wanted), f"{what} is made of elements {taken.tolist()} instead of {wanted.tolist()}"
-
-
-def _sets(partners: Array) -> list[tuple[Array, Array]]:
-    """Return (threads whose values are combined, threads that get the result) for each distinct set of partners."""
-    sets, which = np.unique(np.sort(partners, axis=1), axis=0, return_inverse=True)
-    which = which.ravel()
-    return [(each, np.flatnonzero(which == k)) for k, each in enumerate(sets)]
-
-
-def _results(op: TileOp) -> Array:
-    """Return, for each element of the source, the element of the destination to which it contributes."""
-    src = op.region("src")
-    axes = axes_of(dict(op.attrs), len(src.shape))
-    kept = [1 if d in axes else n for d, n in enumerate(src.shape)]
-    return np.broadcast_to(np.arange(prod(kept)).reshape(kept), src.shape).ravel()
+def _compare_memory(dst: Tile, trace: Trace, wanted: Array, written: Array, free: Array) -> None:
+    """Compare memory with its contents. free: elements that may have any."""
+    name, memory = dst.region.buffer.name, trace.memory[dst.root]
+    places = (dst.places[written, None] * dst.parts + np.arange(dst.parts)).T
+    is_written = memory.written(places)
+    missing = np.argwhere(~is_written)
+    assert len(missing) == 0, f"element {np.flatnonzero(written)[missing[0][1]]} of {name} isn't written"
+    found = tag(memory.read(places))
+    is_right = (found == wanted[written]) | free[written]
+    if dst.region.gathered is not None:
+        # of several elements that are stored to one place, any may remain
+        own = mixed(places[0].astype(TAG))
+        is_right |= np.isin(own + found, own + wanted[written])
+    wrong = np.flatnonzero(~is_right)
+    assert len(wrong) == 0, (
+        f"{len(wrong)} elements of {name} aren't those of the operation, such as element "
+        f"{np.flatnonzero(written)[wrong[0]]}, at {places[0, wrong[0]]}"
+    )
+    if dst.region.gathered is None:
+        assert memory.count == places.size, f"{memory.count} elements of {name} are written; {places.size} should be"

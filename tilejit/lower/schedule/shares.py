@@ -186,15 +186,6 @@ class ResultShares(ReducedTiles):
         lowest = build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
         return Gathering.of(thread, self.members, self.group_steps, lowest)
 
-    def partners(self, threads: Array) -> Array:
-        """Return, for each thread, the threads that contribute to its results, of shape (threads, partners)."""
-        partners = threads[:, None]
-        for step in (*self.members, *(DigitStep(2, Thread(distance)) for distance in self.lanes)):
-            own = partners // step.threads % step.extent
-            moved = [partners + (value - own) * step.threads for value in range(step.extent)]
-            partners = np.stack(moved, axis=-1).reshape(len(threads), -1)
-        return partners
-
 
 def dim_of(digit: Digit) -> int:
     assert digit.dim is not None, "a joined digit has no dimension"

@@ -20,7 +20,7 @@ from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
 from ..builder import Builder
 from ..moves.boxes import barrier_of
-from ..plans import Facts, JointAccess, Moves, Plan
+from ..plans import Facts, Moves, Plan
 from ..schedule.iterations import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import (
@@ -65,9 +65,8 @@ class RunCopy(Plan):
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
         sides = [int(evaluate(side.start, names)) + steps for side in (self.dst, self.src)]
-        accesses = (JointAccess(0, sides[0], chunk, chunk), JointAccess(1, sides[1], chunk, chunk))
         none, width = np.zeros(len(steps), np.int64), np.full(len(steps), chunk)
-        return Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
+        return Moves(none, none, np.stack(sides, axis=1), width, (1, 1))
 
     def schedule(self) -> np.ndarray:
         """Return one row per piece of 16 bytes: (address in the destination, address in the source), in elements."""

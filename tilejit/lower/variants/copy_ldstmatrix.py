@@ -15,7 +15,6 @@ import numpy as np
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...fast_unique import fast_unique
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Expr, Instruction, TileOp, Vector
@@ -24,7 +23,7 @@ from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..moves.vectors import register_copy
-from ..plans import Facts, JointAccess, Moves
+from ..plans import Facts, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.iterations import Iterations
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
@@ -134,9 +133,8 @@ class Plan(PlanBase):
         is_moved = np.zeros(self.issues * self.threads, bool)
         is_moved[iterations.holding(self.is_mover(iterations.thread))] = True
         rows = np.flatnonzero(is_moved[issue * self.threads + thread])
-        access = JointAccess(1 if self.loads else 0, fast_unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
-        return Moves(issue[rows], thread[rows], places, width, (1, 1), (access,))
+        return Moves(issue[rows], thread[rows], places, width, (1, 1))
 
 
 def _family(loads: bool) -> Family[matrix.MatrixForm]:

@@ -20,12 +20,10 @@ from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import DispatchError, LayoutError
 from ...ir.arithmetic import build
-from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
 from ..builder import Builder
 from ..plans import Plan as PlanBase
-from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.fragments import FragmentRun, runs, warpgroup_registers
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..variant import (
@@ -119,28 +117,6 @@ class Plan(PlanBase):
             a = self.a.start(i, k) if isinstance(self.a, InMemory) else self.a.taken[i][k][0].first
             rows.append((i, j, k, a, self.b.start(j, k)))
         return np.array(rows, np.int64)
-
-    def moves(self) -> WarpgroupProducts:
-        instruction = self.form.product
-        acc = [_elements(self.sums[i][j]) for i, j, _ in self.products]
-        a: np.ndarray | SharedFactor
-        if isinstance(self.a, InMemory):
-            a = _read(self.a, [(i, k) for i, _, k in self.products])
-        else:
-            a = np.array([_elements(self.a.taken[i][k]) for i, _, k in self.products])
-        b = _read(self.b, [(j, k) for _, j, k in self.products])
-        return WarpgroupProducts(instruction.n, instruction.k, np.array(acc), a, b)
-
-
-def _elements(registers: tuple[FragmentRun, ...]) -> list[int]:
-    return [run.first + k for run in registers for k in range(run.width)]
-
-
-def _read(factor: InMemory, tiles: list[tuple[int, int]]) -> SharedFactor:
-    size = factor.atoms.element_bits // 8
-    start = int(evaluate(factor.atoms.start, {})) * size // _UNIT
-    descriptors = [factor.constant(block, k) + start for block, k in tiles]
-    return SharedFactor(np.array(descriptors, np.uint64), not factor.is_k_major)
 
 
 def _places(op: TileOp, context: DispatchContext) -> str | None:

@@ -21,15 +21,14 @@ from ...dataclass import dataclass
 from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.arithmetic.evaluate import evaluate, number
-from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Instruction, Region, Store, TileOp, Var, Vector
+from ...ir.arithmetic.evaluate import number
+from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Instruction, Region, Store, TileOp, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...isa.opaque import XOR
 from ..builder import Builder
 from ..plans import Plan as PlanBase
-from ..plans import Products
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Digit, DigitSchedule
 from ..variant import (
@@ -156,35 +155,6 @@ class Plan(PlanBase):
             words = (*sums, *self.a_words(at_m, at_k), *self.b_words(at_n, at_k))
             rows.append([m, n, k, *(-1 if at is None else number(at) for at in words)])
         return np.array(rows, np.int64)
-
-    def moves(self) -> Products:
-        rows = self.schedule()
-        steps, words = rows[:, 2], rows[:, 3:]
-        width = 1 if self.gathers else self.acc_width
-        sums, halves = 4 // width, self.form.halves
-        parts = np.split(words, (sums, sums + 2 * halves), axis=1)
-        widths = (width, self.form.pack, self.form.pack)
-        # the elements of a register are consecutive
-        acc, a, b = (
-            (first[:, :, None] + np.arange(width)).reshape(len(words), -1)
-            for first, width in zip(parts, widths, strict=True)
-        )
-        zeros = self._zeros()
-        a_zeros, b_zeros = (np.repeat(zeros, count, axis=2)[:, steps] for count in (2, 1))
-        return Products(
-            MMA_M, MMA_N, self.form.k, self.form.a.bits, self.threads, acc, a, b,
-            a_zeros.reshape(self.threads, *a.shape), b_zeros.reshape(self.threads, *b.shape),
-        )
-
-    def _zeros(self) -> np.ndarray:
-        """Return the mask of elements of A or B that are padding along k: (threads, steps, halves, elements)."""
-        thread, depth = Var("thread", int32), self.fragments.depth
-        lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
-        first = [
-            [[least for least, _ in depth.elements(step, half)] for half in range(self.form.halves)]
-            for step in range(self.tiles[2])
-        ]
-        return np.asarray(lanes[:, None, None, None] + np.array(first) >= depth.count)
 
 
 def _operands(op: TileOp) -> tuple[Region, Region, Region]:

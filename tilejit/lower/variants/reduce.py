@@ -66,7 +66,7 @@ from ..builder import Builder
 from ..moves.combining import Combining, Partial
 from ..moves.cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
 from ..moves.fold import Folding, plan_fold
-from ..plans import Facts, Reductions
+from ..plans import Facts
 from ..plans import Plan as PlanBase
 from ..schedule.registers import each_start
 from ..schedule.shares import ResultShares
@@ -130,25 +130,13 @@ class Reducing(PlanBase):
     def facts(self) -> Facts:
         return Facts("-", self.shares.results.count)
 
-    def moves(self) -> Reductions:
-        threads, slots, tiles = np.arange(self.threads), self.shares.slots, self.shares.tiles
-        here = {_THREAD.name: threads}
-        taken = [np.broadcast_to(evaluate(cond, here), threads.shape) for cond in self.shares.counts(_THREAD)]
-        src, dst = (
-            np.array(list(self.shares.each_result(name))) + int(evaluate(tiles[name].start, {}))
-            for name in ("src", "dst")
-        )
-        return Reductions(
-            dst=dst,
-            src=src[:, None] + np.array([slot.register for slot in slots]),
-            taken=np.stack(taken, axis=1),
-            partners=self.shares.partners(threads),
-        )
-
     def schedule(self) -> Array:
         """Return one row per result: (its register, the thread's source registers that are combined into it ...)."""
-        moves = self.moves()
-        return np.column_stack([moves.dst, moves.src])
+        dst, src = (
+            np.array(list(self.shares.each_result(name))) + int(evaluate(self.shares.tiles[name].start, {}))
+            for name in ("dst", "src")
+        )
+        return np.column_stack([dst, src[:, None] + np.array([slot.register for slot in self.shares.slots])])
 
     def emit(self, op: TileOp, b: Builder) -> None:
         thread, tiles = b.thread(self.scope, self.threads), self.shares.tiles
