@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dataclass import dataclass
-from ..dtypes import as_dtype
+from ..dtypes import DType, as_dtype
 from ..errors import LayoutError
 from ..wording import counted, shown
 from .arguments import instance, integer
@@ -18,11 +18,6 @@ SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 #: number of low address bits that a swizzle may involve, so that addresses fit in an int64
 _ADDRESS_BITS = 62
-
-
-class _HasBits(Protocol):
-    @property
-    def bits(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,7 +68,7 @@ class Swizzle:
             )
 
     @classmethod
-    def for_dtype(cls, dtype: _HasBits | int, mode: str) -> Swizzle:
+    def for_dtype(cls, dtype: DType | int, mode: str) -> Swizzle:
         """Return the swizzle of a swizzle mode of TMA, wgmma and tcgen05.
 
         dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".
