@@ -370,11 +370,6 @@ class Code:
     shortcut: Callable[..., Number | None] | None = None
 
 
-def inline(write: Callable[..., Number]) -> Code:
-    """Return code that is emitted at each use."""
-    return Code(write)
-
-
 def called(write: Callable[..., Number], shortcut: Callable[..., Number | None] | None = None) -> Code:
     """Return code that is emitted once per type, as a function, and called where `shortcut` doesn't apply."""
     return Code(write, True, shortcut)
