@@ -27,7 +27,8 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
         known = emission.scalars.get(expr.name)
         return _changing(emission, expr) if known is None else known
     if isinstance(expr, Special):
-        return _read_special(emission, expr.name)
+        emission.specials.add(expr.name)
+        return special(emission, expr.name)
     w = emission.writer
     value = w.results.get(id(expr))
     if value is not None:
@@ -194,11 +195,6 @@ def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
-
-
-def _read_special(emission: Emission, name: str) -> LLVMValue:
-    emission.specials.add(name)
-    return special(emission, name)
 
 
 def special(emission: Emission, name: str) -> LLVMValue:
