@@ -51,20 +51,18 @@ class Swizzle:
             number = integer(getattr(self, name), f"a swizzle's {name}", "write Swizzle(bits, base, shift), as in CuTe")
             object.__setattr__(self, name, number)
         instance(self.inner, bool, "a swizzle's inner", "write True or False")
+        order = "the order is Swizzle(bits, base, shift), as in CuTe"
         if self.bits < 0 or self.base < 0:
-            raise LayoutError(
-                f"{self!r}: bits and base must not be negative",
-                hint="the order is Swizzle(bits, base, shift), as in CuTe",
-            )
+            raise LayoutError(f"{self!r}: bits and base must not be negative", hint=order)
         if self.base + self.shift + self.bits > _ADDRESS_BITS:
             raise LayoutError(
                 f"Swizzle{shown((self.bits, self.base, self.shift))} reaches past the {_ADDRESS_BITS} bits of an "
-                "address", hint="the order is Swizzle(bits, base, shift), as in CuTe",
+                "address", hint=order,
             )
         if self.shift < self.bits:
             raise LayoutError(
                 f"{self!r}: shift must be at least bits; {self.shift} is less than {self.bits}",
-                hint="the order is Swizzle(bits, base, shift), as in CuTe; for a negative shift, write inner=False",
+                hint=f"{order}; for a negative shift, write inner=False",
             )
 
     @classmethod
