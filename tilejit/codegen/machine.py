@@ -113,10 +113,6 @@ def _signed(bits: int) -> int:
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
     """Return the registers of a local vector, or the address of a vector in another memory space, as LLVM values."""
     w = emission.writer
-    run = memory.run_of(emission, vector)
-    if run is not None:
-        held = [w.read(word, run.kind) for word in run.words]
-        return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
         # offsets are in 32-bit columns; adding 65536 advances to the next lane
         column = cast(emission, evaluate(emission, vector.offset), int32)
@@ -192,11 +188,7 @@ def _store_results(
         if operand.kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
         values = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
-        run = memory.run_of(emission, vector)
-        if run is None:
-            memory.write(emission, vector, offset_of(emission, vector.offset), words, values)
-            continue
-        w.write_all(run.words, words.word, values)
+        memory.write(emission, vector, offset_of(emission, vector.offset), words, values)
     return at
 
 

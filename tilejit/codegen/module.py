@@ -226,7 +226,7 @@ def _name_sums(emission: Emission) -> None:
     """
     rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(emission.kernel.body, Instruction)]
     sums = [vector for stmt, row in rows if row.accumulates for vector in stmt.outputs]
-    others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}
+    others = {vector.buffer.root.name for vector in sums if memory.whole_registers(emission, vector) is None}
     filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
     others |= {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
     for name in dict.fromkeys([vector.buffer.root.name for vector in sums]):

@@ -8,8 +8,6 @@ and phis of each loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. p
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..dataclass import dataclass, field
 
 #: the contents of a word: an LLVM type, a value of that type, and the debug attachment of the write, "" for a phi
@@ -91,11 +89,3 @@ class Registers:
         zeros = [word.cleared for word in self.words if word.zeroed]
         text = NEXT_LINE.join([f".reg .{_NAMED[self.kind][0]} {self.prefix}<{self.number}>;", *zeros])
         return f'  call void asm sideeffect "{text}", ""() nounwind'
-
-
-class WordRun(NamedTuple):
-    """The registers of a vector, each holding one word of LLVM type `kind` with `bits` bits."""
-
-    words: list[Word]
-    kind: str
-    bits: int
