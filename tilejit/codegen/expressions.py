@@ -15,7 +15,7 @@ from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
 from .emission import Emission, LLVMValue, OffsetParts
-from .operations import one_instruction, operation
+from .operations import operation
 from .types import literal
 
 
@@ -95,13 +95,7 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
         value = evaluate(emission, arg)
         texts.append(value.text)
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
-    one = one_instruction(op.name, computed, proved)
-    if one is not None:
-        if one.declaration:
-            emission.writer.declarations[one.declaration] = None
-        result = LLVMValue(emission.writer.value(one.form.format(*texts), pure=bool(one.declaration)), one.dtype)
-    else:
-        result = operation(emission, op.name, computed, texts, proved, op.span)
+    result = operation(emission, op.name, computed, texts, proved, op.span)
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)
 
 

@@ -88,6 +88,11 @@ def operation(
     args: LLVM values, conditions first. proved: see `ScalarBuilder`.
     raises: KernelTypeError if the operation isn't defined for the type.
     """
+    one = one_instruction(name, dtype, proved)
+    if one is not None:
+        if one.declaration:
+            emission.writer.declarations[one.declaration] = None
+        return LLVMValue(emission.writer.value(one.form.format(*args), pure=bool(one.declaration)), one.dtype)
     record = ELEMENTWISE.get(name)
     code = record.code(dtype) if record is not None else None
     if record is not None and code is not None:
@@ -96,7 +101,7 @@ def operation(
         hint = "cast it first, for example to float32"
         raise KernelTypeError(f"{name} of {dtype}: fp8 is a storage type", span=span, hint=hint)
     if record is not None and record.floats is not None and dtype.is_float:
-        return _of_halves(emission, record, record.floats, dtype, args)
+        return _of_halves(emission, record, dtype, args)
     raise KernelTypeError(
         f"{name} has no implementation for {dtype}",
         span=span,
@@ -105,13 +110,8 @@ def operation(
 
 
 def _computed(
-    emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
+    emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool
 ) -> LLVMValue:
-    one = one_instruction(record.name, dtype, proved)
-    if one is not None:
-        if one.declaration:
-            emission.writer.declarations[one.declaration] = None
-        return LLVMValue(emission.writer.value(one.form.format(*args), pure=bool(one.declaration)), one.dtype)
     b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
     conditions = record.conditions
     numbers = [Number(b, "b1" if k < conditions else kind, a) for k, a in enumerate(args)]
@@ -153,12 +153,12 @@ def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Se
     return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), computed)
 
 
-def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
+def _of_halves(emission: Emission, record: Elementwise, dtype: DType, args: Sequence[str]) -> LLVMValue:
     """Emit an operation on float16 or bfloat16 in float32, and return the result, converted back unless it's a bool."""
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:
         return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)
-    result = _computed(emission, record, code, float32, wide)
+    result = operation(emission, record.name, float32, wide)
     if result.dtype == bool_:
         return result
     if dtype.name == "bfloat16" and record.kind == "exact":
