@@ -50,7 +50,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
     """Emit the run-time part of an integer, such as an element offset, and return it with the constant part."""
     if type(expr) is Const:
-        return _constant_offset(int(expr.value))
+        return OffsetParts(None, int(expr.value))
     if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
         return OffsetParts(evaluate(emission, expr), 0)
     if expr.dtype.bits < 64 and not _proved(expr):
@@ -59,18 +59,10 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
     return OffsetParts(evaluate(emission, expr.args[0]), int(expr.args[1].value))
 
 
-@lru_cache(4096)
-def _constant_offset(number: int) -> OffsetParts:
-    return OffsetParts(None, number)
-
-
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
     emission.is_impure = True
-    place, at = load.place, load.place.offset
-    # most loads read registers, at constant offsets
-    offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
-    return memory.load(emission, place.buffer, offset, load.order)
+    return memory.load(emission, load.place.buffer, offset_of(emission, load.place.offset), load.order)
 
 
 def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
@@ -181,7 +173,6 @@ def _proved(op: Op) -> bool:
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
-@lru_cache(64)
 def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """Return the names of the specials that depend on a CTA's position along a grid axis, or on the axis's extent.
 
