@@ -103,11 +103,8 @@ def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, st
     units = w.value(f"zext i32 {w.value(f'lshr i32 {inside}, 4')} to i64")
     if units not in starts:
         (starts[units],) = emission.machine(COPY, units)
-    return w.value(f"add i64 {starts[units]}, {_signed(descriptor.constant)}")
-
-
-def _signed(bits: int) -> int:
-    return bits - (1 << 64) if bits >> 63 else bits
+    signed = descriptor.constant - (descriptor.constant >> 63 << 64)
+    return w.value(f"add i64 {starts[units]}, {signed}")
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
