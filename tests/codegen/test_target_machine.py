@@ -55,7 +55,7 @@ def test_llvm_has_each_pass_that_is_turned_off_by_its_name() -> None:
         "from tilejit.codegen import target_machine as t\n"
         "from tilejit.target import target\n"
         "t._OPTIONS = [x.replace('verbosity=0', 'verbosity=1') for x in t._OPTIONS]\n"
-        f"t.compile_text({MODULE!r}, target('sm_90'), (7, 8))"
+        f"t.compile_text({MODULE!r}, target('sm_90'), (7, 8), t.FrontPasses())"
     )
     for option in target_machine._OPTIONS:
         what, _, name = option.partition("=")
@@ -73,7 +73,7 @@ def another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("another_version")
 def test_an_llvm_of_another_version_is_refused_by_name() -> None:
     with pytest.raises(DeviceError, match="has LLVM 20.1.8; tilejit generates code for LLVM 22") as caught:
-        target_machine.compile_text(MODULE, find_target("sm_90"), (7, 8))
+        target_machine.compile_text(MODULE, find_target("sm_90"), (7, 8), target_machine.FrontPasses())
     assert caught.value.hint == f"pip install '{target_machine._PACKAGE}'"
 
 

@@ -17,7 +17,7 @@ from tilejit.dtypes import DTYPES, DType, bfloat16, float8_e4m3fn, float16, floa
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Const, Region, TileOp, Var
 from tilejit.layout import S, Swizzle, TCol, TileLayout
-from tilejit.layout.stock import swizzled_atom_layout
+from tilejit.layout.build import swizzled_atom_layout
 from tilejit.lower import VARIANTS
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict

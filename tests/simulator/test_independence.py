@@ -24,4 +24,4 @@ def test_the_compiler_imports_nothing_of_the_simulator() -> None:
 def test_both_sides_have_their_tables() -> None:
     tables = {"tensor_layout.py", "tensor_map.py", "wgmma.py", "products.py"}
     assert tables <= {path.name for path in SIMULATOR}
-    assert {"stock.py", "copy_async_tcgen05_ldst.py"} <= {path.name for path in OTHERS}
+    assert {"tiling.py", "copy_async_tcgen05_ldst.py"} <= {path.name for path in OTHERS}

@@ -9,7 +9,7 @@ from ..ir.nodes import Alloc, Sync, Vector, WaitPhase
 from ..ir.placements import BARRIER, within
 from ..isa import mbarrier
 from ..isa.barriers import BAR_SYNC, BARRIERS
-from ..scopes import CTA, SCOPES, Scope
+from ..scopes import CTA, SCOPES
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
 from .machine import shared_address
@@ -48,13 +48,9 @@ def sync(emission: Emission, stmt: Sync) -> None:
     barrier, words = BARRIERS[scope], []
     if barrier.arguments and scope.number_id is not None:
         number = special(emission, scope.number_id.name).text
-        words.append(emission.writer.value(f"add i32 {number}, {_first_barrier(emission, scope)}"))
+        (placement,) = [p for p in within(emission.kernel.memory, BARRIER) if p.name == scope.name]
+        words.append(emission.writer.value(f"add i32 {number}, {placement.first}"))
     emission.machine(barrier, *words, span=stmt.span)
-
-
-def _first_barrier(emission: Emission, scope: Scope) -> int:
-    (placement,) = [p for p in within(emission.kernel.memory, BARRIER) if p.name == scope.name]
-    return placement.first
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:

@@ -13,7 +13,7 @@ from ..ir.nodes import Assert, Buffer, Const, Kernel
 from ..isa import Capability, Direction, Operand, Row
 from ..source import Span
 from ..target import Target
-from .registers import Registers, Word, WordRun
+from .registers import Registers, Word
 from .storage import ViewUses
 from .writer import Join, Writer
 
@@ -51,8 +51,6 @@ class Emission:
     registers: dict[str, Registers] = field(default_factory=dict)
     #: names of the local buffers that some move copies to memory
     moved_on: set[str] = field(default_factory=set)
-    #: cache of `memory.run_of`, by buffer name, first element and width
-    runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
     #: addresses of the buffers in memory, and of the views that start at an offset in their base, by name
     bases: dict[str, str] = field(default_factory=dict)
     #: 32-bit addresses, by name, of the shared views that have an offset and whose addresses are instruction operands

@@ -15,7 +15,7 @@ from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
 from .emission import Emission, LLVMValue, OffsetParts
-from .operations import one_instruction, operation
+from .operations import operation
 from .types import literal
 
 
@@ -27,7 +27,8 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
         known = emission.scalars.get(expr.name)
         return _changing(emission, expr) if known is None else known
     if isinstance(expr, Special):
-        return _read_special(emission, expr.name)
+        emission.specials.add(expr.name)
+        return special(emission, expr.name)
     w = emission.writer
     value = w.results.get(id(expr))
     if value is not None:
@@ -49,7 +50,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
     """Emit the run-time part of an integer, such as an element offset, and return it with the constant part."""
     if type(expr) is Const:
-        return _constant_offset(int(expr.value))
+        return OffsetParts(None, int(expr.value))
     if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
         return OffsetParts(evaluate(emission, expr), 0)
     if expr.dtype.bits < 64 and not _proved(expr):
@@ -58,18 +59,10 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
     return OffsetParts(evaluate(emission, expr.args[0]), int(expr.args[1].value))
 
 
-@lru_cache(4096)
-def _constant_offset(number: int) -> OffsetParts:
-    return OffsetParts(None, number)
-
-
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
     emission.is_impure = True
-    place, at = load.place, load.place.offset
-    # most loads read registers, at constant offsets
-    offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
-    return memory.load(emission, place.buffer, offset, load.order)
+    return memory.load(emission, load.place.buffer, offset_of(emission, load.place.offset), load.order)
 
 
 def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
@@ -94,13 +87,7 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
         value = evaluate(emission, arg)
         texts.append(value.text)
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
-    one = one_instruction(op.name, computed, proved)
-    if one is not None:
-        if one.declaration:
-            emission.writer.declarations[one.declaration] = None
-        result = LLVMValue(emission.writer.value(one.form.format(*texts), pure=bool(one.declaration)), one.dtype)
-    else:
-        result = operation(emission, op.name, computed, texts, proved, op.span)
+    result = operation(emission, op.name, computed, texts, proved, op.span)
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)
 
 
@@ -186,7 +173,6 @@ def _proved(op: Op) -> bool:
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
-@lru_cache(64)
 def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """Return the names of the specials that depend on a CTA's position along a grid axis, or on the axis's extent.
 
@@ -194,11 +180,6 @@ def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
-
-
-def _read_special(emission: Emission, name: str) -> LLVMValue:
-    emission.specials.add(name)
-    return special(emission, name)
 
 
 def special(emission: Emission, name: str) -> LLVMValue:

@@ -41,38 +41,25 @@ def check_shared_memory(
 ) -> None:
     """Raise ResourceError if the buffers need more shared memory than a CTA can have. memory: the placements."""
     wanted, limit = total(memory, *SHARED), target.shared_bytes
-    if wanted <= limit:
-        return
-    largest = _largest(within(memory, *SHARED), buffers)
-    listed = ", ".join(f"{b.name} {count:,}" for b, count in largest[:_NAMED])
-    raise ResourceError(
-        f"{kernel.name} needs {wanted:,} bytes of shared memory; {target} has {limit:,} for a CTA. "
-        f"Largest: {listed}",
-        span=largest[0][0].span or kernel.span,
-        hint="use smaller tiles or fewer stages, or a narrower dtype",
-    )
+    if wanted > limit:
+        excess = f"{wanted:,} bytes of shared memory; {target} has {limit:,} for a CTA"
+        hint = "use smaller tiles or fewer stages, or a narrower dtype"
+        raise _error(kernel, excess, _placed(within(memory, *SHARED), buffers), hint)
 
 
 def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> None:
     """Raise ResourceError if the buffers need more tensor memory columns than a CTA has. memory: the placements."""
     columns = total(memory, TMEM)
-    if columns <= TMEM_COLUMNS:
-        return
-    largest = _largest(within(memory, TMEM), buffers)
-    listed = ", ".join(f"{b.name} {count}" for b, count in largest)
-    raise ResourceError(
-        f"{kernel.name} needs {columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}. "
-        f"Largest: {listed}",
-        span=largest[0][0].span or kernel.span,
-        hint="use narrower tiles, or one buffer for several purposes",
-    )
+    if columns > TMEM_COLUMNS:
+        excess = f"{columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}"
+        placed = _placed(within(memory, TMEM), buffers)
+        raise _error(kernel, excess, placed, "use narrower tiles, or one buffer for several purposes", len(placed))
 
 
-def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> list[tuple[Buffer, int]]:
-    """Return the buffers that `placements` names, each with the size of its placement, the largest first."""
+def _placed(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> list[tuple[Buffer, int]]:
+    """Return the buffers that `placements` names, each with the size of its placement."""
     counts = {p.name: p.count for p in placements}
-    placed = [(b, counts[b.name]) for b in buffers if b.name in counts]
-    return sorted(placed, key=lambda pair: pair[1], reverse=True)
+    return [(b, counts[b.name]) for b in buffers if b.name in counts]
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
@@ -82,26 +69,30 @@ def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Col
     memory, because ptxas would spill them.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
-    spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
+    spilled = [(b, size) for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
     _limit_local(kernel, spilled, "local memory", _LOCAL_LIMIT)
     if sum([size for _, size in local]) > _THREAD_LIMIT:
-        names = {b.name for b, _ in local}
-        at_once = [b for b in most_at_once(kernel.body) if b.name in names]
+        live = {b.name for b in most_at_once(kernel.body)}
+        at_once = [(b, size) for b, size in local if b.name in live]
         _limit_local(kernel, at_once, "registers and local memory", _THREAD_LIMIT)
 
 
-def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int) -> None:
-    wanted = sum(b.size_bytes for b in buffers)
-    if wanted <= limit:
-        return
-    largest = sorted(buffers, key=lambda b: b.size_bytes, reverse=True)
-    listed = ", ".join(f"{b.name} {b.size_bytes:,}" for b in largest[:_NAMED])
-    raise ResourceError(
-        f"{kernel.name} needs {wanted:,} bytes of {memory} per thread; the limit is {limit:,}. "
-        f"Largest: {listed}",
-        span=largest[0].span or kernel.span,
-        hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
-    )
+def _limit_local(kernel: Kernel, sizes: Sequence[tuple[Buffer, int]], memory: str, limit: int) -> None:
+    wanted = sum(size for _, size in sizes)
+    if wanted > limit:
+        excess = f"{wanted:,} bytes of {memory} per thread; the limit is {limit:,}"
+        hint = "use smaller tiles, spread them over more threads, or keep them in shared memory"
+        raise _error(kernel, excess, sizes, hint)
+
+
+def _error(
+    kernel: Kernel, excess: str, sizes: Sequence[tuple[Buffer, int]], hint: str, named: int = _NAMED
+) -> ResourceError:
+    """Return the error of a kernel that needs too much memory. named: the number of the largest buffers to name."""
+    largest = sorted(sizes, key=lambda pair: pair[1], reverse=True)
+    listed = ", ".join(f"{b.name} {size:,}" for b, size in largest[:named])
+    span = largest[0][0].span or kernel.span
+    return ResourceError(f"{kernel.name} needs {excess}. Largest: {listed}", span=span, hint=hint)
 
 
 def most_words(kernel: Kernel) -> int:

@@ -103,20 +103,13 @@ def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, st
     units = w.value(f"zext i32 {w.value(f'lshr i32 {inside}, 4')} to i64")
     if units not in starts:
         (starts[units],) = emission.machine(COPY, units)
-    return w.value(f"add i64 {starts[units]}, {_signed(descriptor.constant)}")
-
-
-def _signed(bits: int) -> int:
-    return bits - (1 << 64) if bits >> 63 else bits
+    signed = descriptor.constant - (descriptor.constant >> 63 << 64)
+    return w.value(f"add i64 {starts[units]}, {signed}")
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
     """Return the registers of a local vector, or the address of a vector in another memory space, as LLVM values."""
     w = emission.writer
-    run = memory.run_of(emission, vector)
-    if run is not None:
-        held = [w.read(word, run.kind) for word in run.words]
-        return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
         # offsets are in 32-bit columns; adding 65536 advances to the next lane
         column = cast(emission, evaluate(emission, vector.offset), int32)
@@ -192,11 +185,7 @@ def _store_results(
         if operand.kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
         values = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
-        run = memory.run_of(emission, vector)
-        if run is None:
-            memory.write(emission, vector, offset_of(emission, vector.offset), words, values)
-            continue
-        w.write_all(run.words, words.word, values)
+        memory.write(emission, vector, offset_of(emission, vector.offset), words, values)
     return at
 
 

@@ -22,7 +22,7 @@ from ..ir.arithmetic import facts
 from ..ir.nodes import Buffer, Const, Move, Vector
 from ..isa.access import GLOBAL_256, LOAD, STORE, WIDEST_BITS, GlobalAccess
 from .emission import Emission, LLVMValue, OffsetParts
-from .registers import Registers, Word, WordRun
+from .registers import Registers, Word
 from .types import bits_of, memory_type, pointer_type, register_type
 
 #: size in bytes of the widest access to local memory, and alignment of the buffers there
@@ -169,31 +169,23 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words:
     return None if within else registers.words[first : first + words.number]
 
 
-def run_of(emission: Emission, vector: Vector) -> WordRun | None:
-    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register. Cached."""
-    at = vector.offset
-    if not isinstance(at, Const):
+def whole_registers(emission: Emission, vector: Vector) -> list[Word] | None:
+    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register."""
+    registers, at = emission.registers.get(vector.buffer.root.name), vector.offset
+    if registers is None or not isinstance(at, Const):
         return None
-    buffer, first = vector.buffer, int(at.value)
-    runs, key = emission.runs, (buffer.name, first, vector.width)
-    if key not in runs:
-        runs[key], registers = None, emission.registers.get(buffer.root.name)
-        if registers is not None:
-            words = words_of(buffer.dtype, vector.width)
-            held = _registers(buffer, registers, OffsetParts(None, first), words)
-            runs[key] = None if held is None else WordRun(held, words.word, words.bits)
-    return runs[key]
+    words = words_of(vector.buffer.dtype, vector.width)
+    return _registers(vector.buffer, registers, OffsetParts(None, int(at.value)), words)
 
 
 def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
     """Return the PTX names of the registers of `vectors`, all of one buffer, or [] unless all are named registers."""
     names: list[str] = []
     for vector in vectors:
-        run = run_of(emission, vector)
-        if run is None or not run.words[0].name:
+        words = whole_registers(emission, vector)
+        if words is None or not words[0].name:
             return []
-        for word in run.words:
-            names.append(word.name)
+        names += [word.name for word in words]
     return names
 
 

@@ -67,7 +67,9 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     emission = Emission(kernel, target, Writer(table), storage.uses_of_views(kernel.body))
     text = _module(emission, buffers, entry)
     written = time.perf_counter()
-    ptx, timings = compile_text(text, target, version(emission), _passes(emission))
+    # most of the examples' kernels need no passes
+    passes = FrontPasses(bool(emission.functions), emission.writer.foldable or emission.tests_first)
+    ptx, timings = compile_text(text, target, version(emission), passes)
     return Generated(
         llvm_ir=text,
         ptx=without_faults(ptx),
@@ -125,11 +127,6 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         *table.metadata(),
         "",
     ])
-
-
-def _passes(emission: Emission) -> FrontPasses:
-    """Return the passes that may improve the module; most of the examples' kernels need none."""
-    return FrontPasses(bool(emission.functions), emission.writer.foldable or emission.tests_first)
 
 
 def _body(emission: Emission) -> list[str]:
@@ -229,7 +226,7 @@ def _name_sums(emission: Emission) -> None:
     """
     rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(emission.kernel.body, Instruction)]
     sums = [vector for stmt, row in rows if row.accumulates for vector in stmt.outputs]
-    others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}
+    others = {vector.buffer.root.name for vector in sums if memory.whole_registers(emission, vector) is None}
     filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
     others |= {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
     for name in dict.fromkeys([vector.buffer.root.name for vector in sums]):

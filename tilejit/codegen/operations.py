@@ -12,13 +12,72 @@ from typing import NamedTuple
 
 from ..dtypes import DTYPES, DType, bool_, float32
 from ..errors import KernelTypeError
+from ..isa import Row
 from ..ops.elementwise import ELEMENTWISE, Elementwise
-from ..ops.scalar import Code, Number, scalar_type
+from ..ops.scalar import BlockBuilder, Code, Number, Operand, ScalarBuilder, llvm_type, scalar_type
 from ..source import Span
-from .builders import FormBuilder, FunctionBuilder, InlineBuilder, llvm_type
 from .casts import cast
 from .emission import Emission, LLVMValue
 from .types import register_type
+from .writer import called
+
+
+class InlineBuilder(ScalarBuilder):
+    """Builder that emits an operation inline, at the writer's position, without new blocks."""
+
+    def __init__(self, emission: Emission, dtype: DType, proved: bool) -> None:
+        super().__init__(dtype)
+        self._emission = emission
+        self.proved = proved
+
+    def write(self, type: str, text: str) -> Number:
+        return Number(self, type, self._emission.writer.value(text))
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        (result,) = self._emission.machine(row, *(operand.text for operand in operands))
+        return Number(self, operands[0].type, result)
+
+    def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
+        return Number(self, type, self._emission.writer.intrinsic(llvm_type(type), name, *operands))
+
+
+class FormBuilder(ScalarBuilder):
+    """Builder that only detects whether an operation is a single instruction, the same for all arguments."""
+
+    def __init__(self, dtype: DType, proved: bool) -> None:
+        super().__init__(dtype)
+        self.proved = proved
+        #: declaration of the function that was called last, "" if none was
+        self.declaration = ""
+        self._written: list[tuple[Number, str]] = []
+        self._is_form = True
+
+    def write(self, type: str, text: str) -> Number:
+        result = Number(self, type, "")
+        self._written.append((result, text))
+        return result
+
+    def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
+        if not name.startswith("llvm."):
+            # only intrinsics are known to be pure
+            self._is_form = False
+        text, self.declaration = called(llvm_type(type), name, operands)
+        return self.write(type, text)
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        # rows are inline assembly, and some targets lack some of them
+        self._is_form = False
+        return operands[0]
+
+    def literal(self, x: Operand) -> int | None:
+        # the operation may emit other instructions for a constant
+        self._is_form = False
+        return None
+
+    def form(self, result: Number) -> str | None:
+        """Return the instruction that computes `result`; None if the operation isn't always one pure instruction."""
+        is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
+        return self._written[0][1] if is_one else None
 
 
 def operation(
@@ -29,6 +88,11 @@ def operation(
     args: LLVM values, conditions first. proved: see `ScalarBuilder`.
     raises: KernelTypeError if the operation isn't defined for the type.
     """
+    one = one_instruction(name, dtype, proved)
+    if one is not None:
+        if one.declaration:
+            emission.writer.declarations[one.declaration] = None
+        return LLVMValue(emission.writer.value(one.form.format(*args), pure=bool(one.declaration)), one.dtype)
     record = ELEMENTWISE.get(name)
     code = record.code(dtype) if record is not None else None
     if record is not None and code is not None:
@@ -37,7 +101,7 @@ def operation(
         hint = "cast it first, for example to float32"
         raise KernelTypeError(f"{name} of {dtype}: fp8 is a storage type", span=span, hint=hint)
     if record is not None and record.floats is not None and dtype.is_float:
-        return _of_halves(emission, record, record.floats, dtype, args)
+        return _of_halves(emission, record, dtype, args)
     raise KernelTypeError(
         f"{name} has no implementation for {dtype}",
         span=span,
@@ -46,13 +110,8 @@ def operation(
 
 
 def _computed(
-    emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
+    emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool
 ) -> LLVMValue:
-    one = one_instruction(record.name, dtype, proved)
-    if one is not None:
-        if one.declaration:
-            emission.writer.declarations[one.declaration] = None
-        return LLVMValue(emission.writer.value(one.form.format(*args), pure=bool(one.declaration)), one.dtype)
     b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
     conditions = record.conditions
     numbers = [Number(b, "b1" if k < conditions else kind, a) for k, a in enumerate(args)]
@@ -94,12 +153,12 @@ def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Se
     return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), computed)
 
 
-def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
+def _of_halves(emission: Emission, record: Elementwise, dtype: DType, args: Sequence[str]) -> LLVMValue:
     """Emit an operation on float16 or bfloat16 in float32, and return the result, converted back unless it's a bool."""
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:
         return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)
-    result = _computed(emission, record, code, float32, wide)
+    result = operation(emission, record.name, float32, wide)
     if result.dtype == bool_:
         return result
     if dtype.name == "bfloat16" and record.kind == "exact":
@@ -129,7 +188,7 @@ def definition(op: str, dtype: str) -> str:
     operands = ELEMENTWISE[op].operands
     code, computed = function_code(op, DTYPES[dtype])
     assert code is not None, f"{op} doesn't compute in {dtype}"
-    b, kind = FunctionBuilder(computed), scalar_type(computed)
+    b, kind = BlockBuilder(computed), scalar_type(computed)
     result = code.write(b, *(Number(b, kind, f"%{name}") for name in operands))
     b.ret(result)
     parameters = ", ".join(f"{llvm_type(kind)} %{name}" for name in operands)

@@ -8,8 +8,6 @@ and phis of each loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. p
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..dataclass import dataclass, field
 
 #: the contents of a word: an LLVM type, a value of that type, and the debug attachment of the write, "" for a phi
@@ -22,12 +20,8 @@ UNWRITTEN: Held = "", "", ""
 NEXT_LINE = r"\0A\09"
 
 
-class _Named(NamedTuple):
-    ptx: str
-    constraint: str
-
-
-_NAMED = {"float": _Named("f32", "f"), "i32": _Named("b32", "r")}
+#: LLVM type of a named register -> its PTX type, and its constraint letter in inline assembly
+_NAMED = {"float": ("f32", "f"), "i32": ("b32", "r")}
 
 #: LLVM literals of zero in the types of named registers
 ZEROS = frozenset({"0x0000000000000000", "0"})
@@ -54,11 +48,11 @@ class Word:
 
     @property
     def moved_from(self) -> str:
-        constraint = _NAMED[self.kind].constraint
+        _, constraint = _NAMED[self.kind]
         return f'call {self.kind} asm sideeffect "mov.b32 $0, {self.name};", "={constraint}"() nounwind'
 
     def moved_to(self, value: str) -> str:
-        constraint = _NAMED[self.kind].constraint
+        _, constraint = _NAMED[self.kind]
         return f'call void asm sideeffect "mov.b32 {self.name}, $0;", "{constraint}"({self.kind} {value}) nounwind'
 
     @property
@@ -93,13 +87,5 @@ class Registers:
     @property
     def declaration(self) -> str:
         zeros = [word.cleared for word in self.words if word.zeroed]
-        text = NEXT_LINE.join([f".reg .{_NAMED[self.kind].ptx} {self.prefix}<{self.number}>;", *zeros])
+        text = NEXT_LINE.join([f".reg .{_NAMED[self.kind][0]} {self.prefix}<{self.number}>;", *zeros])
         return f'  call void asm sideeffect "{text}", ""() nounwind'
-
-
-class WordRun(NamedTuple):
-    """The registers of a vector, each holding one word of LLVM type `kind` with `bits` bits."""
-
-    words: list[Word]
-    kind: str
-    bits: int

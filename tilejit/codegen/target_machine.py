@@ -128,11 +128,8 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
 class FrontPasses(NamedTuple):
     """The passes to run before the back end. inlines: the always-inliner. folds: SimplifyCFG and loop rotation."""
 
-    inlines: bool
-    folds: bool
-
-
-NO_PASSES = FrontPasses(inlines=False, folds=False)
+    inlines: bool = False
+    folds: bool = False
 
 
 @cache
@@ -167,19 +164,17 @@ def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
 
 
 def _parsed(text: str, context: Any) -> Any:
+    """Return the module that `text` defines, verified."""
     message = c_char_p()
     module = _c("LLVMPY_ParseAssembly", context, text.encode(), byref(message))
     if not module:
         raise RuntimeError(f"LLVM IR parsing error\n{_taken(message)}")
-    return module
-
-
-def _verify(module: Any) -> None:
-    message = c_char_p()
+    # A module that fails verification could crash the process in the passes.
     is_wrong = _c("LLVMPY_VerifyModule", module, byref(message))
-    text = _taken(message)
+    fault = _taken(message)
     if is_wrong:
-        raise RuntimeError(text)
+        raise RuntimeError(fault)
+    return module
 
 
 def _assembly(machine: Any, module: Any) -> str:
@@ -194,7 +189,7 @@ def _assembly(machine: Any, module: Any) -> str:
 
 
 def compile_text(
-    text: str, target: Target, ptx: tuple[int, int], passes: FrontPasses = NO_PASSES
+    text: str, target: Target, ptx: tuple[int, int], passes: FrontPasses
 ) -> tuple[str, dict[str, float]]:
     """Compile an LLVM module to PTX.
 
@@ -208,8 +203,6 @@ def compile_text(
         context = _c("LLVMPY_ContextCreate")
         try:
             module = _parsed(text, context)
-            # A module that fails verification could crash the process in the passes.
-            _verify(module)
             times.append(time.perf_counter())
             _optimise(module, machine, passes)
             times.append(time.perf_counter())

@@ -54,7 +54,9 @@ def reserve(emission: Emission) -> str:
     emission.machine(BAR_SYNC, span=span)
     emission.machine(tcgen05.FENCE_AFTER, span=span)
     address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
-    lanes = _lanes_of_warp(emission, address)
+    # the first lane that the warp can access is 32 times the warp's index in its warpgroup
+    warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")
+    lanes = w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")
     for placement in within(emission.kernel.memory, TMEM):
         emission.bases[placement.name] = w.value(f"add i32 {lanes}, {placement.first}")
     return address
@@ -93,13 +95,6 @@ def cta_barrier(emission: Emission, span: Span | None) -> None:
     emission.machine(BAR_SYNC, span=span)
     if shared:
         emission.machine(tcgen05.FENCE_AFTER, span=span)
-
-
-def _lanes_of_warp(emission: Emission, address: str) -> str:
-    """Return the address of the first lane that the warp can access: lane 32 * (its index in its warpgroup)."""
-    w = emission.writer
-    warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")
-    return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")
 
 
 def _is_first_warp(emission: Emission) -> str:

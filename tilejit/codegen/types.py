@@ -9,11 +9,10 @@ import numpy as np
 
 from ..dtypes import DType
 from ..ir.nodes import Const
+from ..ops.scalar import llvm_type, scalar_type
 
 #: memory space of the IR -> NVPTX address space of pointers into it; pointers to local memory are generic
 _ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
-
-_FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
 
 
 @cache
@@ -24,14 +23,8 @@ def pointer_type(space: str) -> str:
 
 @cache
 def register_type(dtype: DType) -> str:
-    """Return the type of a value in registers.
-
-    bfloat16 and fp8 are integers of the same width: LLVM aborts the process if it must select bfloat arithmetic for a
-    target without it, and it has no fp8.
-    """
-    if dtype.kind == "bool":
-        return "i1"
-    return _FLOATS.get(dtype.name, f"i{dtype.bits}")
+    """Return the type of a value in registers."""
+    return llvm_type(scalar_type(dtype))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..dataclass import dataclass, field
 from ..source import Span
@@ -22,9 +22,6 @@ _PURE = frozenset({
 #: the size in lines of the largest block that LLVM duplicates into predecessors where its branch's condition is known
 _MOST_TWICE = 10
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 
 def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tuple[str, str]:
     """Return the text of a call, and the callee's declaration. arguments: (type, value) pairs."""
@@ -36,14 +33,10 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
     return f"call {result} @{name}({', '.join(values)})", f"declare {result} @{name}({', '.join(types)})"
 
 
-class Table(dict[K, V]):
-    """A scoped table: `cut` removes all but the oldest entries. Copying it for each block would take quadratic time."""
-
-    __slots__ = ()
-
-    def cut(self, size: int) -> None:
-        while len(self) > size:
-            self.popitem()
+def _cut(table: dict[Any, Any], size: int) -> None:
+    """Remove all but the oldest entries of a table. Copying it for each block would take quadratic time."""
+    while len(table) > size:
+        table.popitem()
 
 
 class Available(NamedTuple):
@@ -103,11 +96,11 @@ class Writer:
         #: the block to which a thread branches at its end, or None for a plain return
         self.exit: Join | None = None
         #: id of a pure expression -> its value
-        self.results: Table[int, LLVMValue] = Table()
+        self.results: dict[int, LLVMValue] = {}
         self._names = 0
         self._location = ""
         #: instruction text -> name of its result
-        self._values: Table[str, str] = Table()
+        self._values: dict[str, str] = {}
         #: the contents of words; the log of writes, each a word and its previous contents
         self._held: dict[Word, Held] = {}
         self._writes: list[tuple[Word, Held | None]] = []
@@ -364,8 +357,8 @@ class Writer:
         self.block = join.label
         self.open = self._computes = True
         available = join.available
-        self._values.cut(available.values)
-        self.results.cut(available.results)
+        _cut(self._values, available.values)
+        _cut(self.results, available.results)
         undone = self._writes[available.writes :]
         del self._writes[available.writes :]
         for word, held in reversed(undone):

@@ -11,7 +11,7 @@ from ..errors import LayoutError, ResourceError
 from ..ir import allocation
 from ..ir.nodes import Alloc, Buffer, Element, Store
 from ..layout import Swizzle, TileLayout
-from ..layout.stock import swizzled_atom_layout
+from ..layout.build import swizzled_atom_layout
 from ..scopes import THREAD
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import counted, shown

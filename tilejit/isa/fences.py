@@ -28,13 +28,12 @@ PROXY_ASYNC = _row(
 )
 
 
-def _of_space(space: str, state_space: str) -> Row:
-    return _row(
+PROXY_ASYNC_OF = {
+    space: _row(
         name=f"fence.proxy.async.{space}", text=f"fence.proxy.async.{state_space};", since=90, ptx=(8, 0),
         meaning=f"orders ordinary accesses of {space} memory and those of the asynchronous proxy",
     )
-
-
-PROXY_ASYNC_OF = {"shared": _of_space("shared", "shared::cta"), "global": _of_space("global", "global")}
+    for space, state_space in (("shared", "shared::cta"), ("global", "global"))
+}
 
 ROWS = (*FENCE.rows(), PROXY_ASYNC, *PROXY_ASYNC_OF.values())

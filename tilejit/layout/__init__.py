@@ -1,10 +1,9 @@
 """Layouts: integer functions from the indices of a tile's elements to memory offsets, threads and registers."""
 
 from .axes import Axis, TCol, Term, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
-from .build import R, S
+from .build import R, S, swizzled_atom_layout
 from .fragments import layout_a, layout_b, layout_c
 from .iters import Iter, common_refinement, digits, weights
-from .stock import swizzled_atom_layout
 from .swizzle import Swizzle
 from .tensor_memory import TCGEN05_SHAPES, TMEM_LANES, Tcgen05Shape, atom_layout, datapath
 from .tile_layout import Replica, TileLayout

@@ -43,3 +43,8 @@ def instance(value: object, kind: type[T], what: str, hint: str) -> T:
     if not isinstance(value, kind):
         raise LayoutError(f"{what} must be {with_article(kind.__name__)}; got {shown(value)}", hint=hint)
     return value
+
+
+def other_layout(layout: T, other: T) -> T:
+    """Return `other`; raise LayoutError if it isn't a layout like `layout`."""
+    return instance(other, type(layout), "the other layout", "write S[extents : strides]")

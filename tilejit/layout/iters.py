@@ -6,7 +6,6 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from ..dataclass import dataclass
 from ..errors import LayoutError
@@ -243,12 +242,8 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
     raises: LayoutError if no shapes are given, their sizes differ, or there is no common refinement.
     """
-    listed = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
-    return _common_refinement(tuple(map(checked_extents, listed)))
-
-
-@lru_cache(1024)
-def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    given = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
+    shapes = tuple(map(checked_extents, given))
     if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
         sizes = ", ".join(f"{s} has {math.prod(s)}" for s in shapes)
         raise LayoutError(

@@ -1,4 +1,7 @@
-"""The places of a layout's elements: tables, owners, inverses, and properties such as injectivity."""
+"""The places of a layout's elements: tables, owners, inverses, and properties such as injectivity.
+
+The functions whose first parameter is `self` are methods of `TileLayout`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import LayoutError
 from ..fast_unique import fast_unique
 from ..wording import counted
-from .arguments import integer
+from .arguments import integer, other_layout
 from .axes import Axis
 from .iters import Iter, digits
 
@@ -67,13 +70,17 @@ def _table(iters: Sequence[Iter], flat: NDArray[np.int64]) -> dict[Axis, NDArray
     return total
 
 
-def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None) -> list[tuple[int, int]]:
-    index = layout.flat_index(coord, shape)
-    fused = layout.canonical()
+def owners(self: TileLayout, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
+    """Return the owners of an element: (thread in the layout's scope, register) for each replica.
+
+    Without a thread axis, the thread is 0.
+    """
+    index = self.flat_index(coord, shape)
+    fused = self.canonical()
     axis = thread_axis(fused)
-    if axis is not None and not 0 <= index < layout.size():
+    if axis is not None and not 0 <= index < self.size():
         raise LayoutError(
-            f"flat index {index} is outside {layout!r}, which has {counted(layout.size(), 'element')}",
+            f"flat index {index} is outside {self!r}, which has {counted(self.size(), 'element')}",
             hint="give coordinates within the shape, or a flat index that counts from 0",
         )
     found = fused.apply(*digits(index, fused.shape))
@@ -92,10 +99,17 @@ def thread_axis(fused: TileLayout) -> Axis | None:
     return axes[0] if axes else None
 
 
-def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int] | None) -> tuple[int, ...] | None:
+def inverse(
+    self: TileLayout, thread: int, register: int, shape: Sequence[int] | None = None
+) -> tuple[int, ...] | None:
+    """Return the coordinate of the element that a thread holds in a register, or None if there is none.
+
+    shape: the shape that the coordinate indexes; by default the extents of the shard.
+    raises: LayoutError if several elements share that place.
+    """
     thread = integer(thread, "a thread", "give its number in the layout's scope")
     register = integer(register, "a register", "give its number in the thread")
-    fused = layout.canonical()
+    fused = self.canonical()
     axis = thread_axis(fused)
     table = fused.map_all(shape)
     anything = next(iter(table.values()))
@@ -105,10 +119,10 @@ def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int]
     found = np.flatnonzero(hit)
     if found.size > 1:
         raise LayoutError(
-            f"thread {thread}, register {register} of {layout!r} holds {found.size} elements",
+            f"thread {thread}, register {register} of {self!r} holds {found.size} elements",
             hint="use a layout for which is_injective() is True and whose only memory axis is m",
         )
-    return digits(int(found[0]), shape or layout.shape) if found.size else None
+    return digits(int(found[0]), shape or self.shape) if found.size else None
 
 
 def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
@@ -123,11 +137,11 @@ def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
     return np.atleast_2d(key), box
 
 
-def is_injective(layout: TileLayout) -> bool:
-    """True if no two elements share a place; replicas of one element may share one."""
-    if _is_nested(layout.canonical()):
+def is_injective(self: TileLayout) -> bool:
+    """True if no two elements share a place."""
+    if _is_nested(self.canonical()):
         return True
-    keys, _ = _keys(layout)
+    keys, _ = _keys(self)
     each = sum(fast_unique(column).size for column in keys.T) if keys.shape[0] > 1 else keys.size
     return bool(fast_unique(keys).size == each)
 
@@ -143,20 +157,23 @@ def _is_nested(layout: TileLayout) -> bool:
     return True
 
 
-def is_bijective(layout: TileLayout) -> bool:
-    keys, box = _keys(layout)
+def is_bijective(self: TileLayout) -> bool:
+    """True if elements correspond one to one to the places of their bounding box."""
+    keys, box = _keys(self)
     return keys.shape[0] == 1 and keys.size == box and fast_unique(keys).size == box
 
 
-def equivalent(one: TileLayout, other: TileLayout) -> bool:
-    if one.size() != other.size():
+def equivalent(self: TileLayout, other: TileLayout) -> bool:
+    """True if both layouts are the same function of the flat index after thread axes are fused."""
+    other = other_layout(self, other)
+    if self.size() != other.size():
         return False
-    a, b = one.canonical(), other.canonical()
+    a, b = self.canonical(), other.canonical()
     if a == b:
         return True
     ta, tb = a.map_all(), b.map_all()
     names = sorted({*ta, *tb})
-    return all(x == y for x, y in zip(_sets(ta, names, one.size()), _sets(tb, names, one.size()), strict=True))
+    return all(x == y for x, y in zip(_sets(ta, names, self.size()), _sets(tb, names, self.size()), strict=True))
 
 
 def _sets(table: Table, names: Sequence[str], size: int) -> list[frozenset[tuple[int, ...]]]:

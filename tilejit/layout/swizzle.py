@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dataclass import dataclass
-from ..dtypes import as_dtype
+from ..dtypes import DType, as_dtype
 from ..errors import LayoutError
 from ..wording import counted, shown
 from .arguments import instance, integer
@@ -18,11 +18,6 @@ SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 #: number of low address bits that a swizzle may involve, so that addresses fit in an int64
 _ADDRESS_BITS = 62
-
-
-class _HasBits(Protocol):
-    @property
-    def bits(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,24 +51,22 @@ class Swizzle:
             number = integer(getattr(self, name), f"a swizzle's {name}", "write Swizzle(bits, base, shift), as in CuTe")
             object.__setattr__(self, name, number)
         instance(self.inner, bool, "a swizzle's inner", "write True or False")
+        order = "the order is Swizzle(bits, base, shift), as in CuTe"
         if self.bits < 0 or self.base < 0:
-            raise LayoutError(
-                f"{self!r}: bits and base must not be negative",
-                hint="the order is Swizzle(bits, base, shift), as in CuTe",
-            )
+            raise LayoutError(f"{self!r}: bits and base must not be negative", hint=order)
         if self.base + self.shift + self.bits > _ADDRESS_BITS:
             raise LayoutError(
                 f"Swizzle{shown((self.bits, self.base, self.shift))} reaches past the {_ADDRESS_BITS} bits of an "
-                "address", hint="the order is Swizzle(bits, base, shift), as in CuTe",
+                "address", hint=order,
             )
         if self.shift < self.bits:
             raise LayoutError(
                 f"{self!r}: shift must be at least bits; {self.shift} is less than {self.bits}",
-                hint="the order is Swizzle(bits, base, shift), as in CuTe; for a negative shift, write inner=False",
+                hint=f"{order}; for a negative shift, write inner=False",
             )
 
     @classmethod
-    def for_dtype(cls, dtype: _HasBits | int, mode: str) -> Swizzle:
+    def for_dtype(cls, dtype: DType | int, mode: str) -> Swizzle:
         """Return the swizzle of a swizzle mode of TMA, wgmma and tcgen05.
 
         dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".

@@ -333,66 +333,12 @@ class TileLayout:
             )
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
-    def unpack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times narrower: each becomes `count` (a power of two) in order."""
-        return tiling.unpack(self, count)
-
-    def pack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times wider: `count` (a power of two) contiguous ones become one."""
-        return tiling.pack(self, count)
-
-    def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
-        """Return the layout of copies of this layout arranged by `outer`, whose strides count whole copies."""
-        return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
-
-    def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
-        """Return the sum of `left` and this layout, with `left` slower in each dimension: `tile` without scaling."""
-        return tiling.direct_sum(self, _layout(left), left_shape, right_shape)
-
-    def is_tile_inner(
-        self, tiled: TileLayout, tiled_shape: Sequence[int], inner_shape: Sequence[int]
-    ) -> TileLayout | None:
-        """Return the layout `outer` for which `self.tile(outer, ...)` is `tiled`, or None if none is found."""
-        return tiling.is_tile_inner(self, _layout(tiled), tiled_shape, inner_shape)
-
-    def is_tile_outer(
-        self, tiled: TileLayout, tiled_shape: Sequence[int], outer_shape: Sequence[int]
-    ) -> TileLayout | None:
-        """Return the layout `inner` for which `inner.tile(self, ...)` is `tiled`, or None if none is found."""
-        return tiling.is_tile_outer(self, _layout(tiled), tiled_shape, outer_shape)
-
-    def is_direct_sum_left(
-        self, total: TileLayout, interleaved_shape: Sequence[int], left_shape: Sequence[int]
-    ) -> TileLayout | None:
-        """Return the layout `right` for which `right.direct_sum(self, ...)` is `total`, or None if none is found."""
-        return tiling.is_direct_sum_left(self, _layout(total), interleaved_shape, left_shape)
-
-    def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
-        """Return the owners of an element: (thread in the layout's scope, register) for each replica.
-
-        Without a thread axis, the thread is 0.
-        """
-        return places.owners(self, coord, shape)
-
-    def inverse(self, thread: int, register: int, shape: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """Return the coordinate of the element that a thread holds in a register, or None if there is none.
-
-        shape: the shape that the coordinate indexes; by default the extents of the shard.
-        raises: LayoutError if several elements share that place.
-        """
-        return places.inverse(self, thread, register, shape)
-
-    def is_injective(self) -> bool:
-        """True if no two elements share a place."""
-        return places.is_injective(self)
-
-    def is_bijective(self) -> bool:
-        """True if elements correspond one to one to the places of their bounding box."""
-        return places.is_bijective(self)
-
-    def equivalent(self, other: TileLayout) -> bool:
-        """True if both layouts are the same function of the flat index after thread axes are fused."""
-        return places.equivalent(self, _layout(other))
+    unpack, pack = tiling.unpack, tiling.pack
+    tile, direct_sum = tiling.tile, tiling.direct_sum
+    is_tile_inner, is_tile_outer = tiling.is_tile_inner, tiling.is_tile_outer
+    is_direct_sum_left = tiling.is_direct_sum_left
+    owners, inverse = places.owners, places.inverse
+    is_injective, is_bijective, equivalent = places.is_injective, places.is_bijective, places.equivalent
 
     def verify_well_formed(self) -> None:
         """Raise LayoutError if thread axes don't nest, or one has a coordinate below 0 or not below its limit."""
@@ -531,10 +477,6 @@ def _fused(it: Iter, to: Mapping[Axis, tuple[Axis, int]]) -> Iter:
         return it
     axis, factor = to[it.axis]
     return Iter(it.extent, it.stride * factor, axis)
-
-
-def _layout(value: object) -> TileLayout:
-    return arguments.instance(value, TileLayout, "the other layout", "write S[extents : strides]")
 
 
 def _axis(axis: Axis | str | None) -> Axis | None:

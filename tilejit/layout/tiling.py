@@ -1,4 +1,7 @@
-"""Composition of layouts: tiling, direct sums, the inverses of both, and packing of elements."""
+"""Composition of layouts: tiling, direct sums, the inverses of both, and packing of elements.
+
+The public functions are methods of `TileLayout`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import LayoutError
 from ..wording import shown
-from .arguments import extents, integer
+from .arguments import extents, integer, other_layout
 from .axes import Axis, axis_between, m, threads_in
 from .iters import Iter, merged, refined
 
@@ -17,16 +20,18 @@ if TYPE_CHECKING:
 Shape = Sequence[int]
 
 
-def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return the layout inner(i) + outer(o): outer's digits are slower, its strides multiplied by inner's spans."""
+def tile(self: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
+    """Return the layout of copies of this layout arranged by `outer`, whose strides count whole copies."""
+    outer = other_layout(self, outer)
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
-    return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
+    return _combined(outer, self, outer_shape, inner_shape, _spans(self.adapted(inner_shape)))
 
 
-def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
-    """Return the layout left(l) + right(r): in each dimension, left's digits are slower."""
+def direct_sum(self: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
+    """Return the sum of `left` and this layout, with `left` slower in each dimension: `tile` without scaling."""
+    left = other_layout(self, left)
     left_shape, right_shape = extents(left_shape), extents(right_shape)
-    return _combined(left, right, left_shape, right_shape, {})
+    return _combined(left, self, left_shape, right_shape, {})
 
 
 def _combined(
@@ -72,12 +77,14 @@ def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None
 
 
 def is_tile_inner(
-    inner: TileLayout, tiled: TileLayout, tiled_shape: Shape, inner_shape: Shape
+    self: TileLayout, tiled: TileLayout, tiled_shape: Shape, inner_shape: Shape
 ) -> TileLayout | None:
+    """Return the layout `outer` for which `self.tile(outer, ...)` is `tiled`, or None if none is found."""
+    tiled = other_layout(self, tiled)
     tiled_shape, inner_shape = extents(tiled_shape), extents(inner_shape)
-    if inner.swizzle != tiled.swizzle or not _divides(inner_shape, tiled_shape):
+    if self.swizzle != tiled.swizzle or not _divides(inner_shape, tiled_shape):
         return None
-    small = inner.adapted(inner_shape).swizzled(None)
+    small = self.adapted(inner_shape).swizzled(None)
     whole = _split(tiled.adapted(tiled_shape).swizzled(None), small, tiled_is_outside=True)
     shape = _interleaved([t // i for t, i in zip(tiled_shape, inner_shape, strict=True)], inner_shape)
     parts = _groups(whole, shape)
@@ -94,21 +101,23 @@ def is_tile_inner(
 
 
 def is_tile_outer(
-    outer: TileLayout, tiled: TileLayout, tiled_shape: Shape, outer_shape: Shape
+    self: TileLayout, tiled: TileLayout, tiled_shape: Shape, outer_shape: Shape
 ) -> TileLayout | None:
+    """Return the layout `inner` for which `inner.tile(self, ...)` is `tiled`, or None if none is found."""
+    tiled = other_layout(self, tiled)
     tiled_shape, outer_shape = extents(tiled_shape), extents(outer_shape)
-    if outer.swizzle is not None or not _divides(outer_shape, tiled_shape):
+    if self.swizzle is not None or not _divides(outer_shape, tiled_shape):
         return None
-    if _groups(outer, outer_shape) is None:
+    if _groups(self, outer_shape) is None:
         return None
     fitted = tiled.adapted(tiled_shape)
-    whole = _split(fitted, outer, tiled_is_outside=False)
+    whole = _split(fitted, self, tiled_is_outside=False)
     inner_shape = [t // o for t, o in zip(tiled_shape, outer_shape, strict=True)]
     parts = _groups(whole, _interleaved(outer_shape, inner_shape))
     if whole is None or parts is None:
         return None
     inner = whole.replace(shard=[it for group in parts[1::2] for it in group])
-    big = outer.canonical() if whole is not fitted else outer
+    big = self.canonical() if whole is not fitted else self
     replica = _without(inner.replica, _scaled(big.replica, _spans(inner.replace(replica=()))))
     if replica is None:
         return None
@@ -118,19 +127,20 @@ def is_tile_outer(
 
 
 def is_direct_sum_left(
-    left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
+    self: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the layout `right` for which left(l) + right(r) is `total`, or None if none is found."""
+    """Return the layout `right` for which `right.direct_sum(self, ...)` is `total`, or None if none is found."""
+    total = other_layout(self, total)
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
-    parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
-    if left.swizzle is not None or parts is None or own is None:
+    parts, own = _groups(total, interleaved_shape), _groups(self, left_shape)
+    if self.swizzle is not None or parts is None or own is None:
         return None
     if list(map(merged, parts[::2])) != list(map(merged, own)):
         return None
-    replica = _without(total.replica, left.replica)
+    replica = _without(total.replica, self.replica)
     if replica is None:
         return None
-    return total.replace(shard=[it for g in parts[1::2] for it in g], replica=replica, offset=_less(total, left))
+    return total.replace(shard=[it for g in parts[1::2] for it in g], replica=replica, offset=_less(total, self))
 
 
 def _divides(small: Shape, big: Shape) -> bool:
@@ -210,39 +220,41 @@ def _halves(iters: Sequence[Iter], whole: Axis, low: Axis, high: Axis, count: in
     return result
 
 
-def unpack(layout: TileLayout, count: int) -> TileLayout:
+def unpack(self: TileLayout, count: int) -> TileLayout:
+    """Return the layout of elements `count` times narrower: each becomes `count` (a power of two) in order."""
     count = _power_of_two(count)
-    axis = next((it.axis for it in reversed(layout.shard) if not it.axis.is_thread), m)
-    fine = layout.replace(
-        shard=(*_scaled(layout.shard, {axis: count}), Iter(count, 1, axis)),
-        replica=_scaled(layout.replica, {axis: count}),
-        offset=[(a, v * count if a == axis else v) for a, v in layout.offset],
+    axis = next((it.axis for it in reversed(self.shard) if not it.axis.is_thread), m)
+    fine = self.replace(
+        shard=(*_scaled(self.shard, {axis: count}), Iter(count, 1, axis)),
+        replica=_scaled(self.replica, {axis: count}),
+        offset=[(a, v * count if a == axis else v) for a, v in self.offset],
     )
     return fine if fine.swizzle is None else fine.swizzled(fine.swizzle.repacked(count.bit_length() - 1))
 
 
-def pack(layout: TileLayout, count: int) -> TileLayout:
+def pack(self: TileLayout, count: int) -> TileLayout:
+    """Return the layout of elements `count` times wider: `count` (a power of two) contiguous ones become one."""
     count = _power_of_two(count)
-    last = max((k for k, it in enumerate(layout.shard) if it.extent > 1), default=0)
-    inner = layout.shard[last]
+    last = max((k for k, it in enumerate(self.shard) if it.extent > 1), default=0)
+    inner = self.shard[last]
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
         raise LayoutError(
-            f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}",
+            f"can't pack {count} elements into one: the innermost iterator of {self!r} is {inner!r}",
             hint=f"use stride 1 in memory and an extent that is a multiple of {count}",
         )
     scale = {inner.axis: count}
-    before = _divided(layout.shard[:last], scale)
-    replica = _divided(layout.replica, scale)
-    bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
+    before = _divided(self.shard[:last], scale)
+    replica = _divided(self.replica, scale)
+    bad_offset = any(v % count != 0 for a, v in self.offset if a == inner.axis)
     if before is None or replica is None or bad_offset:
         raise LayoutError(
-            f"can't pack {count} elements into one: not all outer strides and offsets on {inner.axis} of {layout!r} "
+            f"can't pack {count} elements into one: not all outer strides and offsets on {inner.axis} of {self!r} "
             f"are multiples of {count}", hint=f"make them multiples of {count}",
         )
-    coarse = layout.replace(
-        shard=(*before, Iter(inner.extent // count, 1, inner.axis), *layout.shard[last + 1 :]),
+    coarse = self.replace(
+        shard=(*before, Iter(inner.extent // count, 1, inner.axis), *self.shard[last + 1 :]),
         replica=replica,
-        offset=[(a, v // count if a == inner.axis else v) for a, v in layout.offset],
+        offset=[(a, v // count if a == inner.axis else v) for a, v in self.offset],
     )
     return coarse if coarse.swizzle is None else coarse.swizzled(coarse.swizzle.repacked(1 - count.bit_length()))
 

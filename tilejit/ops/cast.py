@@ -22,15 +22,10 @@ def convert(values: np.ndarray, dtype: DType, saturate: bool = True) -> np.ndarr
         if dtype == bool_:
             return np.asarray(values != 0)
         if not dtype.is_float or dtype.name in ("float16", "float32", "float64"):
-            return _to_numpy_type(values, dtype)
+            # ml_dtypes converts its types exactly to float32, which NumPy can convert further
+            plain = values if values.dtype.kind in "biuf" else values.astype(np.float32)
+            return plain.astype(dtype.numpy)
         return _to_narrow(values, dtype, saturate)
-
-
-def _to_numpy_type(values: np.ndarray, dtype: DType) -> np.ndarray:
-    # ml_dtypes converts its types exactly to float32, which NumPy can convert further
-    if values.dtype.kind not in "biuf":
-        values = values.astype(np.float32)
-    return values.astype(dtype.numpy)
 
 
 def _to_narrow(values: np.ndarray, dtype: DType, saturate: bool) -> np.ndarray:

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..scalar import Number, ScalarBuilder, inline
+from ..scalar import Code, Number, ScalarBuilder
 from .record import Elementwise, Formula
 
 
 def _sum_or_product(name: str, symbol: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
-    code = inline(write)
+    code = Code(write)
     return Elementwise(
         name=name, operands=("x", "y"), kind="arithmetic", meaning=f"x {symbol} y; integers wrap", formula=formula,
         floats=code, integers=code,
@@ -67,7 +67,7 @@ _fma_double = np.vectorize(_fma_one, otypes=[np.float64])
 FMA = Elementwise(
     name="fma", operands=("x", "y", "z"), kind="arithmetic",
     meaning="x * y + z, rounded once in the type of the computation", formula=_fma_formula,
-    floats=inline(lambda b, x, y, z: b.fma(x, y, z)), integers=inline(lambda b, x, y, z: x * y + z),
+    floats=Code(lambda b, x, y, z: b.fma(x, y, z)), integers=Code(lambda b, x, y, z: x * y + z),
 )
 
 
@@ -77,7 +77,7 @@ def _neg_narrow(b: ScalarBuilder, x: Number) -> Number:
 
 NEG = Elementwise(
     name="neg", operands=("x",), kind="exact", meaning="-x; integers wrap", formula=np.negative,
-    floats=inline(lambda b, x: -x), integers=inline(lambda b, x: -x), narrow=inline(_neg_narrow), symmetry="odd",
+    floats=Code(lambda b, x: -x), integers=Code(lambda b, x: -x), narrow=Code(_neg_narrow), symmetry="odd",
 )
 
 
@@ -91,6 +91,6 @@ def _abs_narrow(b: ScalarBuilder, x: Number) -> Number:
 
 ABS = Elementwise(
     name="abs", operands=("x",), kind="exact", meaning="|x|; the minimum of a signed integer type is unchanged",
-    formula=np.abs, floats=inline(lambda b, x: abs(x)), integers=inline(_abs_integer), narrow=inline(_abs_narrow),
+    formula=np.abs, floats=Code(lambda b, x: abs(x)), integers=Code(_abs_integer), narrow=Code(_abs_narrow),
     symmetry="even",
 )

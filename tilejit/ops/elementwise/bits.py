@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..scalar import Number, ScalarBuilder, called, inline
+from ..scalar import Code, Number, ScalarBuilder, called
 from .record import Elementwise, Formula
 
 
 def _bitwise(
     name: str, meaning: str, formula: Formula, write: Callable[..., Number], operands: tuple[str, ...] = ("x", "y")
 ) -> Elementwise:
-    code = inline(write)
+    code = Code(write)
     return Elementwise(
         name=name, operands=operands, kind="bits", meaning=meaning, formula=formula, integers=code, bools=code
     )
@@ -83,7 +83,7 @@ def _brev(x: np.ndarray) -> np.ndarray:
 def _count(name: str, meaning: str, formula: Formula, intrinsic: str) -> Elementwise:
     return Elementwise(
         name=name, operands=("x",), kind="count", meaning=meaning, formula=formula,
-        integers=inline(lambda b, x: b.intrinsic(intrinsic, x)),
+        integers=Code(lambda b, x: b.intrinsic(intrinsic, x)),
     )
 
 

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import BlockBuilder, Number, ScalarBuilder, called, inline
+from ..scalar import BlockBuilder, Code, Number, ScalarBuilder, called
 from .record import INF, NAN, Elementwise
 
 DIV = Elementwise(
     name="div", operands=("x", "y"), kind="function", meaning="x / y, correctly rounded; integers divide in float32",
-    formula=np.divide, floats=inline(lambda b, x, y: x / y),
+    formula=np.divide, floats=Code(lambda b, x, y: x / y),
     special=((1.0, 0.0, INF), (1.0, -0.0, -INF), (0.0, 0.0, NAN), (INF, INF, NAN), (1.0, -INF, -0.0)),
 )
 
 FLOOR = Elementwise(
     name="floor", operands=("x",), kind="function", meaning="the greatest integer not above x", formula=np.floor,
-    floats=inline(lambda b, x: b.intrinsic("floor", x)),
+    floats=Code(lambda b, x: b.intrinsic("floor", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -1.0)), is_ascending=True,
 )
 
 CEIL = Elementwise(
     name="ceil", operands=("x",), kind="function", meaning="the least integer not below x", formula=np.ceil,
-    floats=inline(lambda b, x: b.intrinsic("ceil", x)),
+    floats=Code(lambda b, x: b.intrinsic("ceil", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0)), is_ascending=True,
 )
 
 ROUND = Elementwise(
     name="round", operands=("x",), kind="function", meaning="the integer nearest to x, ties to even", formula=np.rint,
-    floats=inline(lambda b, x: b.intrinsic("rint", x)),
+    floats=Code(lambda b, x: b.intrinsic("rint", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0), (1.5, 2.0), (2.5, 2.0)),
     symmetry="odd", is_ascending=True,
 )

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ...isa import Row, approximate
-from ..scalar import Code, inline
+from ..scalar import Code
 from .exponential import LN2, LOG2E
 from .record import Approximation, Elementwise, Formula, in_double
 
@@ -23,7 +23,7 @@ _POSITIVE = (2.0**-126, 2.0**127)
 
 
 def _direct(row: Row) -> Code:
-    return inline(lambda b, *operands: b.machine(row, *operands))
+    return Code(lambda b, *operands: b.machine(row, *operands))
 
 
 def _fast(
@@ -54,7 +54,7 @@ FAST_EXP = _fast(
     "exp",
     "e to the power x",
     np.exp,
-    inline(lambda b, x: b.machine(approximate.EX2, x * b.parts(LOG2E)[0])),
+    Code(lambda b, x: b.machine(approximate.EX2, x * b.parts(LOG2E)[0])),
     Approximation(2.0**-22, (-87, 88), growth=math.log(2) * (1.92596299e-8 + 1.4427 * _ROUNDING)),
 )
 
@@ -66,7 +66,7 @@ FAST_LOG = _fast(
     "log",
     "natural logarithm",
     np.log,
-    inline(lambda b, x: b.machine(approximate.LG2, x) * b.parts(LN2)[0]),
+    Code(lambda b, x: b.machine(approximate.LG2, x) * b.parts(LN2)[0]),
     Approximation(2.0**-21.5, _POSITIVE, 0, 2.0**-22),
 )
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..scalar import Number, inline
+from ..scalar import Code, Number
 from .record import Elementwise, Formula
 
 
 def _comparison(name: str, meaning: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
-    code = inline(write)
+    code = Code(write)
     return Elementwise(
         name=name, operands=("x", "y"), kind="comparison", meaning=meaning, formula=formula, floats=code, integers=code,
         bools=code,
@@ -27,20 +27,20 @@ GREATER_EQUAL = _comparison("greater_equal", "x >= y", np.greater_equal, lambda 
 
 LOGICAL_NOT = Elementwise(
     name="logical_not", operands=("x",), kind="logical", meaning="not x", formula=np.logical_not,
-    bools=inline(lambda b, x: ~x),
+    bools=Code(lambda b, x: ~x),
 )
 
 LOGICAL_AND = Elementwise(
     name="logical_and", operands=("x", "y"), kind="logical", meaning="x and y", formula=np.logical_and,
-    bools=inline(lambda b, x, y: x & y),
+    bools=Code(lambda b, x, y: x & y),
 )
 
 LOGICAL_OR = Elementwise(
     name="logical_or", operands=("x", "y"), kind="logical", meaning="x or y", formula=np.logical_or,
-    bools=inline(lambda b, x, y: x | y),
+    bools=Code(lambda b, x, y: x | y),
 )
 
-_SELECT = inline(lambda b, condition, x, y: b.select(condition, x, y))
+_SELECT = Code(lambda b, condition, x, y: b.select(condition, x, y))
 
 WHERE = Elementwise(
     name="where", operands=("condition", "x", "y"), kind="select", meaning="x where the condition holds, else y",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import Number, ScalarBuilder, called, inline
+from ..scalar import Code, Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 SQRT = Elementwise(
     name="sqrt", operands=("x",), kind="function", meaning="square root, correctly rounded",
-    formula=in_double(np.sqrt), floats=inline(lambda b, x: b.intrinsic("sqrt", x)),
+    formula=in_double(np.sqrt), floats=Code(lambda b, x: b.intrinsic("sqrt", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-1.0, NAN), (-INF, NAN), (NAN, NAN)),
 )
 
@@ -22,7 +22,7 @@ RSQRT = Elementwise(
 
 RECIPROCAL = Elementwise(
     name="reciprocal", operands=("x",), kind="function", meaning="1 / x, correctly rounded",
-    formula=in_double(lambda x: 1 / x), floats=inline(lambda b, x: 1.0 / x),
+    formula=in_double(lambda x: 1 / x), floats=Code(lambda b, x: 1.0 / x),
     special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (NAN, NAN)), symmetry="odd",
 )
 
