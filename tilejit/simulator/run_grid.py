@@ -51,7 +51,6 @@ def run(
     shared_map: Sequence[SharedName] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
-    capability: int = 90,
     write: Callable[[str], object] | None = None,
     resident: Resident | None = None,
     may_be_empty: bool = False,

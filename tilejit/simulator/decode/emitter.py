@@ -339,12 +339,12 @@ class BlockWriter:
         if name in self.names.product_rows:
             self.touch_product(self.product_reads, name)
 
-    def check_defined(self, name: str, value: str) -> None:
+    def check_defined(self, name: str) -> None:
         """If some path reads register `name` unwritten, emit a check that all executing threads have written it."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 
-    def finish(self, name: str, outputs: list[int], extra: str) -> str:
+    def finish(self, name: str, outputs: Iterable[int]) -> str:
         """Return the source of the block's function, `def name(S, inputs...)`, which returns (extra, outputs...)."""
         self.emit_touched()
         results = []
@@ -358,9 +358,9 @@ class BlockWriter:
             results.append(views[home])
         head = "".join(f", r{slot}" for slot in self.inputs)
         if len(self.lines) > LONG_BLOCK:
-            self.drop_dead({*results, extra})
+            self.drop_dead({*results, self.extra})
         body = "\n".join(self.lines)
-        return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
+        return f"def {name}(S{head}):\n{body}\n return ({self.extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
         """Emit `del` after the last use of each variable that doesn't occur in `kept`.

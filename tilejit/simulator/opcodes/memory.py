@@ -96,7 +96,7 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
         e.fail(f"{name} is not an address register")
     dtype = f"u{bits // 8}"
     value = e.read(name, dtype)
-    e.check_defined(name, value)
+    e.check_defined(name)
     return value, dtype, offset
 
 
