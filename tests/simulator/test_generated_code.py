@@ -44,7 +44,7 @@ def play_all() -> None:
 
 
 def calls_in(source: str) -> Iterator[tuple[str, int]]:
-    """Yield (function, number of arguments) of each call, such as ("S.tmem.wait_load", 1)."""
+    """Yield (function, number of arguments) of each call, such as ("S.tmem.wait_ld", 1)."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             assert not node.keywords and not any(isinstance(x, ast.Starred) for x in node.args)

@@ -162,7 +162,7 @@ class TensorMemory:
             positions, hint = self.lanes.positions()[wrong], "put tcgen05.wait::ld between the two"
             raise self.access.error(AsyncHazardError, positions, what, pc, hint, ("loaded at", load))
 
-    def wait_load(self, pc: int) -> None:
+    def wait_ld(self, pc: int) -> None:
         self.warps.whole(pc)
         here = self.lanes.warps()
         for name in list(self.registers):
@@ -171,7 +171,7 @@ class TensorMemory:
                 del self.registers[name]
         self.loads = self.finish(self.loads, here, "load")
 
-    def wait_store(self, pc: int) -> None:
+    def wait_st(self, pc: int) -> None:
         self.warps.whole(pc)
         self.stores = self.finish(self.stores, self.lanes.warps(), "store")
 

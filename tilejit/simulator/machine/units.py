@@ -159,7 +159,7 @@ class Units:
         if self.order is not None:
             self.order.flags.fence(self.lanes.positions(), sem, wide)
 
-    def fence_proxy(self, space: str) -> None:
+    def fence_proxy(self, space: str | None) -> None:
         self.mbarriers.fence_proxy()
         if self.order is not None:
             self.order.fence_proxy(self.lanes.positions(), space)

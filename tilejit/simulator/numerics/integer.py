@@ -92,11 +92,11 @@ def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return add_sat(mul_hi(a, b), c)
 
 
-def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
-    """mul24: bits 47..16 (if `high`) or 31..0 of the product of the operands' low 24 bits."""
+def mul24(a: PerThread, b: PerThread, part: str) -> PerThread:
+    """mul24: bits 47..16 (`part` "hi") or 31..0 ("lo") of the product of the operands' low 24 bits."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
-    return (product >> wide(16) if high else product).astype(a.dtype)
+    return (product >> wide(16) if part == "hi" else product).astype(a.dtype)
 
 
 def _low24(a: PerThread) -> PerThread:

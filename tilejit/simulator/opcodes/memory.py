@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, nothing, statement
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, statement
 from ..decode.names import PTX_DTYPE, SIZE
 from ..decode.ptx import parse_number, vector
 
@@ -305,19 +305,10 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
     e.write(target, dtype, f"S.atomic({number}, {value}, {target != '_'}, {values})")
 
 
-def create_policy(e: BlockWriter, m: Match) -> None:
-    """Emit createpolicy: the policy is 0, since policies have no effect on results."""
-    e.write(e.ins.operands[0], "u8", e.names.constant(0, "u8"))
-
-
 def fence(e: BlockWriter, m: Match) -> None:
     """Emit fence{.sem}.scope, or membar, a sequentially consistent fence whose scope .gl means .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
-
-
-def fence_proxy(e: BlockWriter, m: Match) -> None:
-    e.stmt(f"S.fence_proxy({m['space'] or ''!r})")
 
 
 _NO_WIDE_TYPE = "128-bit registers are not supported"
@@ -335,7 +326,8 @@ ENTRIES: Entries = {
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
               (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence_init()")),
-              (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
+              (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?",
+               statement("S.fence_proxy({space!r})")),
               (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two virtual addresses"))),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),
                  (r"\.global\.L2::evict_(?:last|normal)", nothing, _HINT)),
@@ -343,7 +335,7 @@ ENTRIES: Entries = {
     "discard": ((r"(?:\.global)?\.L2", nothing, approximated("keeps the data", races=False)),),
     "createpolicy": (
         (r"\.fractional(?:\.L2::evict_(?:first|last|normal|unchanged))(?:\.L2::evict_(?:first|unchanged))?\.b64",
-         create_policy, approximated("the policy is 0, and policies have no effect")),
+         expression("u8", "u8.type(0)"), approximated("the policy is 0, and policies have no effect")),
     ),
     "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing, _HINT),),
 }
