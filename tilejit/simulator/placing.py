@@ -14,7 +14,7 @@ from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryPart, MemoryRegion
-from .machine.tensor_map import MAP_BYTES, MapShape, Share, encode
+from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
 from .opcodes.move import WINDOWS
 
 
@@ -131,14 +131,16 @@ class Placing:
 
     def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
         for param, arg in zip(self.program.function.params, args, strict=True):
+            at = WINDOWS["param"] + param.offset
             if isinstance(arg, bytes) and arg == bytes(MAP_BYTES):
-                self.memory.empty_maps.add(WINDOWS["param"] + param.offset)
+                self.memory.empty_maps.add(at)
             if isinstance(arg, TensorMap):
+                array, address = arg.array, addresses[id(arg.array)] + arg.array.offset_bytes
                 shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
-                address = addresses[id(arg.array)] + arg.array.offset_bytes
-                at = WINDOWS["param"] + param.offset
-                encoded = encode(arg.array.name, shape, address, arg.array.writable, arg.axes, arg.share)
-                self.memory.maps[at] = encoded
+                reason = shape.refusal(address)
+                if reason is not None:
+                    raise LaunchError(f"cannot create a tensor map of {array.name or 'the tensor'}: {reason}")
+                self.memory.maps[at] = EncodedMap(array.name, address, shape, array.writable, arg.axes, arg.share)
 
     def place_params(self) -> None:
         """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""
