@@ -223,6 +223,6 @@ class _GridRun:
         traffic = self.profiler.traffic if self.profiler is not None else None
         return Report(
             self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
-            self.findings.all(), self.delivery.text if self.issued else "",
+            tuple(self.findings.collected.values()), self.delivery.text if self.issued else "",
         )
 
