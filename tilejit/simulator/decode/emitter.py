@@ -55,7 +55,7 @@ class BlockWriter:
         self.highest = -1
         self.extra = "None"
         self.call_params: dict[str, int] = {}
-        self.result_slot: tuple[int, str] | None = None
+        self.result_slot: int | None = None
         # register that holds D or A of a wgmma → index of the first other instruction to read it since the last wgmma
         self.product_reads: dict[str, int] = {}
         # such a register → index of the first other instruction to write it since the last wgmma
@@ -317,8 +317,7 @@ class BlockWriter:
     def barrier_result(self, name: str, dtype: str) -> None:
         """Declare a register that the machine writes when the block's barrier completes."""
         self.write(name, dtype, self.names.constant(0, dtype))
-        slot = self.names.slots[name]
-        self.result_slot = (slot, dtype)
+        self.result_slot = self.names.slots[name]
 
     def define_flag(self, name: str) -> str:
         """Declare and return a predicate register that is true in threads that have written register `name`."""

@@ -20,9 +20,8 @@ from ..decode.blocks import BasicBlock
 from .access import Access
 from .lanes import WARP, Index
 
-Result = tuple[int, str] | None
-# (next block, positions or None for all threads, slot and dtype of the result's register or None, result)
-Released = tuple[int, Index | None, Result, Any]
+# (next block, positions or None for all threads, slot of the result's register or None, result)
+Released = tuple[int, Index | None, int | None, Any]
 
 
 @dataclass(slots=True)
@@ -34,7 +33,7 @@ class Arrival:
     waits: bool
     aligned: bool
     count: int | None
-    result: Result
+    result: int | None
     value: NDArray[np.bool_] | None
     op: str
     message: Message | None = None
@@ -57,7 +56,7 @@ class Barriers:
         self.phase_orders: dict[int, PhaseOrder] = {}
 
     def arrive(
-        self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
+        self, block: BasicBlock, result: int | None, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
         """Record arrivals; return the released threads.
 

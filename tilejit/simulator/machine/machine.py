@@ -254,7 +254,7 @@ class Machine(Units):
             group = None if positions is None else self.lanes.group_of(positions)
             if result is not None:
                 self.registers.write_back()
-                self.registers.scatter(result[0], self.lanes.members(group), value)
+                self.registers.scatter(result, self.lanes.members(group), value)
             if target == EXIT:
                 self.finish(group)
             else:
