@@ -61,5 +61,5 @@ ENTRIES: Entries = {
     "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
             r"(?:\.L2::(?:64|128|256)B)?", cp_async),
            (r"\.async\.commit_group", statement("S.copies.commit()")), (r"\.async\.wait_group", wait),
-           (r"\.async\.wait_all", statement("S.copies.wait_all()"))),
+           (r"\.async\.wait_all", statement("S.copies.commit(); S.copies.wait(0)"))),
 }
