@@ -109,7 +109,8 @@ class TensorMemory:
 
     def relinquish(self, pc: int) -> None:
         self.warps.whole(pc)
-        self.allocator.relinquish(self.lanes.warps(), pc)
+        for warp in self.lanes.warps().tolist():
+            self.allocator.relinquished.setdefault(warp // self.lanes.warps_per_cta, (warp, pc))
 
     def fence(self, how: str) -> None:
         if self.order is not None:
@@ -441,10 +442,6 @@ class Allocator:
         cta = warp // self.lanes.warps_per_cta
         self.live[cta].remove(allocation)
         self.owned[cta, allocation.start : allocation.start + allocation.columns] = False
-
-    def relinquish(self, warps: Any, pc: int) -> None:
-        for warp in warps:
-            self.relinquished.setdefault(int(warp) // self.lanes.warps_per_cta, (int(warp), pc))
 
     def check_all_freed(self) -> None:
         for allocations in self.live:

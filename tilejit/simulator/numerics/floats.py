@@ -369,6 +369,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
     **{f"{name}_f32x2": _halves_of(function, F4) for name, function in _BASIC.items()},
     **{f"{name}_ftz_f32x2": _halves_of(_flushed(function), F4) for name, function in _BASIC.items()},
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,
+    "not_": np.logical_not,
     "add_f16x2": _halves_of(add_f16, F2), "add_bf16x2": _halves_of(add_bf16, U2),
     "min_f16x2": _halves_of(min_float, F2), "max_f16x2": _halves_of(max_float, F2),
     "min_bf16x2": _halves_of(min_bf16, U2), "max_bf16x2": _halves_of(max_bf16, U2),

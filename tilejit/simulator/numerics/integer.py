@@ -38,10 +38,6 @@ def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
     return mixed.view(a.dtype)
 
 
-def not_(p: PerThread) -> PerThread:
-    return np.logical_not(p)
-
-
 def div(a: PerThread, b: PerThread) -> PerThread:
     """Return the quotient, truncated towards zero; all ones for a divisor of 0, as on GPUs (unspecified by the ISA)."""
     zero = b == 0
