@@ -160,7 +160,7 @@ class Units:
             self.order.flags.fence(self.lanes.positions(), sem, wide)
 
     def fence_proxy(self, space: str | None) -> None:
-        self.mbarriers.fence_proxy()
+        self.mbarriers.fence(publishes=False)
         if self.order is not None:
             self.order.fence_proxy(self.lanes.positions(), space)
 

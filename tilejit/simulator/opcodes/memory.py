@@ -325,7 +325,7 @@ ENTRIES: Entries = {
     "red": ((ATOM, atomic), (ATOM_FLOAT, atomic, _ADDITIONS)),
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
-              (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence_init()")),
+              (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence(True)")),
               (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?",
                statement("S.fence_proxy({space!r})")),
               (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two virtual addresses"))),
