@@ -174,8 +174,7 @@ class Placing:
     def chunk_memory(self, lanes: Lanes, shared_map: Sequence[SharedName]) -> list[MemoryRegion]:
         regions = []
         program = self.program
-        shared = _round_up(program.shared_bytes, 256)
-        local = _round_up(program.local_bytes, 32)
+        shared, local = -(-program.shared_bytes // 256) * 256, -(-program.local_bytes // 32) * 32
         backing = {
             "shared": (np.zeros(shared * lanes.ctas, np.uint8), "cta", shared, SHARED_BASE),
             "local": (np.zeros(local * lanes.total, np.uint8), "lane", local, LOCAL_BASE),
@@ -193,13 +192,8 @@ class Placing:
             named = shared_map if variable.space == "shared" else ()
             parts = [MemoryPart(name, first, n, buffer=True) for name, of, first, n in named if of == variable.name]
             parts.append(MemoryPart(variable.name, 0, size))
-            region = MemoryRegion(variable.space, at, size, part, parts, owner, stride)
-            regions.append(region)
+            regions.append(MemoryRegion(variable.space, at, size, part, parts, owner, stride))
         return regions
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
 
 
 def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:

@@ -90,9 +90,7 @@ class BlockWriter:
         """Emit checks of the read; return the variable that holds register `name` as `dtype`, truncated if wider."""
         names = self.names
         try:
-            slot = names.slots.get(name)
-            if slot is None:
-                slot = names.slot(name)
+            slot = names.slot(name)
         except KeyError:
             self.fail(f"{name} is neither declared nor a supported special register")
         if name in names.never_written and not self.may_be_undefined():

@@ -38,10 +38,6 @@ class Arrival:
     op: str
     message: Message | None = None
 
-    def has_any(self, positions: Index) -> bool:
-        """Return True if any thread at `positions` has arrived; as bar.arrive doesn't wait, a thread may repeat it."""
-        return bool(np.isin(positions, self.positions, assume_unique=True).any())
-
 
 class Barriers:
     """The barriers of a chunk's CTAs. waiting: number → pending arrivals. phase_orders: number → `PhaseOrder`."""
@@ -90,7 +86,9 @@ class Barriers:
         """Record an arrival; merge it with one by other threads at its instruction: lanes may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
-        earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
+        same = (a for a in same if a.count == arrival.count)
+        # as bar.arrive doesn't wait, a thread may repeat it
+        earlier = next((a for a in same if not np.isin(a.positions, arrival.positions, assume_unique=True).any()), None)
         if earlier is None:
             arrivals.append(arrival)
             return

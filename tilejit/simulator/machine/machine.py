@@ -147,8 +147,7 @@ class Machine(Units):
             self.send(number, target, group)
 
     def select(self, group: Index | None) -> None:
-        if group is not self.lanes.group:
-            self.lanes.select(group)
+        self.lanes.select(group)
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
