@@ -54,7 +54,6 @@ class BlockWriter:
         self.pc = -1
         self.highest = -1
         self.extra = "None"
-        self.call_params: dict[str, int] = {}
         self.result_slot: int | None = None
         # register that holds D or A of a wgmma → index of the first other instruction to read it since the last wgmma
         self.product_reads: dict[str, int] = {}

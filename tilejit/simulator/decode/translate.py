@@ -138,7 +138,6 @@ class _Translator:
 
     def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
         e = BlockWriter(names, self.module)
-        e.call_params = self.function.call_params
         body = self.function.body
         for pc in block.pcs:
             ins = body[pc]

@@ -349,17 +349,15 @@ def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
+_TESTS: dict[str, Callable[[PerThread], PerThread]] = {
+    "finite": np.isfinite, "infinite": np.isinf, "number": lambda x: x == x, "notanumber": np.isnan,
+}
+
+
 def testp(x: PerThread, how: str) -> PerThread:
-    tiny = np.finfo(x.dtype).tiny
-    if how == "finite":
-        return np.isfinite(x)
-    if how == "infinite":
-        return np.isinf(x)
-    if how == "number":
-        return x == x
-    if how == "notanumber":
-        return x != x
-    subnormal = (np.abs(x) < tiny) & (x != 0)
+    if how in _TESTS:
+        return _TESTS[how](x)
+    subnormal = (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0)
     # PTX counts zero as normal.
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 

@@ -7,7 +7,7 @@ from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..decode.ptx import parse_number
 from .memory import site
 
-_MOST_GROUPS = 2**31 - 1
+MOST_GROUPS = 2**31 - 1
 _WHOLE = {4: "u4", 8: "u8", 16: "V16"}
 
 
@@ -54,7 +54,7 @@ def literal(e: BlockWriter, operand: str, most: int) -> int:
 def wait(e: BlockWriter, m: Match) -> None:
     if len(e.ins.operands) != 1:
         e.fail("cp.async.wait_group takes one operand")
-    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], _MOST_GROUPS)})")
+    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], MOST_GROUPS)})")
 
 
 ENTRIES: Entries = {

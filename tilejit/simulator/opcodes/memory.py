@@ -193,7 +193,7 @@ def load(e: BlockWriter, m: Match) -> None:
 def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
     """Emit a load of a kernel or call parameter at a constant offset. Return False if the operand is neither."""
     name, offset = base_of(e, e.ins.operands[1])
-    if name in e.call_params:
+    if name in e.names.call_params:
         for i, target in enumerate(targets):
             e.write(target, dtype, e.read(f"{name}+{offset + i * SIZE[dtype]}", dtype))
         return True
@@ -250,7 +250,7 @@ def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str
 
 def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
     match = _ADDRESS.fullmatch(e.ins.operands[0])
-    if match is None or match[1] not in e.call_params:
+    if match is None or match[1] not in e.names.call_params:
         e.fail("st.param can only store to a parameter of a call")
     offset = _signed(match[2]) if match[2] else 0
     for i, source in enumerate(sources):
