@@ -108,10 +108,8 @@ class Report:
     def events(self) -> dict[int, int]:
         """16-bit mask of performance events → number of executions of pmevents with this mask, summed over threads."""
         result: dict[int, int] = {}
-        for pc, count in self._counts:
-            events = self._program.function.body[pc].events
-            if events:
-                result[events] = result.get(events, 0) + count
+        for block, events in self._program.events:
+            result[events] = result.get(events, 0) + self._block_lanes[block]
         return result
 
     @property

@@ -63,6 +63,8 @@ class Program:
     special: tuple[tuple[str, int], ...]
     #: (slot, dtype, byte offset) of each element that the kernel loads from its parameters
     params: tuple[tuple[int, np.dtype[Any], int], ...]
+    #: (block, bit mask of performance events) for each instruction that triggers any
+    events: tuple[tuple[int, int], ...]
     ordering: Ordering
     #: registers that hold D or A of a wgmma
     product_registers: tuple[str, ...]
@@ -185,6 +187,7 @@ class _Translator:
             initial=names.initial(),
             special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
             params=tuple(names.loaded_params),
+            events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
             ordering=Ordering.of(body, names.sites),
             product_registers=tuple(names.product_rows),
             skippable=names.skippable,
