@@ -19,7 +19,8 @@ from simulated import HEADER, REGISTERS, copy_line, look_back, pointer
 
 import tilejit as tj
 from tilejit.simulator import run
-from tilejit.simulator.decode.translate import clear_cache, translate
+from tilejit.simulator.decode.parser import parse
+from tilejit.simulator.decode.translate import translate
 
 TILE = (32, 64)
 MODES: dict[str, dict[str, bool]] = {"unchecked": {"checks": False}, "checked": {}, "profiled": {"profile": True}}
@@ -198,7 +199,8 @@ def main() -> None:
     text = chain(1000)
 
     def fresh() -> None:
-        clear_cache()
+        parse.cache_clear()
+        translate.cache_clear()
         translate(text, "k", 0)
 
     count = len(translate(text, "k", 0).function.body)

@@ -269,5 +269,5 @@ def test_the_profile_counts_both_sides():
     body = START + ".loc 1 4 1\n" + COPY + ".loc 1 5 1\nmad.lo.u32 %r3, %r1, 64, %r2;" + COPY + "ret;"
     source = aligned(np.zeros(256, np.uint32))
     report = simulate(body, source, out, block=32, registers=TILE, profile=True, checks=False)
-    assert (report.line(4).shared_wavefronts, report.line(4).global_sectors) == (4, 16)
-    assert report.line(5).shared_wavefronts == 4 * 4 and report.line(5).bank_conflicts == 12
+    assert (report.line(4).traffic.wavefronts, report.line(4).traffic.sectors) == (4, 16)
+    assert report.line(5).traffic.wavefronts == 4 * 4 and report.line(5).bank_conflicts == 12

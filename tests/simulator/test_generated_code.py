@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -31,10 +31,10 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Machine]]:
         made.append(self)
         run(self)
 
-    translation.clear_cache()
+    translation.translate.cache_clear()
     monkeypatch.setattr(Machine, "run", watched)
     yield made
-    translation.clear_cache()
+    translation.translate.cache_clear()
 
 
 def play_all() -> None:
@@ -44,7 +44,7 @@ def play_all() -> None:
 
 
 def calls_in(source: str) -> Iterator[tuple[str, int]]:
-    """Yield (function, number of arguments) of each call, such as ("S.tmem.wait_load", 1)."""
+    """Yield (function, number of arguments) of each call, such as ("S.tmem.wait_ld", 1)."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             assert not node.keywords and not any(isinstance(x, ast.Starred) for x in node.args)
@@ -70,8 +70,8 @@ def test_generated_code_calls_methods_that_exist(machines: list[Machine], monkey
     finish = BlockWriter.finish
     calls: Calls = {}
 
-    def watched(self: BlockWriter, name: str, outputs: list[int], extra: str) -> str:
-        source = finish(self, name, outputs, extra)
+    def watched(self: BlockWriter, name: str, outputs: Iterable[int]) -> str:
+        source = finish(self, name, outputs)
         for function, count in calls_in(source):
             if function.startswith("S."):
                 calls.setdefault(function, set()).add(count)

@@ -36,10 +36,10 @@ def translated(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
 
         return emit, match
 
-    translation.clear_cache()
+    translation.translate.cache_clear()
     monkeypatch.setattr(translation, "lookup", watched)
     yield seen
-    translation.clear_cache()
+    translation.translate.cache_clear()
 
 
 def test_every_opcode_of_every_row_has_a_program() -> None:

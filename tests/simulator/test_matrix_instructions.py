@@ -280,8 +280,8 @@ def test_each_matrix_is_one_phase_of_eight_rows(pitch, factor, num):
     load = f".loc 1 8 1\nldmatrix.sync.aligned.m8n8.x{num}.shared.b16 {{{registers}}}, [%r3];"
     report = attempt(address + store + "\nbar.sync 0;" + load, registers=tile, profile=True)
     for line in (7, 8):
-        assert report.line(line).shared_wavefronts == num * factor
-        assert report.line(line).ideal_wavefronts == num
+        assert report.line(line).traffic.wavefronts == num * factor
+        assert report.line(line).traffic.ideal_wavefronts == num
 
 
 def test_lines_name_what_a_wrong_row_came_from():

@@ -96,10 +96,10 @@ def test_counts_dont_depend_on_where_the_host_put_an_array(host_offset):
     raw = aligned(np.zeros(256, np.float32))
     line = np.frombuffer(memoryview(raw)[host_offset // 4 :], np.float32)
     traffic = tj.simulate(copy_line, 1, line, np.zeros(64, np.float32), profile=True).lines.values()
-    assert sum(x.global_sectors for x in traffic) == 8
+    assert sum(x.traffic.sectors for x in traffic) == 8
 
 
 def test_a_views_own_offset_in_its_base_counts():
     line = np.zeros(256, np.float32)
     traffic = tj.simulate(copy_line, 1, line[4:], np.zeros(64, np.float32), profile=True).lines.values()
-    assert sum(x.global_sectors for x in traffic) == 9
+    assert sum(x.traffic.sectors for x in traffic) == 9

@@ -20,14 +20,14 @@ def shared(stride_bytes, access, register="%r2"):
 @pytest.mark.parametrize("stride, wavefronts", [(4, 1), (8, 2), (16, 4), (128, 32), (132, 1), (0, 1)])
 def test_bank_conflicts_of_word_accesses(stride, wavefronts):
     line = shared(stride, "u32")
-    assert line.shared_wavefronts == wavefronts
+    assert line.traffic.wavefronts == wavefronts
     assert line.bank_conflicts == wavefronts - 1
 
 
 @pytest.mark.parametrize("stride, wavefronts", [(16, 4), (32, 8), (128, 32), (144, 4)])
 def test_bank_conflicts_of_16_byte_accesses_count_quarter_warps(stride, wavefronts):
     line = shared(stride, "v4.u32", "{%r2, %r2, %r2, %r2}")
-    assert line.shared_wavefronts == wavefronts
+    assert line.traffic.wavefronts == wavefronts
     assert line.bank_conflicts == wavefronts - 4
 
 
@@ -37,7 +37,7 @@ def test_global_sectors(stride, sectors, ideal):
     raw = np.zeros(2048, "u1")
     start = -raw.__array_interface__["data"][0] % 32
     report = simulate(body, raw[start : start + 1024].view("u4"), profile=True)
-    assert (report.line(9).global_sectors, report.line(9).ideal_sectors) == (sectors, ideal)
+    assert (report.line(9).traffic.sectors, report.line(9).traffic.ideal_sectors) == (sectors, ideal)
     assert report.excess_sectors == sectors - ideal
 
 

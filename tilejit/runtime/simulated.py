@@ -234,7 +234,6 @@ class SimulatedFunction:
                 delivery=delivery,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=lines.locate,
-                capability=executable.target.number,
                 may_be_empty=True,
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )

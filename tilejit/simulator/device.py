@@ -104,7 +104,7 @@ class DeviceModule:
         self._device = device
         self._ptx = ptx
         self._module = parse(ptx)
-        placed, _ = place_lasting(self._module)
+        placed = place_lasting(self._module)
         self._variables: Mapping[str, Bytes] = {
             v.name: np.frombuffer(initial_bytes(self._module, v, placed), np.uint8) for v, _ in placed
         }

@@ -14,7 +14,7 @@ from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryPart, MemoryRegion
-from .machine.tensor_map import MAP_BYTES, MapShape, Share, encode
+from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
 from .opcodes.move import WINDOWS
 
 
@@ -131,14 +131,16 @@ class Placing:
 
     def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
         for param, arg in zip(self.program.function.params, args, strict=True):
+            at = WINDOWS["param"] + param.offset
             if isinstance(arg, bytes) and arg == bytes(MAP_BYTES):
-                self.memory.empty_maps.add(WINDOWS["param"] + param.offset)
+                self.memory.empty_maps.add(at)
             if isinstance(arg, TensorMap):
+                array, address = arg.array, addresses[id(arg.array)] + arg.array.offset_bytes
                 shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
-                address = addresses[id(arg.array)] + arg.array.offset_bytes
-                at = WINDOWS["param"] + param.offset
-                encoded = encode(arg.array.name, shape, address, arg.array.writable, arg.axes, arg.share)
-                self.memory.maps[at] = encoded
+                reason = shape.refusal(address)
+                if reason is not None:
+                    raise LaunchError(f"cannot create a tensor map of {array.name or 'the tensor'}: {reason}")
+                self.memory.maps[at] = EncodedMap(array.name, address, shape, array.writable, arg.axes, arg.share)
 
     def place_params(self) -> None:
         """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""
@@ -172,8 +174,7 @@ class Placing:
     def chunk_memory(self, lanes: Lanes, shared_map: Sequence[SharedName]) -> list[MemoryRegion]:
         regions = []
         program = self.program
-        shared = _round_up(program.shared_bytes, 256)
-        local = _round_up(program.local_bytes, 32)
+        shared, local = -(-program.shared_bytes // 256) * 256, -(-program.local_bytes // 32) * 32
         backing = {
             "shared": (np.zeros(shared * lanes.ctas, np.uint8), "cta", shared, SHARED_BASE),
             "local": (np.zeros(local * lanes.total, np.uint8), "lane", local, LOCAL_BASE),
@@ -191,13 +192,8 @@ class Placing:
             named = shared_map if variable.space == "shared" else ()
             parts = [MemoryPart(name, first, n, buffer=True) for name, of, first, n in named if of == variable.name]
             parts.append(MemoryPart(variable.name, 0, size))
-            region = MemoryRegion(variable.space, at, size, part, parts, owner, stride)
-            regions.append(region)
+            regions.append(MemoryRegion(variable.space, at, size, part, parts, owner, stride))
         return regions
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
 
 
 def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:

@@ -51,7 +51,6 @@ def run(
     shared_map: Sequence[SharedName] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
-    capability: int = 90,
     write: Callable[[str], object] | None = None,
     resident: Resident | None = None,
     may_be_empty: bool = False,
@@ -224,6 +223,6 @@ class _GridRun:
         traffic = self.profiler.traffic if self.profiler is not None else None
         return Report(
             self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
-            self.findings.all(), self.delivery.text if self.issued else "",
+            tuple(self.findings.collected.values()), self.delivery.text if self.issued else "",
         )
 

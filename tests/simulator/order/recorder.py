@@ -19,6 +19,7 @@ from tilejit.simulator.machine.access import Access
 from tilejit.simulator.machine.barriers import Arrival, Barriers
 from tilejit.simulator.machine.copies import AsyncCopies
 from tilejit.simulator.machine.machine import Machine
+from tilejit.simulator.machine.warp import Warps
 
 Threads = NDArray[np.int64]
 
@@ -224,10 +225,10 @@ def grid_numbers(barriers: Barriers, positions: Threads) -> Threads:
 
 
 def _watch_warps(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
-    warp_sync_, members_, fence_ = Machine.warp_sync, Machine.members, Machine.fence
+    warp_sync_, members_, fence_ = Machine.warp_sync, Warps.members, Machine.fence
 
-    def record_sync(machine: Machine, mask: Any) -> None:
-        threads, warp = executing(machine), machine.lanes.get("warp")
+    def record_sync(owner: Machine | Warps, mask: Any) -> None:
+        threads, warp = executing(owner), owner.lanes.get("warp")
         masks = np.broadcast_to(np.asarray(mask).astype(np.uint64), threads.shape)
         keys = warp.astype(np.int64) << 32 | masks.astype(np.int64)
         for key in np.unique(keys):
@@ -237,7 +238,7 @@ def _watch_warps(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         warp_sync_(self, mask, pc)
         record_sync(self, mask)
 
-    def members(self: Machine, mask: Any, pc: int) -> Any:
+    def members(self: Warps, mask: Any, pc: int) -> Any:
         result = members_(self, mask, pc)
         if mask is not None and not recorder.strict:
             record_sync(self, mask)
@@ -248,7 +249,7 @@ def _watch_warps(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         fence_(self, sem, wide)
 
     patch.setattr(Machine, "warp_sync", warp_sync)
-    patch.setattr(Machine, "members", members)
+    patch.setattr(Warps, "members", members)
     patch.setattr(Machine, "fence", fence)
 
 

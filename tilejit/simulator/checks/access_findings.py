@@ -83,10 +83,11 @@ class AccessFindings:
         if hit is None:
             return
         batch, copy, at = hit
+        copier = self.lanes.describe_position(int(batch.positions[copy]))
         self.findings.add(
             "in-flight", self.describe(x, at), x.site.pc, batch.pc, self.threads(x.me[[at]]),
             hint="wait for the copy before its source changes",
-            then=f"while an asynchronous copy by {self.lanes.describe(int(batch.threads[copy]))} still reads it",
+            then=f"while an asynchronous copy by {copier} still reads it",
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
@@ -108,7 +109,7 @@ class AccessFindings:
             self.add_unwaited(access, x.site.pc, operation.pc, self.threads(x.me[at]), "wrote", at.size)
             return
         batch, copy, _ = hit
-        copier = self.lanes.describe(int(batch.threads[copy]))
+        copier = self.lanes.describe_position(int(batch.positions[copy]))
         self.findings.add(
             "in-flight", access, x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
             hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",

@@ -254,8 +254,8 @@ class Clocks:
         columns = [self.agent_column(products_of(g), c) for g, c in zip(groups, ctas.tolist(), strict=True)]
         self.views[GENERIC, ctas, inside, columns] = np.maximum(self.views[GENERIC, ctas, inside, columns], events)
 
-    def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
-        """Make all accesses ordered before these threads visible to the asynchronous proxy. space: "" for both spaces.
+    def fence_proxy(self, positions: Index, space: str | None, now: int, cta_start: Index, warp_start: Index) -> None:
+        """Make all accesses ordered before these threads visible to the asynchronous proxy. space: None for both.
 
         This is too lenient in one case: a fence by a whole warp also covers its lanes' earlier accesses for threads
         that acquired them from a message released before the fence.

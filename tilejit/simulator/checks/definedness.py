@@ -113,8 +113,7 @@ class Definedness:
         self.active = bool(self.marks)
 
     def drop_dead(self, block: BasicBlock) -> None:
-        live = live_after(block, self.program.live)
-        slots = self.program.slots
+        slots, live = self.program.control_flow.slots, live_after(block, self.program.control_flow.live)
         self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
 
     def follow(self, instruction: Roles, positions: Index) -> None:

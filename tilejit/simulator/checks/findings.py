@@ -135,9 +135,6 @@ class Findings:
             return None
         return (at.location.file, at.location.line, at.location.column) if at.location else at.ptx_line
 
-    def all(self) -> tuple[Finding, ...]:
-        return tuple(self.collected.values())
-
 
 Locate = Callable[[int, int, int], str]
 

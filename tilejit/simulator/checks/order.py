@@ -249,7 +249,7 @@ class HappensBefore:
         assert self.clocks is not None, "a kernel with partial barriers has clocks"
         return self.clocks
 
-    def fence_proxy(self, positions: Index, space: str) -> None:
+    def fence_proxy(self, positions: Index, space: str | None) -> None:
         if self.clocks is not None:
             self.clocks.fence_proxy(positions, space, self.tick(0), *self.starts())
 

@@ -27,22 +27,6 @@ class LineCounts:
         return self.traffic.wavefronts - self.traffic.ideal_wavefronts
 
     @property
-    def shared_wavefronts(self) -> int:
-        return self.traffic.wavefronts
-
-    @property
-    def ideal_wavefronts(self) -> int:
-        return self.traffic.ideal_wavefronts
-
-    @property
-    def global_sectors(self) -> int:
-        return self.traffic.sectors
-
-    @property
-    def ideal_sectors(self) -> int:
-        return self.traffic.ideal_sectors
-
-    @property
     def excess_sectors(self) -> int:
         """32-byte global sectors beyond the minimum."""
         return self.traffic.sectors - self.traffic.ideal_sectors

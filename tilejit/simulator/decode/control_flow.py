@@ -70,15 +70,10 @@ class ControlFlow:
     def exit_only(self) -> frozenset[int]:
         """The blocks from which all paths leave the kernel without a loop, a CTA barrier or a trap."""
         result: set[int] = set()
-        for _ in self.blocks:
-            more = {
-                block.index
-                for block in self.blocks
-                if block.kind not in ("barrier", "trap") and result.issuperset(t for t in block.targets if t != EXIT)
-            }
-            if more <= result:
-                break
+        left = {block.index for block in self.blocks if block.kind not in ("barrier", "trap")}
+        while more := {index for index in left if result.issuperset(self.forward[index])}:
             result |= more
+            left -= more
         return frozenset(result)
 
     @cached_property
@@ -97,12 +92,7 @@ class ControlFlow:
     def endless(self) -> frozenset[int]:
         """The blocks from which no path reaches the kernel's end or a trap."""
         ends = [block.index for block in self.blocks if block.kind == "trap" or EXIT in block.targets]
-        reached, waiting = set(ends), ends
-        while waiting:
-            more = [origin for origin in self.backward[waiting.pop()] if origin not in reached]
-            reached.update(more)
-            waiting.extend(more)
-        return frozenset(self.forward) - reached
+        return frozenset(self.forward) - reached(ends, self.backward)
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:

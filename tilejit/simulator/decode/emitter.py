@@ -54,8 +54,7 @@ class BlockWriter:
         self.pc = -1
         self.highest = -1
         self.extra = "None"
-        self.call_params: dict[str, int] = {}
-        self.result_slot: tuple[int, str] | None = None
+        self.result_slot: int | None = None
         # register that holds D or A of a wgmma → index of the first other instruction to read it since the last wgmma
         self.product_reads: dict[str, int] = {}
         # such a register → index of the first other instruction to write it since the last wgmma
@@ -90,9 +89,7 @@ class BlockWriter:
         """Emit checks of the read; return the variable that holds register `name` as `dtype`, truncated if wider."""
         names = self.names
         try:
-            slot = names.slots.get(name)
-            if slot is None:
-                slot = names.slot(name)
+            slot = names.slot(name)
         except KeyError:
             self.fail(f"{name} is neither declared nor a supported special register")
         if name in names.never_written and not self.may_be_undefined():
@@ -317,8 +314,7 @@ class BlockWriter:
     def barrier_result(self, name: str, dtype: str) -> None:
         """Declare a register that the machine writes when the block's barrier completes."""
         self.write(name, dtype, self.names.constant(0, dtype))
-        slot = self.names.slots[name]
-        self.result_slot = (slot, dtype)
+        self.result_slot = self.names.slots[name]
 
     def define_flag(self, name: str) -> str:
         """Declare and return a predicate register that is true in threads that have written register `name`."""
@@ -339,12 +335,12 @@ class BlockWriter:
         if name in self.names.product_rows:
             self.touch_product(self.product_reads, name)
 
-    def check_defined(self, name: str, value: str) -> None:
+    def check_defined(self, name: str) -> None:
         """If some path reads register `name` unwritten, emit a check that all executing threads have written it."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 
-    def finish(self, name: str, outputs: list[int], extra: str) -> str:
+    def finish(self, name: str, outputs: Iterable[int]) -> str:
         """Return the source of the block's function, `def name(S, inputs...)`, which returns (extra, outputs...)."""
         self.emit_touched()
         results = []
@@ -358,9 +354,9 @@ class BlockWriter:
             results.append(views[home])
         head = "".join(f", r{slot}" for slot in self.inputs)
         if len(self.lines) > LONG_BLOCK:
-            self.drop_dead({*results, extra})
+            self.drop_dead({*results, self.extra})
         body = "\n".join(self.lines)
-        return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
+        return f"def {name}(S{head}):\n{body}\n return ({self.extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
         """Emit `del` after the last use of each variable that doesn't occur in `kept`.

@@ -49,6 +49,7 @@ class KernelNames:
         self.register_bits = {**function.registers, "%carry": 32}
         self.addresses = addresses
         self.params = params
+        self.call_params = function.call_params
         #: (slot, dtype, byte offset) of each element that the kernel loads from its parameters
         self.loaded_params: list[tuple[int, np.dtype[Any], int]] = []
         self.namespace: dict[str, Any] = dict(DTYPES)

@@ -50,7 +50,7 @@ class Ordering:
             constant[site.pc] |= site.constant
         numbers: dict[Any, int] = {}
         operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
-        fences = [x for x in body if x.root == "membar" or (x.root == "fence" and is_memory_fence(x))]
+        fences = [x for x in body if x.root == "membar" or is_memory_fence(x)]
         parts = any(x.root in BARRIER_ROOTS and ("arrive" in x.suffix or len(x.operands) > 1) for x in body)
         parts |= any(site.kind == "barrier" for site in sites)
         parts |= any(x.root == "barrier" and x.suffix.startswith(".cluster") for x in body)
@@ -72,8 +72,8 @@ class Ordering:
 
 
 def is_memory_fence(ins: PtxInstruction) -> bool:
-    """True if a fence orders ordinary accesses."""
-    return ".proxy" not in ins.suffix and ".mbarrier_init" not in ins.suffix
+    """True for a fence that orders ordinary accesses."""
+    return ins.root == "fence" and ".proxy" not in ins.suffix and ".mbarrier_init" not in ins.suffix
 
 
 def is_proxy(ins: PtxInstruction) -> bool:

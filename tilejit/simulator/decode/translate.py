@@ -37,8 +37,8 @@ class TranslatedBlock:
     #: slots of the registers that the function takes and returns
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    #: slot and dtype of the result of a barrier with reduction
-    result: tuple[int, str] | None
+    #: slot of the result of a barrier with reduction
+    result: int | None
     #: instructions to count per thread: those in `block.pcs`, and one for the terminator even if there is none
     steps: int
 
@@ -50,8 +50,6 @@ class Program:
     module: Module
     function: PtxFunction
     blocks: tuple[TranslatedBlock, ...]
-    #: register name → slot
-    slots: dict[str, int]
     sites: tuple[Site, ...]
     #: variables with their addresses in their state spaces
     placed: tuple[Placed, ...]
@@ -59,8 +57,6 @@ class Program:
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
-    #: registers live into each block, as bit sets of slots
-    live: tuple[int, ...]
     #: for each slot, a zero of its home dtype
     initial: tuple[Any, ...]
     #: (name, slot) of special registers
@@ -79,21 +75,11 @@ class Program:
     control_flow: ControlFlow
 
 
-def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
-    # the cache lookup is cheap for a string that was passed before, because strings cache their hashes
-    return _translate(ptx, entry, dynamic_shared_bytes)
-
-
-def clear_cache() -> None:
-    """Clear the caches of parsed modules and translated kernels."""
-    _translate.cache_clear()
-    parse.cache_clear()
-
-
+# the cache lookup is cheap for a string that was passed before, because strings cache their hashes
 @lru_cache(maxsize=256)
 @gc_paused
-def _translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
+def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
+    """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
     module = parse(ptx)
     if entry not in module.kernels:
         names = ", ".join(module.kernels) or "none"
@@ -126,17 +112,16 @@ class _Translator:
     def program(self) -> Program:
         self.check_labels()
         blocks = split(self.function)
-        emitters, names = self.emit(blocks, frozenset())
-        live = self.live(blocks, emitters)
+        emitters, names, live = self.emit(blocks, frozenset())
         undefined = names.undefined(self.function, live[0] if live else 0)
         if undefined:
-            emitters, names = self.emit(blocks, undefined)
-            live = self.live(blocks, emitters)
+            emitters, names, live = self.emit(blocks, undefined)
         return self.assemble(blocks, emitters, names, live)
 
     def emit(
         self, blocks: list[BasicBlock], undefined: frozenset[str]
-    ) -> tuple[list[BlockWriter], KernelNames]:
+    ) -> tuple[list[BlockWriter], KernelNames, list[int]]:
+        """Return the emitted blocks, the names in them, and the registers live into each, as bit sets of slots."""
         function = self.function
         addresses = {v.name: at for v, at in self.placed}
         # addresses are relative to the state space of the variable or parameter; cvta makes them generic
@@ -148,11 +133,13 @@ class _Translator:
             names.shared = frozenset(v.name for v, _ in self.placed if v.space == "shared")
         if undefined:
             names.set_undefined(undefined, all_roles(function))
-        return [self.emit_block(block, names) for block in blocks], names
+        emitters = [self.emit_block(block, names) for block in blocks]
+        uses = [sum(1 << s for s in e.inputs) for e in emitters]
+        defs = [sum(1 << s for s in e.written) for e in emitters]
+        return emitters, names, liveness(blocks, uses, defs)
 
     def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
         e = BlockWriter(names, self.module)
-        e.call_params = self.function.call_params
         body = self.function.body
         for pc in block.pcs:
             ins = body[pc]
@@ -169,15 +156,9 @@ class _Translator:
         if block.predicate:
             e.begin(body[block.end_pc], block.end_pc)
             dtype = "p" if block.kind == "branch" else "u4"
-            value = e.read(block.predicate, dtype)
-            e.check_defined(block.predicate, value)
-            e.extra = value
+            e.extra = e.read(block.predicate, dtype)
+            e.check_defined(block.predicate)
         return e
-
-    def live(self, blocks: list[BasicBlock], emitters: list[BlockWriter]) -> list[int]:
-        uses = [sum(1 << s for s in e.inputs) for e in emitters]
-        defs = [sum(1 << s for s in e.written) for e in emitters]
-        return liveness(blocks, uses, defs)
 
     def assemble(
         self, blocks: list[BasicBlock], emitters: list[BlockWriter], names: KernelNames, live: list[int]
@@ -186,29 +167,23 @@ class _Translator:
         outputs: list[tuple[int, ...]] = []
         for block, e in zip(blocks, emitters, strict=True):
             after = live_after(block, live)
-            out = [s for s in e.written if after >> s & 1]
-            outputs.append(tuple(out))
-            sources.append(e.finish(f"b{block.index}", out, e.extra))
+            outputs.append(tuple(s for s in e.written if after >> s & 1))
+            sources.append(e.finish(f"b{block.index}", outputs[-1]))
         exec(compile("".join(sources), f"<ptx {self.function.name}>", "exec"), names.namespace)
         compiled = tuple(
-            TranslatedBlock(
-                block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot,
-                len(block.pcs) + 1,
-            )
-            for block, e, out in zip(blocks, emitters, outputs, strict=True)
+            TranslatedBlock(b, names.namespace[f"b{b.index}"], tuple(e.inputs), out, e.result_slot, len(b.pcs) + 1)
+            for b, e, out in zip(blocks, emitters, outputs, strict=True)
         )
         body = self.function.body
         return Program(
             module=self.module,
             function=self.function,
             blocks=compiled,
-            slots=dict(names.slots),
             sites=tuple(names.sites),
             placed=self.placed,
             cell_shift=_cell_shift(names.sites),
             shared_bytes=self.shared_bytes,
             local_bytes=self.local_bytes,
-            live=tuple(live),
             initial=names.initial(),
             special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
             params=tuple(names.loaded_params),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ..machine.memory import LOCAL_BASE, SHARED_BASE
 from ..opcodes.move import WINDOWS
@@ -15,41 +15,36 @@ _RED_ZONE_BYTES = 64
 Placed = tuple[Variable, int]
 
 
-class Places:
-    """Assigns addresses to variables, by state space, with a red zone after each variable that isn't external."""
-
-    def __init__(self, next_free: Mapping[str, int]) -> None:
-        self.next_free = dict(next_free)
-
-    def place(self, variable: Variable) -> Placed:
-        align = max(variable.align, 16)
-        at = -(-self.next_free[variable.space] // align) * align
-        if not variable.external:
-            self.next_free[variable.space] = at + variable.size_bytes + _RED_ZONE_BYTES
-        return variable, at
+def _place(variable: Variable, next_free: dict[str, int]) -> Placed:
+    """Place a variable at the next free address of its state space, with a red zone after it if it isn't external."""
+    align = max(variable.align, 16)
+    at = -(-next_free[variable.space] // align) * align
+    if not variable.external:
+        next_free[variable.space] = at + variable.size_bytes + _RED_ZONE_BYTES
+    return variable, at
 
 
-def place_lasting(module: Module) -> tuple[list[Placed], Places]:
-    """Place a module's global and constant variables, which its kernels share; return them and the allocator."""
-    places = Places(_FIRST_ADDRESS)
-    return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
+def place_lasting(module: Module) -> list[Placed]:
+    """Place a module's global and constant variables, which its kernels share."""
+    next_free = dict(_FIRST_ADDRESS)
+    return [_place(v, next_free) for v in module.variables.values() if v.space in next_free]
 
 
 def place_all(
     module: Module, function: PtxFunction, dynamic_shared_bytes: int
 ) -> tuple[tuple[Placed, ...], int, int]:
     """Place a module's and a kernel's variables; return them and the sizes in bytes of shared and local memory."""
-    placed, places = place_lasting(module)
-    places.next_free.update(shared=SHARED_BASE, local=LOCAL_BASE)
+    placed, next_free = place_lasting(module), {"shared": SHARED_BASE, "local": LOCAL_BASE}
     variables = [v for v in module.variables.values() if v.space in ("shared", "local")]
     if variables:
         named = {x for ins in function.body for x in ins.names()}
         variables = [v for v in variables if v.name in named]
     # dynamic shared memory is placed last, as on a GPU
-    placed.extend(places.place(v) for v in sorted([*variables, *function.variables.values()], key=lambda v: v.external))
+    own = sorted([*variables, *function.variables.values()], key=lambda v: v.external)
+    placed.extend(_place(v, next_free) for v in own)
     ends = [at + dynamic_shared_bytes for v, at in placed if v.external and v.space == "shared"]
-    shared_end = max(places.next_free["shared"], *ends, 0)
-    return tuple(placed), shared_end - SHARED_BASE, places.next_free["local"] - LOCAL_BASE
+    shared_end = max(next_free["shared"], *ends, 0)
+    return tuple(placed), shared_end - SHARED_BASE, next_free["local"] - LOCAL_BASE
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:

@@ -67,17 +67,11 @@ class Access:
             self.watched.changes += 1
 
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Bind `site` to the region of the first thread's address; report an error and return None if there is none."""
+        """Bind `site` to the region of the first thread's address; return None if there is none."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
-        if region is None:
-            actual = self.actual(site, self.lanes.each(address))
-            self.report_outside(site, actual, np.flatnonzero(self.memory.find_each(site, actual) < 0))
-            return None
-        bound = self.bind_to(site, region)
-        self.bound[site.index] = bound
-        return bound
+        return None if region is None else self.bind_to(site, region)
 
     def bind_to(self, site: Site, region: MemoryRegion) -> Bound:
         view, lead = region.view(site.dtype, site.shift)
@@ -85,19 +79,20 @@ class Access:
         start = region.generic - WINDOWS[site.space] + lead - site.offset
         limit = region.size - lead - (1 << site.shift)
         modulus = 2 ** (8 * int(site.address_dtype[1]))
-        return Bound(region, kind(start % modulus), limit, view, kind(site.shift), lead)
+        bound = self.bound[site.index] = Bound(region, kind(start % modulus), limit, view, kind(site.shift), lead)
+        return bound
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
         """Return the instruction's binding to a region, and each executing thread's index in the region's view.
 
         If the addresses are in several regions, or one is invalid (which is reported), return None and the addresses.
         """
-        bound = self.bound[number]
         site = self.sites[number]
+        bound = self.bound[number] or self.bind(site, address)
         if bound is None:
-            bound = self.bind(site, address)
-            if bound is None:
-                return None, self.lanes.each(address)
+            actual = self.actual(site, self.lanes.each(address))
+            self.report_outside(site, actual, np.flatnonzero(self.memory.find_each(site, actual) < 0))
+            return None, self.lanes.each(address)
         if not address.ndim:
             address = np.full(self.lanes.n, address)
         offset = address - bound.start
@@ -124,11 +119,10 @@ class Access:
         if outside.size:
             self.report_outside(site, actual, outside)
             return None
-        if (regions != regions[0]).any():
+        region = self.memory.regions[int(regions[0])]
+        if (regions != regions[0]).any() or region is old.region:
             return None
-        if self.memory.regions[int(regions[0])] is old.region:
-            return None
-        self.bound[site.index] = self.bind_to(site, self.memory.regions[int(regions[0])])
+        self.bind_to(site, region)
         bound, index = self.resolve(site.index, address)
         return (bound, index) if bound is not None else None
 
@@ -158,13 +152,8 @@ class Access:
     def load_shared_address(self, number: int, address: Any) -> Any:
         """Return the element at a scalar address, or None if the access needs the general path."""
         site = self.sites[number]
-        bound = self.bound[number]
-        if bound is None:
-            region = self.memory.find(site.space, int(self.actual(site, address)[0]))
-            if region is None:
-                return None
-            bound = self.bound[number] = self.bind_to(site, region)
-        if bound.region.owner or bound.region.shadow is not None or self.profiler is not None \
+        bound = self.bound[number] or self.bind(site, address)
+        if bound is None or bound.region.owner or bound.region.shadow is not None or self.profiler is not None \
                 or self.watched is not None:
             return None
         offset = int(address) - int(bound.start)

@@ -72,16 +72,14 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
         return _accumulate(_INTEGER[name], view, runs, values[0])
     if name == "exch":
         return _exchange(view, runs, values[0])
-    if name in ("inc", "dec"):
-        bounds = values[0][order]
-        each_run = bounds[runs.starts]
-        if (bounds == runs.spread(each_run)).all():
+    if name in _ONE_BY_ONE:
+        # the bound of inc and dec, the expected value of cas
+        first_operand = values[0][order]
+        each_run = first_operand[runs.starts]
+        if (first_operand == runs.spread(each_run)).all():
+            if name == "cas":
+                return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
             return _count_modulo(name, view, runs, each_run)
-    if name == "cas":
-        expected = values[0][order]
-        each_run = expected[runs.starts]
-        if (expected == runs.spread(each_run)).all():
-            return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
     if name in _ONE_BY_ONE and runs.longest > index.size // _STEP_THREADS:
         return _one_by_one(_ONE_BY_ONE[name], view, runs, values)
     return _by_rank(step(op), view, runs, values)

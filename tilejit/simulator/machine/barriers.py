@@ -20,9 +20,8 @@ from ..decode.blocks import BasicBlock
 from .access import Access
 from .lanes import WARP, Index
 
-Result = tuple[int, str] | None
-# (next block, positions or None for all threads, slot and dtype of the result's register or None, result)
-Released = tuple[int, Index | None, Result, Any]
+# (next block, positions or None for all threads, slot of the result's register or None, result)
+Released = tuple[int, Index | None, int | None, Any]
 
 
 @dataclass(slots=True)
@@ -34,14 +33,10 @@ class Arrival:
     waits: bool
     aligned: bool
     count: int | None
-    result: Result
+    result: int | None
     value: NDArray[np.bool_] | None
     op: str
     message: Message | None = None
-
-    def has_any(self, positions: Index) -> bool:
-        """Return True if any thread at `positions` has arrived; as bar.arrive doesn't wait, a thread may repeat it."""
-        return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
 class Barriers:
@@ -57,7 +52,7 @@ class Barriers:
         self.phase_orders: dict[int, PhaseOrder] = {}
 
     def arrive(
-        self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
+        self, block: BasicBlock, result: int | None, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
         """Record arrivals; return the released threads.
 
@@ -94,7 +89,9 @@ class Barriers:
         """
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
-        earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
+        same = (a for a in same if a.count == arrival.count)
+        # as bar.arrive doesn't wait, a thread may repeat it
+        earlier = next((a for a in same if not np.isin(a.positions, arrival.positions, assume_unique=True).any()), None)
         if earlier is None:
             arrivals.append(arrival)
             return

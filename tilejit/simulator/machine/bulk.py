@@ -44,16 +44,8 @@ class BulkStore:
 
     operation: Operation
     group: int
-    event: int = 0
-    landed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """A delivered load to shared memory, and the event of its delivery."""
-
-    operation: Operation
     event: int
+    landed: int = 0
 
 
 class BulkCopies:
@@ -61,7 +53,7 @@ class BulkCopies:
 
     committed, read: the numbers of groups that each thread has committed, and whose reads it has waited for.
     stores: position of a thread → its stores whose completion it hasn't waited for.
-    landed: with checks, CTA → agent → the agent's last delivered load to the CTA.
+    landed: with checks, CTA → agent → the agent's last delivered load to the CTA, and the event of its delivery.
 
     Of the agents (`checks/agents.py`), ("copies", address) carries out all loads that signal barriers at an address,
     ("reads", i) reads the sources of the stores by thread i of a CTA, and ("stores", i) writes their targets.
@@ -77,7 +69,7 @@ class BulkCopies:
         self.places = access.places
         self.committed, self.read = np.zeros((2, lanes.total), np.int64)
         self.stores: dict[int, list[BulkStore]] = {}
-        self.landed: dict[int, dict[Hashable, Landed]] = {}
+        self.landed: dict[int, dict[Hashable, tuple[Operation, int]]] = {}
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         self.shares = Shares(mbarriers) if access.checker is not None else None
         if self.shares is not None:
@@ -195,7 +187,7 @@ class BulkCopies:
         agents, landed = self.agents, self.landed.get(cta, {}).items()
         if agents is None:
             return flying
-        return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
+        return [*flying, *(last for agent, (last, event) in landed if not agents.is_known(agent, cta, event))]
 
     def check_stores_read(self, positions: Index) -> None:
         """Report exiting threads that haven't waited until their stores have read their sources."""
@@ -208,43 +200,42 @@ class BulkCopies:
 
     def issue_load(self, what: str, position: int, source: AddressRun, target: AddressRun, signal: Signal) -> None:
         pc, cta = target.site.pc, signal.cta
-        operation = Operation(pc, position, what, lambda: None, source.spans(), target.spans(), (signal,))
         agents, agent = self.agents, ("copies", signal.address)
+        reads, writes = source.spans(), target.spans()
+        issued = None
         if agents is not None:
             issuers = np.array([position])
-            agents.read(operation.reads, Start(what, issuers, source.site), agent, cta)
-            agents.write(operation.writes, Start(what, issuers, target.site))
-        issued = agents.issued(position) if agents is not None else None
+            agents.read(reads, Start(what, issuers, source.site), agent, cta)
+            agents.write(writes, Start(what, issuers, target.site))
+            issued = agents.issued(position)
 
         def carry_out() -> None:
             target.write(source.read())
             if agents is not None:
-                event = agents.land(operation.writes, agent, cta, pc)
+                event = agents.land(writes, agent, cta, pc)
                 operation.news = agents.news(agent, cta, event, issued)
-                self.landed.setdefault(cta, {})[agent] = Landed(operation, event)
+                self.landed.setdefault(cta, {})[agent] = operation, event
 
-        operation.carry_out = carry_out
+        operation = Operation(pc, position, what, carry_out, reads, writes, (signal,))
         self.operations.issue(operation)
 
     def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun) -> None:
         cta, thread, pc = self.cta(position), self.thread(position), source.site.pc
-        operation = Operation(
-            pc, position, what, lambda: None, source.spans(), target.spans(), (), ("stores", position)
-        )
-        store = BulkStore(operation, int(self.committed[position]))
-        agents = self.agents
+        agents, reads, writes = self.agents, source.spans(), target.spans()
+        event = 0
         if agents is not None:
             issuers = np.array([position])
-            store.event = agents.read(operation.reads, Start(what, issuers, source.site), ("reads", thread), cta)
-            agents.write(operation.writes, Start(what, issuers, target.site))
+            event = agents.read(reads, Start(what, issuers, source.site), ("reads", thread), cta)
+            agents.write(writes, Start(what, issuers, target.site))
 
         def carry_out() -> None:
             self.access.memory_changed()
             target.write(source.read())
             if agents is not None:
-                store.landed = agents.land(operation.writes, ("stores", thread), cta, pc)
+                store.landed = agents.land(writes, ("stores", thread), cta, pc)
 
-        operation.carry_out = carry_out
+        operation = Operation(pc, position, what, carry_out, reads, writes, (), ("stores", position))
+        store = BulkStore(operation, int(self.committed[position]), event)
         self.stores.setdefault(position, []).append(store)
         self.operations.issue(operation)
 

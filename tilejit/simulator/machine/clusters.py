@@ -72,7 +72,7 @@ class Clusters:
         """getctarank: return the rank of the CTA that owns an address."""
         return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
 
-    def arrive(self, releases: bool, aligned: bool, pc: int) -> None:
+    def arrive(self, sem: str | None, aligned: str | None, pc: int) -> None:
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
@@ -84,12 +84,12 @@ class Clusters:
         self.arrived[positions] = pc
         if self.order is not None:
             message = self.order.redirect(self.order.release(positions))
-            if not releases:
+            if sem == ".relaxed":
                 message = self.order.execution_only(message, agents=False)
             self.releases.add(self.order, message)
         self.complete()
 
-    def wait(self, aligned: bool, pc: int) -> None:
+    def wait(self, aligned: str | None, pc: int) -> None:
         """barrier.cluster.wait, always first in a basic block. raises: Blocked for the threads that must retry it."""
         if aligned:
             self.warps.whole(pc)

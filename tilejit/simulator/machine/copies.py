@@ -48,8 +48,6 @@ class Batch:
     pc: int
     #: each copy's thread, by position in the chunk
     positions: Index
-    #: each copy's thread, by its number in the grid, from 1
-    threads: NDArray[np.uint64]
     #: the index of each copy's group among those of its thread
     groups: Index
     data: NDArray[Any]
@@ -80,13 +78,13 @@ class AsyncCopies:
         site = self.access.sites[target]
         positions = lanes.positions()
         batch = Batch(
-            site.pc, positions, lanes.get("gid"), self.committed[positions],
-            np.zeros(positions.size, DTYPES[site.dtype]), [], [], np.ones(positions.size, bool),
+            site.pc, positions, self.committed[positions], np.zeros(positions.size, DTYPES[site.dtype]), [], [],
+            np.ones(positions.size, bool),
         )
         group = lanes.group
         address, to = lanes.each(at), lanes.each(to)
         if kept is None:
-            self.read(batch, source, address, np.arange(positions.size))
+            self.read(batch, source, address, np.arange(positions.size), batch.data)
         else:
             self.read_parts(batch, source, single, address, lanes.each(kept))
         lanes.select(group)
@@ -110,10 +108,6 @@ class AsyncCopies:
                 self.land(batch, ready)
         self.pending[:] = [b for b in self.pending if np.count_nonzero(b.left)]
 
-    def wait_all(self) -> None:
-        self.commit()
-        self.wait(0)
-
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
         """Yield (copies, binding, element indices) for each region that contains addresses of `copies`.
 
@@ -128,11 +122,16 @@ class AsyncCopies:
             assert bound is not None, "addresses of one region resolve to it"
             yield copies[part], bound, index
 
-    def read(self, batch: Batch, number: int, address: NDArray[Any], copies: Index) -> None:
+    def read(self, batch: Batch, number: int, address: NDArray[Any], copies: Index, data: NDArray[Any]) -> None:
+        """Read the sources of `copies` into `data`; check and record the executing threads' reads."""
         site = self.access.sites[number]
         for part, bound, index in self.resolved(number, address, copies):
-            batch.data[part] = bound.view[index]
-            cells = self.checked(bound, index, site)
+            data[part] = bound.view[index]
+            cells = None
+            if bound.region.shadow is not None:
+                checker = self.access.checker_()
+                checker.load(bound.region, index, site)
+                cells = checker.access(bound.region, index, site).cells.reshape(index.size, -1)
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
@@ -146,7 +145,7 @@ class AsyncCopies:
         whole = np.flatnonzero(kept == width)
         if whole.size:
             self.lanes.select(batch.positions[whole])
-            self.read(batch, source, address[whole], whole)
+            self.read(batch, source, address[whole], whole, batch.data)
         some = np.flatnonzero((kept > 0) & (kept < width))
         if not some.size:
             return
@@ -156,34 +155,23 @@ class AsyncCopies:
         for byte in range(int(kept[some].max())):
             copies = np.flatnonzero((kept > byte) & (kept < width))
             self.lanes.select(batch.positions[copies])
-            where = address[copies] + address.dtype.type(byte)
-            for part, bound, index in self.resolved(single, where, copies):
-                raw[part, byte] = bound.view[index]
-                cells = self.checked(bound, index, self.access.sites[single])
-                batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
-
-    def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
-        """Check and record the executing threads' reads. Return their cells, or None if the region isn't checked."""
-        if bound.region.shadow is None:
-            return None
-        checker = self.access.checker_()
-        checker.load(bound.region, index, site)
-        return checker.access(bound.region, index, site).cells.reshape(index.size, -1)
+            self.read(batch, single, address[copies] + address.dtype.type(byte), copies, raw[:, byte])
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
         """Write the copies in `ready` to their targets, and record that sources and targets were in use until now."""
         self.access.memory_changed()
+        threads = self.lanes.full["gid"][batch.positions]
         for side in batch.targets:
             pick = ready[side.at]
             copies = side.at[pick]
             side.view[side.index[pick]] = batch.data[copies]
             if side.cells is not None:
-                open_target(self.access.checker_(), side.region, side.cells[pick], batch.threads[copies], batch.pc)
+                open_target(self.access.checker_(), side.region, side.cells[pick], threads[copies], batch.pc)
         for side in batch.sources:
             if side.cells is not None:
                 pick = ready[side.at]
                 checker, cells = self.access.checker_(), side.cells[pick]
-                me = np.repeat(batch.threads[side.at[pick]], cells.shape[1])
+                me = np.repeat(threads[side.at[pick]], cells.shape[1])
                 checker.order.tick(batch.pc)
                 checker.record_read(CellAccess(side.region, side.site, cells.reshape(-1), me), ONE)
         batch.left &= ~ready

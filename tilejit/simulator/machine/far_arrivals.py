@@ -46,9 +46,7 @@ class FarArrivals:
             threads = threads[self.usable(site, barrier, threads, self.targets(threads, rank), is_far)]
             if not threads.size:
                 continue
-            each = np.ones(threads.size, np.int64)
-            if count is not None:
-                each = self.mbarriers.of(count, threads).astype(np.int64)
+            each = self.mbarriers.of(np.int64(1) if count is None else count, threads).astype(np.int64)
             near = self.mbarriers.release if releases else None
             release = self.release_to(rank, releases) if is_far else near
             arriving = Arriving(threads, self.targets(threads, rank), each, drop)

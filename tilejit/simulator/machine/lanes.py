@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,7 @@ def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
     """Return %tid along an axis for all threads of a chunk; the scalar 0 if the block's extent there is 1."""
     if block[axis] == 1:
         return np.uint32(0)
-    x, y, z = block
-    thread = np.arange(x * y * z)
-    values = np.tile((thread % x, thread // x % y, thread // (x * y))[axis].astype(np.uint32), ctas)
+    values = np.tile(_coordinate(np.arange(prod(block)), block, axis).astype(np.uint32), ctas)
     values.flags.writeable = False
     return values
 
@@ -105,13 +104,10 @@ class Lanes:
         found = self.cache.get(key)
         if found is not None:
             return found
-        full = self.offsets_full.get(key)
-        if full is None:
-            copies = self.full["chunk_cta" if owner == "cta" else "position"]
-            full = self.offsets_full[key] = copies * stride
-        if self.group is None:
-            return full
-        self.cache[key] = full[self.group]
+        if key not in self.offsets_full:
+            self.offsets_full[key] = self.full["chunk_cta" if owner == "cta" else "position"] * stride
+        full = self.offsets_full[key]
+        self.cache[key] = full if self.group is None else full[self.group]
         return self.cache[key]
 
     def whole_warps(self) -> bool:

@@ -7,13 +7,13 @@ loop that may wait for other threads is parked until no other group can run; ran
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypedDict
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
-from ..decode.blocks import EXIT, can_block, is_warp_barrier
+from ..decode.blocks import EXIT, BasicBlock, can_block, is_warp_barrier
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -25,13 +25,6 @@ from .registers import Registers
 from .schedule import Loops, Schedule, Standstill
 from .units import Units
 from .warp import NotTogether
-
-
-class Parties(TypedDict):
-    """The instructions and threads (linear indices in the grid) that an error concerns, as its keyword arguments."""
-
-    instructions: list[int]
-    threads: list[int]
 
 
 class Machine(Units):
@@ -49,7 +42,7 @@ class Machine(Units):
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}
-        self.held: dict[int, Index] = {}
+        self.held: dict[int, Index | None] = {}
         self.current = 0
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting_loops
@@ -138,7 +131,7 @@ class Machine(Units):
         try:
             result = compiled.run(self, *self.registers.of(group, compiled.inputs))
         except NotTogether as missing:
-            self.hold(number, np.setdiff1d(group, missing.together, assume_unique=True))
+            self.merge(self.held, number, np.setdiff1d(group, missing.together, assume_unique=True))
             if missing.together.size:
                 self.run_part(number, missing.together)
             return
@@ -154,8 +147,7 @@ class Machine(Units):
             self.send(number, target, group)
 
     def select(self, group: Index | None) -> None:
-        if group is not self.lanes.group:
-            self.lanes.select(group)
+        self.lanes.select(group)
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
@@ -186,21 +178,19 @@ class Machine(Units):
     def diverge(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
         block = compiled.block
         if block.kind == "branch":
-            self.split(compiled, group, extra)
+            self.split(block, group, extra)
         elif block.kind == "switch":
-            self.switch(compiled, group, extra)
+            self.switch(block, extra)
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def split(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
-        block = compiled.block
+    def split(self, block: BasicBlock, group: Index | None, taken: Any) -> None:
         yes, no = reversed(block.targets) if block.negated else block.targets
         positions = np.flatnonzero(taken), np.flatnonzero(~taken)
         for target, at in zip((yes, no), positions, strict=True):
             self.send(block.index, target, at if group is None else group[at])
 
-    def switch(self, compiled: TranslatedBlock, group: Index | None, index: Any) -> None:
-        block = compiled.block
+    def switch(self, block: BasicBlock, index: Any) -> None:
         chosen = np.broadcast_to(index, (self.n,))
         positions = self.lanes.positions()
         if (chosen >= len(block.targets)).any():
@@ -263,15 +253,11 @@ class Machine(Units):
             group = None if positions is None else self.lanes.group_of(positions)
             if result is not None:
                 self.registers.write_back()
-                self.registers.scatter(result[0], self.lanes.members(group), value)
+                self.registers.scatter(result, self.lanes.members(group), value)
             if target == EXIT:
                 self.finish(group)
             else:
                 self.merge(self.ready, target, group)
-
-    def hold(self, number: int, group: Index) -> None:
-        other = self.held.get(number)
-        self.held[number] = group if other is None else fast_unique(np.concatenate((other, group)))
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
         """Park the threads of a group that are blocked at a block's first instruction; the others retry the block."""
@@ -336,12 +322,10 @@ class Machine(Units):
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
 
     def unpark(self) -> None:
-        for number, group in self.parked.items():
-            self.merge(self.ready, number, group)
-        self.parked.clear()
-        for number, waiting in self.held.items():
-            self.merge(self.ready, number, waiting)
-        self.held.clear()
+        for groups in (self.parked, self.held):
+            for number, group in groups.items():
+                self.merge(self.ready, number, group)
+            groups.clear()
 
     def retry_held(self) -> None:
         """Retry held groups.
@@ -352,7 +336,7 @@ class Machine(Units):
             barriers = {b for b in self.held if is_warp_barrier(self.program.function.body[self.first_pc(b)])}
             lanes = np.zeros(self.lanes.total, bool)
             for number in barriers:
-                lanes[self.held[number]] = True
+                lanes[self.lanes.members(self.held[number])] = True
             warp = self.lanes.full["chunk_warp"]
             touched = np.isin(warp, warp[lanes])
             if not barriers or (touched & self.alive & ~lanes).any():
@@ -423,7 +407,8 @@ class Machine(Units):
             lines.extend(self.describe_group(b, g, verb) for b, g in groups.items())
         return lines + self.barriers.describe_waiting()
 
-    def parties(self, groups: Mapping[int, Index | None]) -> Parties:
+    def parties(self, groups: Mapping[int, Index | None]) -> dict[str, Any]:
+        """Return keyword arguments of an error about groups: their instructions, and threads as indices in the grid."""
         pcs = [self.first_pc(number) for number in groups]
         threads = [x for g in groups.values() for x in self.lanes.numbers(self.lanes.members(g))]
         return {"instructions": pcs, "threads": threads}
@@ -446,4 +431,4 @@ class Machine(Units):
             return
         masks = self.warps.require(mask, pc)
         if self.order is not None:
-            self.synchronize_lanes(self.order, mask, masks)
+            self.warps.synchronize(self.order, mask, masks)

@@ -89,18 +89,16 @@ class MBarriers:
                 self.checker.free_barriers(barrier.region, barrier.cells(self.ctas(threads)), threads, site)
             self.access.memory_changed()
 
-    def fence_init(self) -> None:
-        """fence.mbarrier_init: publish the executing threads' initializations to all threads that observe the fence."""
-        now = self.order.tick(0) if self.order is not None else 0
+    def fence(self, publishes: bool) -> None:
+        """Make the executing threads' initializations visible to asynchronous operations.
+
+        publishes: True for fence.mbarrier_init, which also publishes them to all threads that observe the fence.
+        """
+        now = self.order.tick(0) if self.order is not None and publishes else 0
         for barrier in self.at.values():
             mine = np.isin(barrier.init_position, self.lanes.positions())
             barrier.fenced |= mine
             barrier.published[mine & (barrier.published == 0)] = now
-
-    def fence_proxy(self) -> None:
-        """fence.proxy.async: make the executing threads' initializations visible to asynchronous operations."""
-        for barrier in self.at.values():
-            barrier.fenced |= np.isin(barrier.init_position, self.lanes.positions())
 
     def arrive(
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
@@ -115,7 +113,7 @@ class MBarriers:
         states = np.zeros(self.lanes.n, np.uint64)
         release = self.release if releases else None
         for barrier, threads in self.living(site, address):
-            each = np.ones(threads.size, np.int64) if count is None else self.of(count, threads).astype(np.int64)
+            each = self.of(np.int64(1) if count is None else count, threads).astype(np.int64)
             arriving = Arriving(threads, self.ctas(threads), each, drop, incomplete)
             states[threads] = self.arrive_at(site, barrier, arriving, expected, release)
         return states if wanted else None

@@ -177,7 +177,7 @@ class AddressMap:
 
         Arrays that overlap on the host, directly or through others, share a region. Regions are far apart.
         """
-        starts = [_host_address(a[0]) for a in arrays]
+        starts = [int(a[0].__array_interface__["data"][0]) for a in arrays]
         addresses = [0] * len(arrays)
         group: list[int] = []
         high = 0
@@ -201,7 +201,7 @@ class AddressMap:
         """Place overlapping arrays as one region. group: their indices, sorted by start. high: the highest end."""
         low = starts[group[0]]
         base = self.next_global + low % 256
-        memory = max((arrays[i][0] for i in group), key=len) if len(group) > 1 else arrays[group[0]][0]
+        memory = max((arrays[i][0] for i in group), key=len)
         if memory.size < high - low:
             memory = host_memory(low, high - low)
         parts = []
@@ -215,14 +215,9 @@ class AddressMap:
         self.next_global = (base + region.size + RED_ZONE_BYTES + 255) // 256 * 256
 
 
-def _host_address(memory: Bytes) -> int:
-    return int(memory.__array_interface__["data"][0])
-
-
 def host_memory(address: int, size: int) -> Bytes:
     """Return a view of `size` bytes of the host's memory at `address`; the caller must keep its owner alive."""
-    holder = _Interface(address, size)
-    return np.asarray(holder)
+    return np.asarray(_Interface(address, size))
 
 
 class _Interface:

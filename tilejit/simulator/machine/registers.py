@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decode.names import DTYPES, SPECIAL
 from ..decode.translate import Program
 from .lanes import WARP, Index, Lanes, thread_coordinate
 
@@ -81,52 +82,37 @@ class Registers:
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:
-    """Return a special register's values for a chunk's threads, as an array or one scalar; None if it is unknown."""
+    """Return a special register's values for a chunk's threads, as an array or one scalar.
+
+    Without clusters, each CTA is a cluster. Registers about time and hardware that aren't listed here are 0.
+    """
     kind, _, axis = name.partition(".")
-    number = "xyz".find(axis) if axis else 0
-    if kind in ("%ntid", "%nctaid"):
-        return np.uint32((lanes.block if kind == "%ntid" else lanes.grid)[number])
+    number = "xyz".find(axis)
+    uniform = {
+        "%ntid": lanes.block[number], "%nctaid": lanes.grid[number], "%nwarpid": lanes.warps_per_cta, "%nsmid": 1,
+        "%cluster_nctaid": lanes.cluster[number], "%nclusterid": lanes.clusters[number],
+        "%cluster_nctarank": lanes.ranks, "%total_smem_size": program.shared_bytes,
+        "%is_explicit_cluster": program.function.bounds.cluster is not None,
+    }
+    of_cta: dict[str, Callable[[Index], Index]] = {
+        "%ctaid": lambda cta: lanes.along(cta, number), "%cluster_ctarank": lambda cta: cta % lanes.ranks,
+        "%cluster_ctaid": lambda cta: lanes.rank_along(cta, number),
+        "%clusterid": lambda cta: lanes.cluster_along(cta, number),
+    }
     if kind == "%tid":
         return thread_coordinate(lanes.block, lanes.ctas, number)
-    if kind == "%ctaid":
-        return lanes.each_cta(lambda cta: lanes.along(cta, number))
-    if "cluster" in kind:
-        return cluster_register(kind, number, lanes, program)
-    if kind == "%laneid":
-        return _narrow(lanes.full["lane"])
-    if kind == "%warpid":
-        return _narrow(lanes.full["thread"] // WARP)
+    if kind in of_cta:
+        return lanes.each_cta(of_cta[kind])
+    if kind in ("%laneid", "%warpid"):
+        return (lanes.full["lane"] if kind == "%laneid" else lanes.full["thread"] // WARP).astype(np.uint32)
     if kind.startswith("%lanemask_"):
         return _lane_mask(kind[-2:], lanes.full["lane"].astype(np.uint64))
-    fixed = {
-        "%nwarpid": lanes.warps_per_cta, "%nsmid": 1, "%smid": 0, "%gridid": 0, "%clock": 0, "%clock_hi": 0,
-        "%dynamic_smem_size": 0, "%total_smem_size": program.shared_bytes, "%globaltimer_lo": 0,
-    }
-    if kind in fixed:
-        return np.uint32(fixed[kind])
-    return np.uint64(0) if kind in ("%clock64", "%globaltimer") else None
+    return DTYPES[SPECIAL[name]].type(uniform.get(kind, 0))
 
 
-def cluster_register(kind: str, axis: int, lanes: Lanes, program: Program) -> Any:
-    """Like `special_register`, for registers about clusters. Without clusters, each CTA is a cluster."""
-    if kind == "%is_explicit_cluster":
-        return np.bool_(program.function.bounds.cluster is not None)
-    if kind in ("%cluster_nctaid", "%nclusterid", "%cluster_nctarank"):
-        sizes = {"%cluster_nctaid": lanes.cluster[axis], "%nclusterid": lanes.clusters[axis]}
-        return np.uint32(sizes.get(kind, lanes.ranks))
-    if kind == "%cluster_ctarank":
-        return lanes.each_cta(lambda cta: cta % lanes.ranks)
-    along = lanes.rank_along if kind == "%cluster_ctaid" else lanes.cluster_along
-    return lanes.each_cta(lambda cta: along(cta, axis))
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[np.uint32]:
-    return values.astype(np.uint32)
-
-
-def _lane_mask(relation: str, lane: NDArray[np.uint64]) -> NDArray[np.uint32]:
+def _lane_mask(relation: str, lane: NDArray[np.uint64]) -> Any:
     one = np.uint64(1)
     equal = one << lane
     below = equal - one
     masks = {"eq": equal, "lt": below, "le": below | equal, "gt": ~(below | equal), "ge": ~below}
-    return _narrow(masks[relation] & np.uint64(0xFFFFFFFF))
+    return (masks[relation] & np.uint64(0xFFFFFFFF)).astype(np.uint32)

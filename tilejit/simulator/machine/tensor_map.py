@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ...errors import LaunchError
 from .lanes import Index
 
 CHUNK_BYTES = 16
@@ -186,13 +185,3 @@ class EncodedMap:
     @property
     def opaque(self) -> str:
         return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
-
-
-def encode(
-    name: str, shape: MapShape, address: int, writable: bool, axes: tuple[int, ...], share: Share | None
-) -> EncodedMap:
-    """Return the map of a tensor; raise LaunchError if `MapShape.refusal` returns a reason."""
-    reason = shape.refusal(address)
-    if reason is not None:
-        raise LaunchError(f"cannot create a tensor map of {name or 'the tensor'}: {reason}")
-    return EncodedMap(name, address, shape, writable, axes, share)

@@ -64,8 +64,7 @@ class TensorMemory:
         self.order = access.order
         self.places = access.places
         self.allocator = Allocator(access)
-        self.loads: list[TmemTransfer] = []
-        self.stores: list[TmemTransfer] = []
+        self.flying: dict[str, list[TmemTransfer]] = {"load": [], "store": []}
         #: register in flight → for each warp, the instruction (plus 1) that loads it, or 0
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
@@ -110,7 +109,8 @@ class TensorMemory:
 
     def relinquish(self, pc: int) -> None:
         self.warps.whole(pc)
-        self.allocator.relinquish(self.lanes.warps(), pc)
+        for warp in self.lanes.warps().tolist():
+            self.allocator.relinquished.setdefault(warp // self.lanes.warps_per_cta, (warp, pc))
 
     def fence(self, how: str) -> None:
         if self.order is not None:
@@ -120,7 +120,7 @@ class TensorMemory:
         """tcgen05.ld: return the registers, one row each. Generated code marks them as in flight with `pending`."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
-        self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
+        self.flying["load"].append(TmemTransfer(pc, warps, cells, None, packed))
         if self.order is not None:
             self.check(kind, warps, cells, "load", pc)
         values = self.data[cells]
@@ -140,7 +140,7 @@ class TensorMemory:
             words = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=3)
         if self.order is not None:
             self.check(kind, warps, cells, "store", pc)
-        self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
+        self.flying["store"].append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
         if self.order is None:
@@ -162,18 +162,18 @@ class TensorMemory:
             positions, hint = self.lanes.positions()[wrong], "put tcgen05.wait::ld between the two"
             raise self.access.error(AsyncHazardError, positions, what, pc, hint, ("loaded at", load))
 
-    def wait_load(self, pc: int) -> None:
+    def wait_ld(self, pc: int) -> None:
         self.warps.whole(pc)
         here = self.lanes.warps()
         for name in list(self.registers):
             self.registers[name][here] = 0
             if not np.count_nonzero(self.registers[name]):
                 del self.registers[name]
-        self.loads = self.finish(self.loads, here, "load")
+        self.finish(here, "load")
 
-    def wait_store(self, pc: int) -> None:
+    def wait_st(self, pc: int) -> None:
         self.warps.whole(pc)
-        self.stores = self.finish(self.stores, self.lanes.warps(), "store")
+        self.finish(self.lanes.warps(), "store")
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
         return self.access.uniform(value, WARP, what, pc).astype(np.int64)
@@ -301,10 +301,10 @@ class TensorMemory:
             hint = "put a barrier between the last use and the deallocation"
             self.allocator.refuse(warp, pc, what, kind=RaceError, hint=hint, then=use)
 
-    def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
-        """Complete the operations of the warps `here`; return the operations of other warps."""
+    def finish(self, here: Index, how: str) -> None:
+        """Complete the loads or stores of the warps `here`."""
         rest = []
-        for op in operations:
+        for op in self.flying[how]:
             mine = np.isin(op.warps, here)
             cells = op.cells[mine]
             if self.order is not None:
@@ -314,7 +314,7 @@ class TensorMemory:
             if not mine.all():
                 values = None if op.values is None else op.values[~mine]
                 rest.append(TmemTransfer(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
-        return rest
+        self.flying[how] = rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
         """Write 32-bit values to cells or, if packed, 16-bit values to the lower halves; the upper become undefined."""
@@ -442,10 +442,6 @@ class Allocator:
         cta = warp // self.lanes.warps_per_cta
         self.live[cta].remove(allocation)
         self.owned[cta, allocation.start : allocation.start + allocation.columns] = False
-
-    def relinquish(self, warps: Any, pc: int) -> None:
-        for warp in warps:
-            self.relinquished.setdefault(int(warp) // self.lanes.warps_per_cta, (int(warp), pc))
 
     def check_all_freed(self) -> None:
         for allocations in self.live:

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
-from ..checks.order import HappensBefore
 from ..decode.names import DTYPES
 from ..decode.translate import Program
-from ..numerics.floats import from_sort_keys, sort_keys
 from ..numerics.products import WordArray, stacked
 from .access import Access
 from .lanes import WARP
@@ -105,28 +103,13 @@ class Units:
             self.definedness.selected[pc] = predicate
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
-        self.members(mask, pc)
+        self.warps.members(mask, pc)
         if self.definedness is not None and self.definedness.active:
             self.definedness.shuffles[pc] = lambda marks: self.warps.shfl(mode, marks, b, c)[0]
         return self.warps.shfl(mode, value, b, c)
 
-    def vote(self, mode: str, predicate: Any, mask: Any, pc: int) -> Any:
-        return self.warps.vote(mode, predicate, self.members(mask, pc))
-
-    def match(self, mode: str, value: Any, mask: Any, pc: int) -> tuple[Any, Any]:
-        return self.warps.match(mode, value, self.members(mask, pc))
-
-    def redux(self, op: str, value: Any, mask: Any, pc: int, absolute: bool, nan: bool) -> Any:
-        value, members = np.abs(value) if absolute else value, self.members(mask, pc)
-        if value.dtype.kind != "f":
-            return self.warps.redux(op, value, members)
-        # without .NaN, numbers take precedence over NaN, which then sorts last for min and first for max
-        keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
-        return from_sort_keys(self.warps.redux(op, keys, members))
-
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        # elect synchronizes its lanes, but orders none of their memory accesses
-        leader, leads = self.warps.elect(self.warps.require(mask, pc))
+        leader, leads = self.warps.elect(mask, pc)
         if self.mbarriers.late_waiters is not None:
             self.mbarriers.late_waiters.note_led(leader, pc)
         return leader, leads
@@ -135,35 +118,6 @@ class Units:
         self.warps.whole_groups(pc)
         self.pool.set(how, count, pc)
         self.access.memory_changed()
-
-    def activemask(self) -> Any:
-        return self.warps.spread(self.warps.active())
-
-    def members(self, mask: Any, pc: int) -> Any:
-        """Return each thread's member mask, after checking it. Unless checks are strict, order the members' accesses.
-
-        mask: None (no .sync) for the active lanes, which are neither checked nor ordered.
-        """
-        if mask is None:
-            return self.warps.spread(self.warps.active())
-        masks = self.warps.require(mask, pc)
-        if self.order is not None and self.order.collectives_order:
-            self.synchronize_lanes(self.order, mask, masks)
-        return masks
-
-    def synchronize_lanes(self, order: HappensBefore, mask: Any, masks: Any) -> None:
-        positions = self.lanes.positions()
-        if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
-            order.warp_barrier(positions)
-            return
-        living = self.warps.spread(self.warps.living())
-        whole = (masks & living) == living
-        if np.count_nonzero(whole):
-            order.warp_barrier(positions[whole])
-        part = np.flatnonzero(~whole)
-        if part.size:
-            warp = self.lanes.get("chunk_warp")[part]
-            order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
     def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
         """ldmatrix: load row i of matrix m from lane 8·m + i's address; its word j goes to register m of lane 4·i + j.
@@ -205,8 +159,8 @@ class Units:
         if self.order is not None:
             self.order.flags.fence(self.lanes.positions(), sem, wide)
 
-    def fence_proxy(self, space: str) -> None:
-        self.mbarriers.fence_proxy()
+    def fence_proxy(self, space: str | None) -> None:
+        self.mbarriers.fence(publishes=False)
         if self.order is not None:
             self.order.fence_proxy(self.lanes.positions(), space)
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ...errors import DivergenceError
 from ...fast_unique import fast_unique
+from ..checks.order import HappensBefore
+from ..numerics.floats import from_sort_keys, sort_keys
 from ..numerics.integer import PerThread
 from .access import Access
 from .lanes import WARP, WARPGROUP, Index
@@ -151,11 +153,38 @@ class Warps:
         table = self.table(value).reshape(-1)
         return table[self.lanes.get("chunk_warp") * WARP + source], valid
 
-    def vote(self, mode: str, predicate: PerThread, masks: PerThread) -> PerThread:
+    def members(self, mask: PerThread | None, pc: int) -> PerThread:
+        """Return each thread's member mask, after checking it. Unless checks are strict, order the members' accesses.
+
+        mask: None (no .sync) for the active lanes, which are neither checked nor ordered.
+        """
+        if mask is None:
+            return self.spread(self.active())
+        masks = self.require(mask, pc)
+        order = self.access.order
+        if order is not None and order.collectives_order:
+            self.synchronize(order, mask, masks)
+        return masks
+
+    def synchronize(self, order: HappensBefore, mask: PerThread, masks: PerThread) -> None:
+        positions = self.lanes.positions()
+        if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
+            order.warp_barrier(positions)
+            return
+        living = self.spread(self.living())
+        whole = (masks & living) == living
+        if np.count_nonzero(whole):
+            order.warp_barrier(positions[whole])
+        part = np.flatnonzero(~whole)
+        if part.size:
+            warp = self.lanes.get("chunk_warp")[part]
+            order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
+
+    def vote(self, mode: str, predicate: PerThread, mask: PerThread | None, pc: int) -> PerThread:
+        masks = self.members(mask, pc)
         table = self.table(np.broadcast_to(predicate, (self.lanes.n,)), False)
-        ballots = self.spread((table.astype(np.uint64) @ _BITS).astype(np.uint32))
-        living = self.spread(self.active())
-        members = masks & living
+        ballots = self.spread(_masks(table.astype(np.uint64)))
+        members = masks & self.spread(self.active())
         votes = ballots & members
         if mode == "ballot":
             return votes
@@ -165,10 +194,11 @@ class Warps:
             return votes == members
         return (votes == 0) | (votes == members)
 
-    def match(self, mode: str, value: PerThread, masks: PerThread) -> tuple[PerThread, PerThread]:
+    def match(self, mode: str, value: PerThread, mask: PerThread, pc: int) -> tuple[PerThread, PerThread]:
+        masks = self.members(mask, pc)
         table = self.table(np.broadcast_to(value, (self.lanes.n,)))
         same = table[:, :, None] == table[:, None, :]
-        ballots = (same.astype(np.uint64) @ _BITS).astype(np.uint32)
+        ballots = _masks(same.astype(np.uint64))
         members = masks & self.spread(self.active())
         equal = self.flat(ballots) & members
         if mode == "any":
@@ -176,8 +206,16 @@ class Warps:
         whole = equal == members
         return np.where(whole, members, np.uint32(0)), whole
 
-    def redux(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
-        """Reduce over the members of each thread's mask; all members must have the same mask."""
+    def redux(self, op: str, value: PerThread, mask: PerThread, pc: int, nan: bool) -> PerThread:
+        """Reduce over the members of each thread's mask; all members must have the same mask. nan: with .NaN."""
+        masks = self.members(mask, pc)
+        if value.dtype.kind == "f":
+            # without .NaN, numbers take precedence over NaN, which then sorts last for min and first for max
+            keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
+            return from_sort_keys(self.reduced(op, keys, masks))
+        return self.reduced(op, value, masks)
+
+    def reduced(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
         value = np.broadcast_to(value, (self.lanes.n,))
         ufunc: Any = {
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -189,9 +227,12 @@ class Warps:
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
-    def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """Elect the first member from the warp's preferred lane on, cyclically. Return (its lane, mask of leaders)."""
-        members = (masks & self.spread(self.active())).astype(np.uint64)
+    def elect(self, mask: PerThread, pc: int) -> tuple[PerThread, PerThread]:
+        """Elect the first member from the warp's preferred lane on, cyclically. Return (its lane, mask of leaders).
+
+        This synchronizes the members, but orders none of their memory accesses.
+        """
+        members = (self.require(mask, pc) & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
         rotated = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
         lowest = rotated & (~rotated + np.uint64(1))

@@ -273,19 +273,16 @@ class MatrixDescriptor:
 
 @lru_cache(maxsize=256)
 def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, transposed: bool) -> Index:
-    width = mode.row_bytes
-    per_row = width // CHUNK_BYTES
-    if not transposed:
+    if transposed:
+        # elements have 16 bits: a chunk holds 8 of them along M or N, and the operand has 16 rows of K
+        chunk, row = np.arange(extent // 8, dtype=np.int64)[:, None], np.arange(STEP_BYTES // 2)[None]
+    else:
         row, chunk = np.arange(extent, dtype=np.int64)[:, None], np.arange(STEP_BYTES // CHUNK_BYTES)[None]
-        within, block = row % CORE_ROWS, row // CORE_ROWS
-        if not width:
-            return within * CHUNK_BYTES + block * stride + chunk * leading
-        return within * width + block * stride + chunk * CHUNK_BYTES
-    # elements have 16 bits: a chunk holds 8 of them along M or N, and the operand has 16 rows of K
-    chunk, row = np.arange(extent // 8, dtype=np.int64)[:, None], np.arange(STEP_BYTES // 2)[None]
-    within, block = row % CORE_ROWS, row // CORE_ROWS
+    within, block, width = row % CORE_ROWS, row // CORE_ROWS, mode.row_bytes
     if not width:
-        return within * CHUNK_BYTES + block * leading + chunk * stride
+        per_block, per_chunk = (leading, stride) if transposed else (stride, leading)
+        return within * CHUNK_BYTES + block * per_block + chunk * per_chunk
+    per_row = width // CHUNK_BYTES
     return within * width + block * stride + chunk % per_row * CHUNK_BYTES + chunk // per_row * leading
 
 

@@ -188,20 +188,22 @@ def fp8_to_f16x2(x: PerThread, form: str, positive: str | None) -> PerThread:
     return low.astype(U4) | (high.astype(U4) << U4(16))
 
 
-def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
+def pack_f16x2(
+    high: PerThread, low: PerThread, target: str, mode: str, positive: str | None, finite: str | None
+) -> PerThread:
     """cvt.{f16x2,bf16x2}.f32 d, a, b: pack a into the upper half and b into the lower."""
     parts = []
     for x in (low, high):
-        bits = narrow(x, target, mode, flags)
+        bits = narrow(x, target, mode, positive, finite)
         parts.append((bits if target == "bf16" else bits.view(U2)).astype(U4))
     return parts[0] | (parts[1] << U4(16))
 
 
-def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
-    """Convert float32 to f16 or bf16 (as bits), with .relu and .satfinite if they are in `flags`."""
-    if "relu" in flags:
+def narrow(x: PerThread, target: str, mode: str, positive: str | None, finite: str | None) -> PerThread:
+    """Convert float32 to f16 or bf16 (as bits). positive: with .relu. finite: with .satfinite."""
+    if positive:
         x = relu(x)
-    if "satfinite" in flags:
+    if finite:
         x = saturate_finite(x, 65504.0 if target == "f16" else float(bf16_to_f32(U2(0x7F7F))))
     return float_to_float(x, target, mode)
 

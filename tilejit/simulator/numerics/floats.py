@@ -287,24 +287,19 @@ def bf16_high(x: PerThread) -> PerThread:
 
 
 def halves(function: Callable[..., PerThread], dtype: Any, *operands: PerThread) -> PerThread:
-    """Apply a 16-bit function to the low and high halves of packed operands."""
-    low = function(*((x & U4(0xFFFF)).astype(U2).view(dtype) for x in operands))
-    high = function(*((x >> U4(16)).astype(U2).view(dtype) for x in operands))
-    return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
+    """Apply a function to the low and high halves of packed operands. dtype: the type of a half of 16 or 32 bits."""
+    whole, half, size = (U4, U2, 16) if operands[0].dtype.itemsize == 4 else (U8, U4, 32)
+    bits, mask = whole(size), whole((1 << size) - 1)
+    low = function(*((x & mask).astype(half).view(dtype) for x in operands))
+    high = function(*((x >> bits).astype(half).view(dtype) for x in operands))
+    return low.view(half).astype(whole) | (high.view(half).astype(whole) << bits)
 
 
 min_bf16, max_bf16, min_nan_bf16, max_nan_bf16 = map(_bf16_form, (min_float, max_float, min_nan, max_nan))
 
 
-def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
-    """Return a function that applies a float32 function to both halves of f32x2 operands."""
-
-    def apply(*operands: PerThread) -> PerThread:
-        low = function(*((x & U8(0xFFFFFFFF)).astype(U4).view(F4) for x in operands))
-        high = function(*((x >> U8(32)).astype(U4).view(F4) for x in operands))
-        return low.view(U4).astype(U8) | (high.view(U4).astype(U8) << U8(32))
-
-    return apply
+def _halves_of(function: Callable[..., PerThread], dtype: Any) -> Callable[..., PerThread]:
+    return lambda *operands: halves(function, dtype, *operands)
 
 
 def _flushed(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
@@ -354,27 +349,26 @@ def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
+_TESTS: dict[str, Callable[[PerThread], PerThread]] = {
+    "finite": np.isfinite, "infinite": np.isinf, "number": lambda x: x == x, "notanumber": np.isnan,
+}
+
+
 def testp(x: PerThread, how: str) -> PerThread:
-    tiny = np.finfo(x.dtype).tiny
-    if how == "finite":
-        return np.isfinite(x)
-    if how == "infinite":
-        return np.isinf(x)
-    if how == "number":
-        return x == x
-    if how == "notanumber":
-        return x != x
-    subnormal = (np.abs(x) < tiny) & (x != 0)
+    if how in _TESTS:
+        return _TESTS[how](x)
+    subnormal = (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0)
     # PTX counts zero as normal.
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 
 _BASIC: dict[str, Callable[..., Any]] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": fma_f32}
 FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
-    **{f"{name}_f32x2": pair(function) for name, function in _BASIC.items()},
-    **{f"{name}_ftz_f32x2": pair(_flushed(function)) for name, function in _BASIC.items()},
+    **{f"{name}_f32x2": _halves_of(function, F4) for name, function in _BASIC.items()},
+    **{f"{name}_ftz_f32x2": _halves_of(_flushed(function), F4) for name, function in _BASIC.items()},
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,
-    "add_f16x2": lambda a, b: halves(add_f16, F2, a, b), "add_bf16x2": lambda a, b: halves(add_bf16, U2, a, b),
-    "min_f16x2": lambda a, b: halves(min_float, F2, a, b), "max_f16x2": lambda a, b: halves(max_float, F2, a, b),
-    "min_bf16x2": lambda a, b: halves(min_bf16, U2, a, b), "max_bf16x2": lambda a, b: halves(max_bf16, U2, a, b),
+    "not_": np.logical_not,
+    "add_f16x2": _halves_of(add_f16, F2), "add_bf16x2": _halves_of(add_bf16, U2),
+    "min_f16x2": _halves_of(min_float, F2), "max_f16x2": _halves_of(max_float, F2),
+    "min_bf16x2": _halves_of(min_bf16, U2), "max_bf16x2": _halves_of(max_bf16, U2),
 }

@@ -38,10 +38,6 @@ def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
     return mixed.view(a.dtype)
 
 
-def not_(p: PerThread) -> PerThread:
-    return np.logical_not(p)
-
-
 def div(a: PerThread, b: PerThread) -> PerThread:
     """Return the quotient, truncated towards zero; all ones for a divisor of 0, as on GPUs (unspecified by the ISA)."""
     zero = b == 0
@@ -92,11 +88,11 @@ def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return add_sat(mul_hi(a, b), c)
 
 
-def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
-    """mul24: bits 47..16 (if `high`) or 31..0 of the product of the operands' low 24 bits."""
+def mul24(a: PerThread, b: PerThread, part: str) -> PerThread:
+    """mul24: bits 47..16 (`part` "hi") or 31..0 ("lo") of the product of the operands' low 24 bits."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
-    return (product >> wide(16) if high else product).astype(a.dtype)
+    return (product >> wide(16) if part == "hi" else product).astype(a.dtype)
 
 
 def _low24(a: PerThread) -> PerThread:

@@ -6,11 +6,10 @@ import re
 
 from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..decode.ptx import vector
-from .copies import literal
+from .copies import MOST_GROUPS, literal
 from .mbarrier import barrier_site
 from .memory import CHUNK_SHIFT, agent_site, operands_of, site
 
-_MOST_GROUPS = 2**31 - 1
 # [map, {c0, c1, …}]
 _BOX = re.compile(r"\[\s*([%$\w@.]+)\s*,\s*(\{[^}]*\})\s*\]")
 _SHARED = {"space": "shared"}
@@ -64,7 +63,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 def wait(e: BlockWriter, m: Match) -> None:
     (newest,) = e.exactly(1)
-    e.stmt(f"S.bulk.wait({literal(e, newest, _MOST_GROUPS)}, {m['read'] is not None})")
+    e.stmt(f"S.bulk.wait({literal(e, newest, MOST_GROUPS)}, {m['read'] is not None})")
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, expression
+from ..decode.emitter import BlockWriter, Entries, Match, expression, statement
 from ..decode.names import PTX_DTYPE
-
-
-def arrive(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.clusters.arrive({m['sem'] != '.relaxed'}, {m['aligned'] is not None}, {e.pc})")
-
-
-def wait(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.clusters.wait({m['aligned'] is not None}, {e.pc})")
 
 
 def mapa(e: BlockWriter, m: Match) -> None:
@@ -25,8 +15,9 @@ def mapa(e: BlockWriter, m: Match) -> None:
 _ALIGNED = r"(?P<aligned>\.aligned)?"
 _TYPE = r"(?:\.shared::cluster)?\.(?P<t>u32|u64)"
 ENTRIES: Entries = {
-    "barrier": ((r"\.cluster\.arrive(?P<sem>\.release|\.relaxed)?" + _ALIGNED, arrive),
-                (r"\.cluster\.wait(?:\.acquire)?" + _ALIGNED, wait)),
+    "barrier": ((r"\.cluster\.arrive(?P<sem>\.release|\.relaxed)?" + _ALIGNED,
+                 statement("S.clusters.arrive({sem!r}, {aligned!r}, {pc})")),
+                (r"\.cluster\.wait(?:\.acquire)?" + _ALIGNED, statement("S.clusters.wait({aligned!r}, {pc})"))),
     "mapa": ((_TYPE, mapa),),
     "getctarank": ((_TYPE, expression("u4", "S.clusters.rank_of({0})", "t")),),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, expression, flags
+from ..decode.emitter import BlockWriter, Entries, Match, expression
 from ..decode.names import PTX_DTYPE
 
 
@@ -63,17 +63,6 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
     e.dst(PTX_DTYPE[t], expression)
 
 
-def narrow(e: BlockWriter, m: Match) -> None:
-    """Emit cvt from f32 to f16 or bf16 with .relu, .satfinite or both."""
-    value = _float_source(e, {**m, "s": "f32"})
-    e.dst(PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
-
-
-def pack_half(e: BlockWriter, m: Match) -> None:
-    high, low = e.src(1, "f4"), e.src(2, "f4")
-    e.dst("u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
-
-
 INT = "[us](?:8|16|32|64)"
 FLOAT = "f16|bf16|f32|f64"
 INTEGRAL = r"\.(?P<round>rni|rzi|rmi|rpi)"
@@ -86,8 +75,10 @@ ENTRIES: Entries = {
         (ROUND + rf"(?P<sat>\.sat)?\.(?P<t>{FLOAT})\.(?P<s>{INT})", int_to_float),
         (rf"(?:\.(?P<round>rn|rz|rm|rp|rni|rzi|rmi|rpi))?(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>{FLOAT})\.(?P<s>{FLOAT})",
          float_to_float),
-        (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)\.f32", narrow),
-        (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)x2\.f32", pack_half),
+        (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)\.f32",
+         expression("t", "narrow({0}, {t!r}, {round!r}, {relu!r}, {satfinite!r})", "f4")),
+        (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)x2\.f32",
+         expression("u4", "pack_f16x2({0}, {1}, {t!r}, {round!r}, {relu!r}, {satfinite!r})", "f4", "f4")),
         (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f32",
          expression("u2", "pack_fp8({0}, {1}, {t!r}, {relu!r})", "f4", "f4")),
         (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f16x2",

@@ -7,7 +7,7 @@ from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..decode.ptx import parse_number
 from .memory import site
 
-_MOST_GROUPS = 2**31 - 1
+MOST_GROUPS = 2**31 - 1
 _WHOLE = {4: "u4", 8: "u8", 16: "V16"}
 
 
@@ -54,12 +54,12 @@ def literal(e: BlockWriter, operand: str, most: int) -> int:
 def wait(e: BlockWriter, m: Match) -> None:
     if len(e.ins.operands) != 1:
         e.fail("cp.async.wait_group takes one operand")
-    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], _MOST_GROUPS)})")
+    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], MOST_GROUPS)})")
 
 
 ENTRIES: Entries = {
     "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
             r"(?:\.L2::(?:64|128|256)B)?", cp_async),
            (r"\.async\.commit_group", statement("S.copies.commit()")), (r"\.async\.wait_group", wait),
-           (r"\.async\.wait_all", statement("S.copies.wait_all()"))),
+           (r"\.async\.wait_all", statement("S.copies.commit(); S.copies.wait(0)"))),
 }

@@ -132,7 +132,6 @@ def approximate_half(e: BlockWriter, m: Match) -> None:
     e.dst(dtype, _each_half(f"{e.ins.root}_{t.removesuffix('x2')}", t, e.src(1, dtype)))
 
 
-APPROXIMATE_F64 = expression("f8", "{root}_f64({0})", "f8")
 APPROXIMATE_FTZ_F64 = expression("f8", "{root}_ftz_f64({0})", "f8")
 ROUND = r"(?:\.(?P<round>rn|rz|rm|rp))?"
 F32 = ROUND + r"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)"
@@ -181,7 +180,8 @@ ENTRIES: Entries = {
     "sqrt": UNARY,
     "rcp": (*UNARY, (r"\.approx\.ftz\.f64", APPROXIMATE_FTZ_F64, UPPER)),
     "rsqrt": (*APPROX, (r"\.approx\.ftz\.f64", APPROXIMATE_FTZ_F64, UPPER),
-              (r"\.approx\.f64", APPROXIMATE_F64, approximated("rounded twice: within 1.5 ulp"))),
+              (r"\.approx\.f64", expression("f8", "rsqrt_f64({0})", "f8"),
+               approximated("rounded twice: within 1.5 ulp"))),
     "ex2": (*APPROX, *APPROX_HALF),
     "tanh": ((r"\.approx\.f32", approximate, DOUBLE), *APPROX_HALF),
     "lg2": APPROX,

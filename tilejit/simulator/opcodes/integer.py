@@ -7,6 +7,8 @@ from ..decode.names import PTX_DTYPE, SIZE
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
+ANY_BITS = r"\.(?P<t>b16|b32|b64|pred)"
+PART = r"\.(?P<part>hi|lo)\.(?P<t>[us]32)"
 LOGIC = {"and": "&", "or": "|", "xor": "^"}
 
 
@@ -14,34 +16,15 @@ def _unsigned(t: str) -> str:
     return f"u{SIZE[PTX_DTYPE[t]]}"
 
 
-def _signed(t: str) -> str:
-    return f"i{SIZE[PTX_DTYPE[t]]}"
-
-
-def _wrapping(operator: str) -> Entry:
-    """Return an emitting function for an integer operator whose result bits don't depend on signedness."""
+def wrapping(text: str, count: int = 2) -> Entry:
+    """Like `expression`, with `count` operands of type t, for results whose bits don't depend on signedness."""
 
     def emit(e: BlockWriter, m: Match) -> None:
-        dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
-        e.dst(dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
+        t, indices = m["t"], range(1, count + 1)
+        dtype = "p" if t == "pred" else e.either(f"u{SIZE[PTX_DTYPE[t]]}", f"i{SIZE[PTX_DTYPE[t]]}", *indices)
+        e.dst(dtype, text.format(*(e.src(i, dtype) for i in indices)))
 
     return emit
-
-
-add = _wrapping("+")
-sub = _wrapping("-")
-mul_lo = _wrapping("*")
-
-
-def mad_lo(e: BlockWriter, m: Match) -> None:
-    dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2, 3)
-    e.dst(dtype, f"{e.src(1, dtype)} * {e.src(2, dtype)} + {e.src(3, dtype)}")
-
-
-def mul_hi(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)})"
-    e.dst(dtype, product if e.ins.root == "mul" else f"{product} + {e.src(3, dtype)}")
 
 
 def mul_wide(e: BlockWriter, m: Match) -> None:
@@ -61,17 +44,6 @@ def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
     if dtype[0] == "i" and bits >> (width - 1):
         bits -= 1 << width
     return e.names.constant(bits & ((1 << 2 * width) - 1), wide)
-
-
-def mul24(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    product = f"mul24({e.src(1, dtype)}, {e.src(2, dtype)}, {m['part'] == 'hi'})"
-    e.dst(dtype, product if e.ins.root == "mul24" else f"{product} + {e.src(3, dtype)}")
-
-
-def minmax_relu(e: BlockWriter, m: Match) -> None:
-    """Emit min or max with .relu, which replaces a negative result by 0."""
-    e.dst("i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
 
 
 def minmax_x2(e: BlockWriter, m: Match) -> None:
@@ -112,16 +84,6 @@ def borrow_sub(e: BlockWriter, m: Match) -> None:
     e.dst(d, result)
 
 
-def logic(e: BlockWriter, m: Match) -> None:
-    dtype = "p" if m["t"] == "pred" else e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
-    e.dst(dtype, f"{e.src(1, dtype)} {LOGIC[e.ins.root]} {e.src(2, dtype)}")
-
-
-def invert(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(dtype, f"not_({e.src(1, 'p')})" if dtype == "p" else f"~{e.src(1, dtype)}")
-
-
 def shift(e: BlockWriter, m: Match) -> None:
     """Emit shl or shr, whose amount has 32 bits for all types."""
     dtype = PTX_DTYPE[m["t"]]
@@ -157,25 +119,30 @@ divide = expression("t", "{root}({0}, {1})", "t", "t")
 minmax = expression("t", "{root}imum({0}, {1})", "t", "t")
 count = expression("u4", "{root}({0})", "t")
 MINMAX = (
-    (INT, minmax), (r"\.relu\.s32", minmax_relu),
+    (INT, minmax),
+    # a negative result is replaced by 0
+    (r"\.relu\.s32", expression("i4", "maximum({root}imum({0}, {1}), i4.type(0))", "i4", "i4")),
     (r"\.(?P<t>u16)x2", minmax_x2), (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2),
 )
 
 ENTRIES: Entries = {
-    "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat),
+    "add": ((INT, wrapping("{0} + {1}")), (r"\.sat\.(?P<t>s32)", add_sat),
             (r"\.[us]16x2", expression("u4", "halves(add, u2, {0}, {1})", "u4", "u4")),
             (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
     "addc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_add),),
-    "sub": ((INT, sub), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", borrow_sub)),
+    "sub": ((INT, wrapping("{0} - {1}")), (r"\.sat\.(?P<t>s32)", add_sat),
+            (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", borrow_sub)),
     "subc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", borrow_sub),),
-    "mul": ((r"\.lo" + INT, mul_lo), (r"\.hi" + INT, mul_hi), (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
-    "mad": ((r"\.lo" + INT, mad_lo), (r"\.hi" + INT, mul_hi),
+    "mul": ((r"\.lo" + INT, wrapping("{0} * {1}")), (r"\.hi" + INT, expression("t", "mul_hi({0}, {1})", "t", "t")),
+            (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
+    "mad": ((r"\.lo" + INT, wrapping("{0} * {1} + {2}", 3)),
+            (r"\.hi" + INT, expression("t", "mul_hi({0}, {1}) + {2}", "t", "t", "t")),
             (r"\.hi\.sat\.s32", expression("i4", "mulhi_sat({0}, {1}, {2})", "i4", "i4", "i4")),
             (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide),
             (r"\.(?P<part>hi|lo)\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
     "madc": ((r"\.(?P<part>hi|lo)(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_add),),
-    "mul24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
-    "mad24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
+    "mul24": ((PART, expression("t", "mul24({0}, {1}, {part!r})", "t", "t")),),
+    "mad24": ((PART, expression("t", "mul24({0}, {1}, {part!r}) + {2}", "t", "t", "t")),),
     "div": ((INT, divide),),
     "rem": ((INT, divide),),
     "min": MINMAX,
@@ -183,10 +150,8 @@ ENTRIES: Entries = {
     "neg": ((r"\.(?P<t>s(?:16|32|64))", expression("t", "-{0}", "t")),),
     "abs": ((r"\.(?P<t>s(?:16|32|64))", expression("t", "abs({0})", "t")),),
     "sad": ((INT, expression("t", "{2} + maximum({0}, {1}) - minimum({0}, {1})", "t", "t", "t")),),
-    "and": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
-    "or": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
-    "xor": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
-    "not": ((r"\.(?P<t>b16|b32|b64|pred)", invert),),
+    **{root: ((ANY_BITS, wrapping(f"{{0}} {operator} {{1}}")),) for root, operator in LOGIC.items()},
+    "not": ((ANY_BITS, expression("t", "~{0}", "t")),),
     "cnot": ((BITS, expression("t", "({0} == 0).astype({dtype})", "t")),),
     "shl": ((BITS, shift),),
     "shr": ((r"\.(?P<t>[bus](?:16|32|64))", shift),),

@@ -73,7 +73,7 @@ def mma(e: BlockWriter, m: Match) -> None:
 
 
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"
-_FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
+FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
 # A GPU may add the products in a different order and with less precision.
 FLOAT_SUMS = approximated(
     "exact products, whose sum in float64 errs by at most 2^-44 of the sum of their magnitudes, rounded once; the "
@@ -85,5 +85,5 @@ ENTRIES: Entries = {
     "mma": ((r"\.sync\.aligned\.(?P<shape>m16n8k(?:16|32))\.row\.col(?P<sat>\.satfinite)?"
              r"\.(?P<d>s32)\.(?P<a>s8|u8)\.(?P<b>s8|u8)\.(?P<c>s32)", mma),
             (r"\.sync\.aligned\.(?P<shape>m16n8k(?:4|8|16|32))\.row\.col"
-             rf"\.(?P<d>f32|f16)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})\.(?P<c>f32|f16)", mma, FLOAT_SUMS)),
+             rf"\.(?P<d>f32|f16)\.(?P<a>{FLOATS})\.(?P<b>{FLOATS})\.(?P<c>f32|f16)", mma, FLOAT_SUMS)),
 }

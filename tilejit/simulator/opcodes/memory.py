@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, nothing, statement
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, statement
 from ..decode.names import PTX_DTYPE, SIZE
 from ..decode.ptx import parse_number, vector
 
@@ -96,7 +96,7 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
         e.fail(f"{name} is not an address register")
     dtype = f"u{bits // 8}"
     value = e.read(name, dtype)
-    e.check_defined(name, value)
+    e.check_defined(name)
     return value, dtype, offset
 
 
@@ -193,7 +193,7 @@ def load(e: BlockWriter, m: Match) -> None:
 def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
     """Emit a load of a kernel or call parameter at a constant offset. Return False if the operand is neither."""
     name, offset = base_of(e, e.ins.operands[1])
-    if name in e.call_params:
+    if name in e.names.call_params:
         for i, target in enumerate(targets):
             e.write(target, dtype, e.read(f"{name}+{offset + i * SIZE[dtype]}", dtype))
         return True
@@ -250,7 +250,7 @@ def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str
 
 def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
     match = _ADDRESS.fullmatch(e.ins.operands[0])
-    if match is None or match[1] not in e.call_params:
+    if match is None or match[1] not in e.names.call_params:
         e.fail("st.param can only store to a parameter of a call")
     offset = _signed(match[2]) if match[2] else 0
     for i, source in enumerate(sources):
@@ -305,19 +305,10 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
     e.write(target, dtype, f"S.atomic({number}, {value}, {target != '_'}, {values})")
 
 
-def create_policy(e: BlockWriter, m: Match) -> None:
-    """Emit createpolicy: the policy is 0, since policies have no effect on results."""
-    e.write(e.ins.operands[0], "u8", e.names.constant(0, "u8"))
-
-
 def fence(e: BlockWriter, m: Match) -> None:
     """Emit fence{.sem}.scope, or membar, a sequentially consistent fence whose scope .gl means .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
-
-
-def fence_proxy(e: BlockWriter, m: Match) -> None:
-    e.stmt(f"S.fence_proxy({m['space'] or ''!r})")
 
 
 _NO_WIDE_TYPE = "128-bit registers are not supported"
@@ -334,8 +325,9 @@ ENTRIES: Entries = {
     "red": ((ATOM, atomic), (ATOM_FLOAT, atomic, _ADDITIONS)),
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
-              (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence_init()")),
-              (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
+              (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence(True)")),
+              (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?",
+               statement("S.fence_proxy({space!r})")),
               (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two virtual addresses"))),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),
                  (r"\.global\.L2::evict_(?:last|normal)", nothing, _HINT)),
@@ -343,7 +335,7 @@ ENTRIES: Entries = {
     "discard": ((r"(?:\.global)?\.L2", nothing, approximated("keeps the data", races=False)),),
     "createpolicy": (
         (r"\.fractional(?:\.L2::evict_(?:first|last|normal|unchanged))(?:\.L2::evict_(?:first|unchanged))?\.b64",
-         create_policy, approximated("the policy is 0, and policies have no effect")),
+         expression("u8", "u8.type(0)"), approximated("the policy is 0, and policies have no effect")),
     ),
     "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing, _HINT),),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, approximated, paired
+from ..decode.emitter import BlockWriter, Entries, Match, approximated, expression, paired
 from ..decode.names import PTX_DTYPE, SIZE, SPECIAL
 from ..decode.ptx import vector
 from .integer import LOGIC
@@ -65,14 +65,6 @@ def unpack(e: BlockWriter, parts: list[str], source: str, dtype: str) -> None:
             e.write(part, f"u{size}", result)
 
 
-def mov_pred(e: BlockWriter, m: Match) -> None:
-    target, source = e.exactly(2)
-    if e.is_register(source):
-        e.alias(target, source)
-    else:
-        e.set_constant(target, e.literal(source, "p", ""), "p")
-
-
 def cvta(e: BlockWriter, m: Match) -> None:
     """Emit cvta, which converts between an address in a state space and a generic address."""
     dtype = PTX_DTYPE[m["t"]]
@@ -112,12 +104,6 @@ def _held_dtype(e: BlockWriter, unsigned: str) -> str:
             if other[0] == "i" or not literal or e.ins.operands[literal[0]][:2].lower() in ("0f", "0d"):
                 return other
     return unsigned
-
-
-def slct(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    selector = e.src(3, PTX_DTYPE[m["c"]])
-    e.dst(dtype, f"sel({selector} >= 0, {e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
@@ -202,11 +188,12 @@ ENTRIES: Entries = {
     "mov": ((ANY, mov, approximated(
         "%clock, %clock64, %clock_hi, %globaltimer, %globaltimer_lo, %smid, %gridid and %dynamic_smem_size are 0, "
         "%nsmid is 1; exact otherwise"
-    )), (r"\.pred", mov_pred)),
+    )), (r"\.(?P<t>pred)", mov)),
     "cvta": ((r"(?P<to>\.to)?\.(?P<space>global|shared|local|const|param)(?:::cta)?\.(?P<t>u32|u64)", cvta),),
     "isspacep": ((r"\.(?P<space>global|shared|local|const|param)(?:::cta)?", isspacep),),
     "selp": ((ANY, selp),),
-    "slct": ((r"\.(?P<t>[bus](?:16|32|64)|f32|f64)\.(?P<c>s32|f32)", slct),),
+    "slct": ((r"\.(?P<t>[bus](?:16|32|64)|f32|f64)\.(?P<c>s32|f32)",
+              expression("t", "sel({2} >= 0, {0}, {1})", "t", "t", "c")),),
     "setp": ((INT_HOW + BOOL + r"\.(?P<t>[bus](?:16|32|64))", setp),
              (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16|bf16|f32|f64)", setp),
              (FLOAT_HOW + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp_x2)),

@@ -44,19 +44,19 @@ def write_both(e: BlockWriter, both: str) -> None:
 
 def vote(e: BlockWriter, m: Match) -> None:
     mask = e.src(2, "u4") if m["sync"] else "None"
-    call = f"S.vote({m['mode']!r}, {e.src(1, 'p')}, {mask}, {e.pc})"
+    call = f"S.warps.vote({m['mode']!r}, {e.src(1, 'p')}, {mask}, {e.pc})"
     e.dst("u4" if m["mode"] == "ballot" else "p", call)
 
 
 def match(e: BlockWriter, m: Match) -> None:
-    both = e.temp(f"S.match({m['mode']!r}, {e.src(1, PTX_DTYPE[m['t']])}, {e.src(2, 'u4')}, {e.pc})")
+    both = e.temp(f"S.warps.match({m['mode']!r}, {e.src(1, PTX_DTYPE[m['t']])}, {e.src(2, 'u4')}, {e.pc})")
     write_both(e, both)
 
 
 def redux(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
-    nan = bool(m.get("nan"))
-    e.dst(dtype, f"S.redux({m['op']!r}, {e.src(1, dtype)}, {e.src(2, 'u4')}, {e.pc}, {bool(m.get('abs'))}, {nan})")
+    value = f"abs({e.src(1, dtype)})" if m.get("abs") else e.src(1, dtype)
+    e.dst(dtype, f"S.warps.redux({m['op']!r}, {value}, {e.src(2, 'u4')}, {e.pc}, {bool(m.get('nan'))})")
 
 
 def elect(e: BlockWriter, m: Match) -> None:
@@ -98,7 +98,7 @@ ENTRIES: Entries = {
     "shfl": ((r"(?P<sync>\.sync)?\.(?P<mode>up|down|bfly|idx)\.b32", shfl),),
     "vote": ((r"(?P<sync>\.sync)?\.(?P<mode>all|any|uni)\.pred", vote),
              (r"(?P<sync>\.sync)?\.(?P<mode>ballot)\.b32", vote)),
-    "activemask": ((r"\.b32", expression("u4", "S.activemask()")),),
+    "activemask": ((r"\.b32", expression("u4", "S.warps.members(None, -1)")),),
     "match": ((r"\.(?P<mode>any|all)\.sync\.(?P<t>b32|b64)", match),),
     "redux": ((r"\.sync\.(?P<op>add|min|max)\.(?P<t>[us]32)", redux),
               (r"\.sync\.(?P<op>and|or|xor)\.(?P<t>b32)", redux),

@@ -50,11 +50,6 @@ def form(e: BlockWriter, m: Match, operand: str, where: str, split: str) -> tupl
     return registers, f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split, COLUMNS)}, {value}"
 
 
-def wait(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.tmem.wait_{'load' if m['what'] == 'ld' else 'store'}({e.pc})")
-
-
 _GROUP = r"\.cta_group::1\.sync\.aligned"
 _SHAPE = r"\.sync\.aligned\.(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<num>1|2|4|8|16|32|64|128)"
 ENTRIES: Entries = {
@@ -63,6 +58,6 @@ ENTRIES: Entries = {
                 (rf"\.relinquish_alloc_permit{_GROUP}", statement("S.tmem.relinquish({pc})")),
                 (rf"\.ld{_SHAPE}(?P<packed>\.pack::16b)?\.b32", load),
                 (rf"\.st{_SHAPE}(?P<packed>\.unpack::16b)?\.b32", store),
-                (r"\.wait::(?P<what>ld|st)\.sync\.aligned", wait),
+                (r"\.wait::(?P<what>ld|st)\.sync\.aligned", statement("S.tmem.wait_{what}({pc})")),
                 (r"\.fence::(?P<how>before|after)_thread_sync", statement("S.tmem.fence({how!r})"))),
 }

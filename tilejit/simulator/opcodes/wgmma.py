@@ -7,7 +7,7 @@ import numpy as np
 from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..numerics.products import ProductForm
 from .copies import literal
-from .matrix import ELEMENT_DTYPE, FLOAT_SUMS
+from .matrix import ELEMENT_DTYPE, FLOAT_SUMS, FLOATS
 from .memory import agent_site
 
 # K of a wgmma instruction, in elements, by the type of A
@@ -72,12 +72,11 @@ def wait(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.products.wait({literal(e, newest, 7)}, {e.pc})")
 
 
-_FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
 _MULTIPLY = r"\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k(?P<k>\d+)"
 ENTRIES: Entries = {
     "wgmma": (
         (_MULTIPLY + r"(?P<sat>\.satfinite)?\.(?P<d>s32)\.(?P<a>s8|u8)\.(?P<b>s8|u8)", multiply),
-        (_MULTIPLY + rf"\.(?P<d>f32|f16)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})", multiply, FLOAT_SUMS),
+        (_MULTIPLY + rf"\.(?P<d>f32|f16)\.(?P<a>{FLOATS})\.(?P<b>{FLOATS})", multiply, FLOAT_SUMS),
         (r"\.fence\.sync\.aligned", statement("S.products.fence({pc})")),
         (r"\.commit_group\.sync\.aligned", statement("S.products.commit({pc})")),
         (r"\.wait_group\.sync\.aligned", wait)),
