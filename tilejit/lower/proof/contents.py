@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from math import gcd, lcm, prod
 from typing import Any
 
@@ -29,6 +29,9 @@ from .sums import results
 from .tags import Array, Value, tag
 from .trace import TMEM_PITCH, TaggedMemory, Trace
 
+#: starts of regions from which on addresses may wrap around
+_FAR = 1 << 40
+
 _COPIES = (COPY.name, "copy_async", RESHAPE.name)
 
 
@@ -42,6 +45,21 @@ def numbers_of(op: TileOp) -> dict[str, int]:
                 least = max(int(evaluate(start, numbers)) + count, numbers.get(extent.name, 0), 1)
                 numbers[extent.name] = -(-least // max(extent.multiple_of, 1)) * max(extent.multiple_of, 1)
     return numbers
+
+
+def can_trace(op: TileOp, numbers: dict[str, int], ranks: Sequence[Mapping[str, int]]) -> bool:
+    """True if `numbers` are values with which a correct program may carry out the operation.
+
+    Regions must be inside their buffers, except in global tensors. Addresses must not wrap around. If CTAs share a
+    copy, all must name the same regions, so these must not depend on the CTA's rank.
+    """
+    shared = {name for rank in ranks for name in rank}
+    starts = [start for region in op.tiles.values() for start in region.starts]
+    leaves = {leaf.name for start in starts for leaf in subexpressions(start) if isinstance(leaf, (Var, Special))}
+    is_near = all(abs(int(evaluate(start, numbers))) < _FAR for start in starts)
+    # the owners of a local tile's elements are computed without `numbers`
+    fits = all(_fits(region, {} if region.buffer.space == "local" else numbers) for region in op.tiles.values())
+    return is_near and fits and shared.isdisjoint(leaves)
 
 
 def at_edges(op: TileOp, numbers: dict[str, int]) -> dict[str, int]:

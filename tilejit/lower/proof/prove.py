@@ -12,7 +12,7 @@ from ...ops.atomic import ATOMIC
 from ..builder import Builder
 from ..moves.fold import Folding
 from ..plans import Plan
-from .contents import Tile, at_edges, expected, numbers_of, old_values
+from .contents import Tile, at_edges, can_trace, expected, numbers_of, old_values
 from .folds import fold_values, prove_folds
 from .places import elements_of_threads, whole
 from .sums import Sums
@@ -38,7 +38,7 @@ def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]
     numbers = numbers_of(op)
     outside = at_edges(op, numbers)
     for values in [numbers] if outside == numbers else [numbers, outside]:
-        while True:
+        while can_trace(op, values, plan.ranks):
             try:
                 _traced(plan, op, threads, b, body, units, values)
                 break
