@@ -64,8 +64,8 @@ FAULTS = (
     Fault(
         "the greatest index of a range loop is taken to be one less",
         "frontend/loops.py",
-        "low, high = start[0], _past(stop[1], -1)",
-        "low, high = start[0], _past(stop[1], -2)",
+        "ends = [*([] if is_down else [(start[0], 0), (stop[1], -1)]), *([] if is_up else [(stop[0], 1), (start[1], 0)])]",
+        "ends = [*([] if is_down else [(start[0], 0), (stop[1], -2)]), *([] if is_up else [(stop[0], 1), (start[1], 0)])]",
     ),
     Fault(
         "split gives the parts of a tile in reverse order",

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit.executable.encoding import encoded
 from tilejit.frontend import token
-from tilejit.runtime.disk import _NoKey, _written
+from tilejit.runtime.disk import _encoded, _NoKey
 
 
 class Act(enum.Enum):
@@ -143,7 +144,7 @@ def test_a_captured_member_and_class_that_change_recompile(monkeypatch: pytest.M
 
 def test_on_disk_members_are_known_by_module_class_name_and_value(monkeypatch: pytest.MonkeyPatch) -> None:
     def written(value: Any) -> str:
-        return json.dumps(_written(token(value)))
+        return json.dumps(encoded(token(value), _encoded))
 
     assert written(Act.relu) == written(globals()["Act"]["relu"]) != written(Act.gelu)
     assert "tests.frontend.test_enums" in written(Act.relu) and written(Level.low) != written(2)

@@ -14,7 +14,6 @@ from tests.support.programs import array, statements, tile_ir
 from tests.support.proving import prove_verdict
 from tilejit.dtypes import DType, float32, int64
 from tilejit.errors import DispatchError, KernelTypeError
-from tilejit.frontend import words
 from tilejit.ir import nodes as ir
 from tilejit.ir import verify, walk
 from tilejit.ir.analyses import collectives
@@ -74,9 +73,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The record in its tables. Whatever else knows of operations reads it there."""
     monkeypatch.setitem(TILE_OPERATIONS, SIGNALLED.name, SIGNALLED)
     monkeypatch.setitem(CALLS, SIGNALLED.name, SIGNALLED)
-    words._operations.cache_clear()
     yield
-    words._operations.cache_clear()
 
 
 def kernel(arguments: str) -> ir.Kernel:

@@ -24,7 +24,7 @@ from ..source import Span
 from .context import Context
 from .flow import Carried, Construct, Draft, Enclosure, sealed
 from .kinds import Heads, Kind, ScalarKind, agreed, exit_kinds, merge, merge_carried
-from .slots import NameSlot, coerced, join, typed
+from .slots import NameSlot, coerced, join
 from .values import Binding, Scalar, Unset, Value
 
 #: a body is translated at most `_TRIALS` times, plus `_TRIALS_PER_NAME` times per loop-carried name
@@ -129,7 +129,7 @@ def close(
     for name in names:
         if name in slots:
             place = before[name].span if name in before else span
-            env[name] = Binding(typed(slots[name].kind, slots[name].value), place)
+            env[name] = Binding(slots[name].typed_value, place)
         elif name not in before:
             problem = f"may have no value here: only the loop on line {span.line} assigns it"
             env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)

@@ -40,6 +40,10 @@ class NameSlot:
         """Return a new slot for values of a kind, initialized with `init` unless that is None."""
         return NameSlot(kind, _storage(ctx, name, kind, init, span))
 
+    @property
+    def typed_value(self) -> Value:
+        return typed(self.kind, self.value)
+
 
 def typed(kind: Kind, value: Value) -> Value:
     """Return a value of a kind with weak scalars made typed."""

@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import numpy as np
-
 from ..dataclass import dataclass
 from ..scopes import SCOPES, Scope
-from . import axes
 from .atomic import ATOMIC
-from .broadcast import broadcast_fault
-from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, INDICES, RESHAPE, VARIANT_NAME, into
-from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
+from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
+from .each_element import ELEMENTWISE_OPERATIONS
 from .fold import REDUCE
 from .gemm import GEMM, GEMM_ASYNC
-from .record import SCALAR, TILE, Attribute, Attributes, DTypes, Fault, TileOperand, TileOperation
+from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
-def _elementwise_types(name: str, dtypes: DTypes, attrs: Attributes) -> Fault | None:
-    _, *inputs = dtypes.values()
-    rule = result_type(name, tuple(inputs))
-    return Fault(rule, ELEMENTWISE[name].remedy(inputs)) if isinstance(rule, str) else None
-
-
-def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
-    return into(dst, reference(name, *inputs))
-
-
-def _input_names(op: Elementwise) -> tuple[str, ...]:
-    """Return the input parameters of calls such as `tj.cta.add`: src if there is one, else any cond, then a, b, c."""
-    values = op.arity - op.conditions
-    return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
-
-
-def _elementwise(op: Elementwise) -> TileOperation:
-    dtype = "float32" if op.takes_floats else "int32"
-    inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
-    return TileOperation(
-        name=op.name, operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
-        attrs=(VARIANT_NAME,), meaning=f"dst = {op.name}(...): {op.meaning}",
-        example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
-        reference=partial(_elementwise_reference, op.name), relation=axes.ELEMENTWISE, shape_fault=broadcast_fault,
-        type_fault=partial(_elementwise_types, op.name), elementwise=op,
-    )
-
-
 TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
-        COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *map(_elementwise, ELEMENTWISE.values()),
+        COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *ELEMENTWISE_OPERATIONS,
         *REDUCTION_OPERATIONS, REDUCE, GEMM, GEMM_ASYNC, ATOMIC,
     )
 }
