@@ -64,8 +64,8 @@ FAULTS = (
     Fault(
         "the greatest index of a range loop is taken to be one less",
         "frontend/loops.py",
-        "ends = [*([] if is_down else [(start[0], 0), (stop[1], -1)]), *([] if is_up else [(stop[0], 1), (start[1], 0)])]",
-        "ends = [*([] if is_down else [(start[0], 0), (stop[1], -2)]), *([] if is_up else [(stop[0], 1), (start[1], 0)])]",
+        "low, high = min(known[::2]), max(known[1::2])",
+        "low, high = min(known[::2]), max(known[1::2]) - 1",
     ),
     Fault(
         "split gives the parts of a tile in reverse order",
@@ -192,8 +192,8 @@ FAULTS = (
     Fault(
         "arrays that are asked to be misaligned are aligned",
         "testing/arrays.py",
-        "start = -room.ctypes.data % 128 + (shift + low) * kind.bytes",
-        "start = -room.ctypes.data % 128 + low * kind.bytes",
+        "start = low + (residue - room.ctypes.data) % 128",
+        "start = low + -room.ctypes.data % 128",
     ),
     Fault(
         "check compares expected values with the first arrays instead of the last",
