@@ -1,4 +1,7 @@
-"""Cluster barriers, and shared-memory addresses of a cluster's CTAs."""
+"""Cluster barriers, and shared-memory addresses of a cluster's CTAs.
+
+A module of its own, because each module here is a heading of the instruction table.
+"""
 
 from __future__ import annotations
 
