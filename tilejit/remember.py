@@ -7,12 +7,12 @@ Memoized results keep a kernel's expressions alive, which Python's cyclic garbag
 from __future__ import annotations
 
 from collections.abc import Callable
-from sys import maxsize
 from typing import Any, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
+S = TypeVar("S")
 Table = TypeVar("Table", bound=dict[Any, Any])
 
 #: maximum number of entries per function, a few hundred bytes each; a kernel of 20 tile operations adds 300
@@ -62,9 +62,23 @@ def lasting(function: Callable[[A], R]) -> Callable[[A], R]:
     return memoized(function, LIMIT, {})
 
 
-def once(function: Callable[[A], R]) -> Callable[[A], R]:
-    """Memoize a method of an object that is used for one task: all results are kept until the function is freed."""
-    return memoized(function, maxsize, {})
+def once(method: Callable[[S, A], R]) -> Callable[[S, A], R]:
+    """Memoize a method: all results are kept as long as the object that has the method.
+
+    The table is an attribute of that object. A closure over the object as its attribute would be a reference cycle.
+    """
+    name = f"_results_of_{method.__name__}"
+
+    def remembering(self: S, key: A) -> R:
+        kept: dict[int, tuple[A, R]] | None = self.__dict__.get(name)
+        if kept is None:
+            kept = self.__dict__[name] = {}
+        entry = kept.get(id(key))
+        if entry is None:
+            entry = kept[id(key)] = (key, method(self, key))
+        return entry[1]
+
+    return remembering
 
 
 def remembered_pair(function: Callable[[A, B], R]) -> Callable[[A, B], R]:

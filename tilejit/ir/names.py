@@ -14,7 +14,7 @@ from .walk import Block
 def defined_names(body: Block) -> Set[str]:
     """Return the names of all variables and buffers that the statements define, including nested ones."""
     kinds: Sequence[type[Stmt]] = (*walk.BUFFERS, *walk.VARIABLES)
-    found = [walk.defines(stmt) for kind in kinds for stmt in walk.each(body, kind)]
+    found = [getattr(stmt, walk.FIELDS[kind].defined[0]) for kind in kinds for stmt in walk.each(body, kind)]
     return {each.name for each in found if each is not None}
 
 

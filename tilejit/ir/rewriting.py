@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from ..dataclass import replace
@@ -112,7 +111,6 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
-        self._with_operands = once(partial(with_operands, change=self.expr))
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
@@ -124,3 +122,7 @@ class Renaming(Rewriting):
         if not isinstance(expr, (ir.Op, ir.Cast)):
             return super().expr(expr)
         return self._with_operands(expr)
+
+    @once
+    def _with_operands(self, expr: ir.Op | ir.Cast) -> ir.Expr:
+        return with_operands(expr, self.expr)

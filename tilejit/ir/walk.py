@@ -262,7 +262,8 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     its address; the instruction table specifies whether the instruction reads the memory there. Operations on barriers
     don't count as reads.
     """
-    places = _places(stmt, FIELDS[type(stmt)].read)
+    names = FIELDS[type(stmt)].read
+    places = _places(stmt, names) if names else []
     for expr in expressions(stmt):
         # most expressions are leaves
         if type(expr) not in _LEAF_KINDS:
@@ -276,7 +277,8 @@ reads = remembered(_reads, limit=1 << 14)
 
 def _writes(stmt: ir.Stmt) -> Sequence[Place]:
     """Return the places that a statement writes, except memory whose address an instruction takes."""
-    return _places(stmt, FIELDS[type(stmt)].written)
+    names = FIELDS[type(stmt)].written
+    return _places(stmt, names) if names else ()
 
 
 #: memoized, like `reads`

@@ -32,7 +32,6 @@ class Backwards(ABC):
     kinds: ClassVar[frozenset[type[Stmt]]]
 
     def __init__(self) -> None:
-        self.course = once(self._visited)
         self.around: list[tuple[int, int]] = []
         self.heads: dict[int, tuple[int, int]] = {}
         self.is_final = True
@@ -45,7 +44,8 @@ class Backwards(ABC):
         """True if a statement of one of the `kinds` may affect the sets; otherwise, it isn't visited."""
         return True
 
-    def _visited(self, body: Block) -> Sequence[Stmt]:
+    @once
+    def course(self, body: Block) -> Sequence[Stmt]:
         kinds = self.kinds | walk.CONTROL
         return [stmt for stmt in reversed(body) if type(stmt) in kinds and self._is_visited(stmt)]
 

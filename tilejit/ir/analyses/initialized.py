@@ -105,10 +105,10 @@ class _Initialized(Analysis[_RegisterState]):
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
-        # memoized, as statements in loops are visited repeatedly
-        self.accessed = once(self._computed)
 
-    def _computed(self, stmt: Stmt) -> tuple[RegisterAccesses, RegisterAccesses]:
+    # statements in loops are visited repeatedly
+    @once
+    def accessed(self, stmt: Stmt) -> tuple[RegisterAccesses, RegisterAccesses]:
         reads, writes = _accesses(stmt)
         return self.registers.touched(reads), self.registers.touched(writes)
 

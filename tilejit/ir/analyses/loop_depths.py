@@ -34,7 +34,6 @@ class LoopDepths:
     def __init__(self) -> None:
         self.variables: dict[str, int] = {}
         self.sums: dict[str, Sum] = {}
-        self._of = once(self._computed)
 
     def of(self, expr: Expr) -> int:
         """Return the depth of an expression, or `STAYS`."""
@@ -42,7 +41,8 @@ class LoopDepths:
             return self.variables.get(expr.name, 0) if type(expr) is Var else 0
         return self._of(expr)
 
-    def _computed(self, expr: Expr) -> int:
+    @once
+    def _of(self, expr: Expr) -> int:
         parts: tuple[Expr, ...] = ()
         if isinstance(expr, Op):
             by = expr.args[1] if expr.name in _MOVABLE_BY_CONSTANTS else None

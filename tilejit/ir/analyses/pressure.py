@@ -214,8 +214,6 @@ class _Pressing(Backwards):
     ) -> None:
         super().__init__()
         self.registers, self.begun, self.passing = registers, begun, passing
-        # memoized, as statements in loops are visited repeatedly
-        self.touching = once(self._touching)
         self.most = self.held = 0
         self.stmt: Stmt | None = None
         self.widest = max(buffer.dtype.bits for buffer in registers.buffers.values())
@@ -235,7 +233,9 @@ class _Pressing(Backwards):
             self.note(stmt, after & (begun | begins))
         return live
 
-    def _touching(self, stmt: Stmt) -> _Touching:
+    # statements in loops are visited repeatedly
+    @once
+    def touching(self, stmt: Stmt) -> _Touching:
         writes = walk.writes(stmt)
         if any(place.buffer.root.name in self.passing for place in writes):
             return _Touching(passes=True)

@@ -31,7 +31,6 @@ class ThreadValues:
         self.everybody = (1 << threads) - 1
         #: name of a variable that depends only on thread ids and constants -> its value per thread
         self.numbers: dict[str, np.ndarray] = {}
-        self._evaluated, self.finding = once(self._computed), once(self._finding)
 
     def define(self, let: ir.Let) -> None:
         """Record a variable's value per thread, if it depends on thread ids and constants only."""
@@ -45,7 +44,8 @@ class ThreadValues:
             return self.numbers.get(expr.name)
         return self._evaluated(expr)
 
-    def _computed(self, expr: ir.Expr) -> np.ndarray | None:
+    @once
+    def _evaluated(self, expr: ir.Expr) -> np.ndarray | None:
         if isinstance(expr, ir.Const):
             return np.asarray(expr.value, dtype=expr.dtype.numpy)
         if isinstance(expr, ir.Special):
@@ -60,7 +60,8 @@ class ThreadValues:
         with np.errstate(all="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
-    def _finding(self, cond: ir.Expr) -> tuple[int, int]:
+    @once
+    def finding(self, cond: ir.Expr) -> tuple[int, int]:
         """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
         values = self.of(cond)
         if values is not None:

@@ -75,7 +75,6 @@ class Uniformity(Analysis[ThreadState]):
         self.values = ThreadValues(threads)
         #: level of the narrowest scope of which one instance contains all threads
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
-        self.sources = once(self.sources_of)
         #: sources, by name, of the variables whose level is the same in every state; states don't list them
         self.derived: dict[str, _Sources] = {}
         #: names of the replicated tiles whose level may change, like a variable's
@@ -301,7 +300,8 @@ class Uniformity(Analysis[ThreadState]):
                 level = min(level, levels[name])
         return level
 
-    def sources_of(self, expr: ir.Expr) -> _Sources:
+    @once
+    def sources(self, expr: ir.Expr) -> _Sources:
         """Return the `_Sources` of an expression whose variables have all been defined."""
         level, names = CTA, set[str]()
         waiting = [expr]

@@ -35,7 +35,6 @@ class Substitution:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self._values: dict[str, Expr] = {}
-        self._make, self._fold = once(self._prepared), once(self._folded)
 
     def index(self, name: str) -> None:
         """Register an integer variable whose value is always a constant, which the caller sets in `numbers`."""
@@ -67,7 +66,8 @@ class Substitution:
         buffer, width, span, at = place.buffer, place.width, place.span, self._make(place.offset)
         return (lambda: place) if at is None else lambda: Vector(buffer, at(), width, span)
 
-    def _prepared(self, expr: Expr) -> Make | None:
+    @once
+    def _make(self, expr: Expr) -> Make | None:
         """Return the function that instantiates an expression, or None if it is invariant."""
         if isinstance(expr, (Const, Special)):
             return None
@@ -150,7 +150,8 @@ class Substitution:
 
         return added if terms else moved
 
-    def _folded(self, expr: Expr) -> Fold | None:
+    @once
+    def _fold(self, expr: Expr) -> Fold | None:
         """Return the `Fold` of an expression whose every instance is known to be an integer constant, else None."""
         if isinstance(expr, Var):
             name, numbers = expr.name, self.numbers

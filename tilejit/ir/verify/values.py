@@ -206,10 +206,11 @@ class Values:
     def expr(self, expr: ir.Expr, span: Span | None) -> int:
         """Verify an expression not known to be sound, and return the index of the innermost scope of its variables."""
         scope, before = OUTERMOST, len(self.violations)
+        fault: str | None = None
         match expr:
             case ir.Op():
                 here = expr.span or span
-                self.fault(op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype), here)
+                fault = op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)
                 for arg in expr.args:
                     inner = self._sound.get(id(arg))
                     if inner is None:
@@ -219,20 +220,21 @@ class Values:
             case ir.Var():
                 scope = self.var(expr, span)
             case ir.Const():
-                self.fault(const_fault(expr), expr.span or span)
+                fault = const_fault(expr)
             case ir.Cast():
                 inner = self._sound.get(id(expr.x))
                 scope = self.expr(expr.x, expr.span or span) if inner is None else inner
             case ir.Special():
                 if expr.name not in ir.SPECIALS:
-                    self.fault(f"unknown special register {expr.name!r}", expr.span or span)
+                    fault = f"unknown special register {expr.name!r}"
             case ir.Load():
                 if self.is_tile or expr.place.buffer.space != "local":
-                    message = f"a load of {expr.place.buffer.name} must be the whole value of a `Let`"
-                    self.fault(message, expr.span or span)
+                    fault = f"a load of {expr.place.buffer.name} must be the whole value of a `Let`"
                 scope = self.load(expr, span)
             case _:
                 assert_never(expr)
+        if fault is not None:
+            self.fault(fault, expr.span or span)
         if len(self.violations) == before:
             identity = id(expr)
             self._sound[identity] = scope
