@@ -15,10 +15,9 @@ from ..layout.iters import groups_to
 from ..ops.copies import RESHAPE
 from ..scopes import THREAD
 from ..wording import counted, shown
-from . import barriers, regions, tiles
+from . import barriers, buffers, regions, tiles
 from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
-from .buffers import fixed_layout, rearranged, reinterpreted
 from .context import Context, Located
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
@@ -58,8 +57,8 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
                 node, f"only a whole local tile has .registers; this is {describe(memory)}",
                 "take .registers of the result of tj.alloc_local or a load",
         )
-    count = fixed_layout(ctx, ctx.span(node), memory).span()
-    view = reinterpreted(ctx, ctx.span(node), memory, (count,), memory.dtype, TileLayout.row_major((count,)))
+    count = buffers.fixed_layout(ctx, ctx.span(node), memory).span()
+    view = buffers.reinterpreted(ctx, ctx.span(node), memory, (count,), memory.dtype, TileLayout.row_major((count,)))
     return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
 
 
@@ -81,7 +80,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
         with Located(ctx, node):
             grouped, ends = layout.group(memory.buffer.fixed_shape)
             layout = grouped.permute_groups(ends, order)
-    return replace(rearranged(ctx, ctx.span(node), memory, order, layout), in_bounds=memory.in_bounds)
+    return replace(buffers.rearranged(ctx, ctx.span(node), memory, order, layout), in_bounds=memory.in_bounds)
 
 
 def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
@@ -106,7 +105,7 @@ def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     if user_layout is not None:
         layout = mem.buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
-        return reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, layout)
+        return buffers.reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, layout)
     return _in_shape(ctx, node, memory, base, shape)
 
 
@@ -123,7 +122,7 @@ def _view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
     register = ctx.tile("bits", THREAD.name, (1,), scalar.dtype, span)
     place = replace(register, extents=(None,))
     ctx.emit(Store(mem.element(ctx, node, place), scalar.expr, span=span))
-    seen = reinterpreted(ctx, ctx.span(node), register, (1,), dtype, register.buffer.tile_layout)
+    seen = buffers.reinterpreted(ctx, ctx.span(node), register, (1,), dtype, register.buffer.tile_layout)
     return mem.load_element(ctx, node, replace(seen, extents=(None,)))
 
 
@@ -163,7 +162,7 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
             "write .reshape, which ignores padding" if is_padded else "give a shape with the same number of elements",
         )
     with Located(ctx, node):
-        return reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, _regrouped(base, shape))
+        return buffers.reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, _regrouped(base, shape))
 
 
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
@@ -186,7 +185,7 @@ def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
 
 
 def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
-    have = fixed_layout(ctx, ctx.span(node), memory)
+    have = buffers.fixed_layout(ctx, ctx.span(node), memory)
     if not memory.is_whole:
         raise ctx.type_error(node, ".view with a layout takes a whole buffer", "view first, then slice")
     if layout.footprint() > have.footprint():
@@ -202,7 +201,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
     raises: KernelTypeError for a part with run-time starts, extents or strides.
     """
     layout = memory.buffer.layout
-    layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, ctx.span(node), memory)
+    layout = layout if isinstance(layout, Strided) else buffers.fixed_layout(ctx, ctx.span(node), memory)
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
@@ -220,7 +219,7 @@ def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))
-    return replace(tile, buffer=reinterpreted(ctx, ctx.span(node), tile, shape, dtype, layout).buffer)
+    return replace(tile, buffer=buffers.reinterpreted(ctx, ctx.span(node), tile, shape, dtype, layout).buffer)
 
 
 def _with_element_type(
@@ -234,7 +233,7 @@ def _with_element_type(
         )
     before, after = memory.dtype.bits, dtype.bits
     if before == after:
-        return reinterpreted(ctx, ctx.span(node), memory, shape, dtype, layout)
+        return buffers.reinterpreted(ctx, ctx.span(node), memory, shape, dtype, layout)
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has {'run-time strides' if shape else 'no dimensions'}, and {dtype} has "
@@ -247,7 +246,7 @@ def _with_element_type(
         )
     with Located(ctx, node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
-    return reinterpreted(ctx, ctx.span(node), memory, (*shape[:-1], last // after), dtype, changed)
+    return buffers.reinterpreted(ctx, ctx.span(node), memory, (*shape[:-1], last // after), dtype, changed)
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
@@ -271,7 +270,7 @@ def _view_in_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, 
     if not tile.is_whole or tile.buffer.slots or math.prod(shape) != layout.size():
         return None
     try:
-        return reinterpreted(ctx, ctx.span(node), tile, shape, tile.dtype, _regrouped(layout, shape))
+        return buffers.reinterpreted(ctx, ctx.span(node), tile, shape, tile.dtype, _regrouped(layout, shape))
     except LayoutError:
         return None
 
@@ -285,7 +284,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     dims = [None if n == 1 else next(following) for n in shape]
     # a dimension from which `tile` selects one of several elements remains in the view, as a leading dropped dimension
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
-    view = rearranged(ctx, ctx.span(node), tile, [*dropped, *dims], tile.buffer.layout)
+    view = buffers.rearranged(ctx, ctx.span(node), tile, [*dropped, *dims], tile.buffer.layout)
     return replace(view, extents=(*(None for _ in dropped), *shape))
 
 

@@ -17,7 +17,7 @@ from ..ir.names import names_in
 from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
-from .buffer_choices import PARTS, BufferChoice, PlaceKind, parts_of, with_parts
+from . import buffer_choices
 from .context import Context, EmitInto, Hinted, fitting
 from .flow import Draft
 from .kinds import ItemsKind, Kind, Same, ScalarKind
@@ -77,7 +77,7 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
         return Items(tuple([_storage(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs]))
-    if isinstance(kind, PlaceKind):
+    if isinstance(kind, buffer_choices.PlaceKind):
         return _place(ctx, name, kind, init, span)
     with Hinted(ctx, name):
         tile = ctx.tile(name, kind.scope, kind.shape, kind.dtype, span)
@@ -86,25 +86,25 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
     return tile
 
 
-def _place(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> Memory:
+def _place(ctx: Context, name: str, kind: buffer_choices.PlaceKind, init: Value | None, span: Span) -> Memory:
     """Return a region of `kind` whose varying parts are kept in new variables, initialized from `init` if given."""
     phi = ctx.unique(name) if kind.is_phi else ""
     if phi:
-        ctx.buffer_choices[phi] = BufferChoice(name.partition(".")[0], kind.sources, is_phi=True)
+        ctx.buffer_choices[phi] = buffer_choices.BufferChoice(name.partition(".")[0], kind.sources, is_phi=True)
     firsts = _held(ctx, kind, init) if isinstance(init, Memory) else [None] * (len(kind.varying) + 1)
-    rank, parts = len(kind.like.starts), parts_of(kind.like, is_phi=kind.is_phi)
+    rank, parts = len(kind.like.starts), buffer_choices.parts_of(kind.like, is_phi=kind.is_phi)
     held: list[Var] = []
     for k, first in zip(kind.varying, firsts, strict=False):
-        part, data = f"{name}.{PARTS[k // rank]}.{k % rank}", kind.data and k < rank
+        part, data = f"{name}.{buffer_choices.PARTS[k // rank]}.{k % rank}", kind.data and k < rank
         held.append(ctx.declare(part, parts[k].dtype, first, span, data=data))
     if phi:
         ctx.emit(Declare(Var(phi, int32, span=span), firsts[-1], span))
-    return with_parts(kind, phi, held, span)
+    return buffer_choices.with_parts(kind, phi, held, span)
 
 
-def _held(ctx: Context, kind: PlaceKind, place: Memory) -> list[Expr]:
+def _held(ctx: Context, kind: buffer_choices.PlaceKind, place: Memory) -> list[Expr]:
     """Return the values that a slot stores for a region: its varying parts and, for a phi, the index of its buffer."""
-    parts, name = parts_of(place, is_phi=kind.is_phi), place.buffer.name
+    parts, name = buffer_choices.parts_of(place, is_phi=kind.is_phi), place.buffer.name
     held = [parts[k] for k in kind.varying]
     if not kind.is_phi:
         return held
@@ -117,10 +117,10 @@ def _held(ctx: Context, kind: PlaceKind, place: Memory) -> list[Expr]:
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
     name, source = slot.buffer.name, value.buffer.root
     if source.name in ctx.allocated_in or source.name in ctx.buffer_choices or name in ctx.buffer_choices:
-        before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
+        before = ctx.buffer_choices.get(name, buffer_choices.BufferChoice(name.partition(".")[0], ()))
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
-            ctx.buffer_choices[name] = BufferChoice(before.name, sources)
+            ctx.buffer_choices[name] = buffer_choices.BufferChoice(before.name, sources)
     ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
 
 
@@ -185,7 +185,7 @@ def _flatten(
             _flatten(ctx, *each, scalars, tiles, span)
     else:
         assert isinstance(stored, Memory) and isinstance(value, Memory)
-        if isinstance(kind, PlaceKind):
+        if isinstance(kind, buffer_choices.PlaceKind):
             scalars.extend(zip(_held(ctx, kind, stored), _held(ctx, kind, value), strict=True))
         else:
             tiles.append((stored, value))
