@@ -11,10 +11,11 @@ import pytest
 from tests.support.proving import prove_edited, prove_verdict
 from tilejit.dtypes import bool_, float16, float32, int32
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Atomic, Cast, Const, Expr, Instruction, Let, Load, Move, Op, Stmt, Store, Vector
+from tilejit.ir.nodes import Atomic, Buffer, Cast, Const, Expr, Instruction, Let, Load, Move, Op, Stmt, Store, Vector
 from tilejit.layout import R, S, TCol, TLane, laneid, tid_in_wg
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
+from tilejit.lower.proof.trace import Trace
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
 
@@ -241,3 +242,18 @@ def test_a_wrong_emitter_is_found(kind: str, change: Callable[[], Change]) -> No
     with pytest.raises(AssertionError) as found:
         prove_edited(verdict.chosen, verdict.plan, verdict.op, change())
     assert "the proof can't trace" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "align", "message"),
+    [(4, 16, ""), (6, 16, "4 elements of s are accessed at 6, unaligned"), (4, 8, "its base is aligned to 8")],
+)
+def test_an_access_is_as_aligned_as_its_width(start: int, align: int, message: str) -> None:
+    buffer = Buffer("s", "shared", float32, (64,), S[64], align)
+    access = Vector(buffer, build.const(start, int32), 4)
+    trace = Trace(32, {})
+    if not message:
+        assert len(trace.read(access)) == 4
+    else:
+        with pytest.raises(AssertionError, match=message):
+            trace.read(access)
