@@ -1,0 +1,50 @@
+"""Run Triton programs, or what a seeded bug makes of them, by Triton's interpreter on CPU tensors.
+
+`python -m tests.sanitize.seeded.interpret [NAME ...]` prints the outcome of each program and of each bug, or of the bugs
+with these names: "silent", "wrong result" (an assertion of the program fails), "crash" (another exception, or a signal),
+or "hang" (it doesn't end within 60 s). The last line of the output follows; a reader judges whether it names the mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .bugs import FOLDER, TRITON, changed
+
+SECONDS = 60
+
+
+def outcome(text: str, folder: Path) -> str:
+    """Return the outcome of a program, and the last line that it printed."""
+    program = folder / "program.py"
+    program.write_text(text.replace('"cuda"', '"cpu"'), encoding="utf-8")
+    command = [sys.executable, str(program)]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    try:
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return "hang"
+    last = run.stderr.strip().rpartition("\n")[2]
+    if run.returncode == 0:
+        return "silent"
+    # the last line of a failed comparison says how to compare; the exception's name is above
+    word = "wrong result" if run.returncode == 1 and "\nAssertionError" in run.stderr else "crash"
+    return f"{word}: {last or f'exit status {run.returncode}'}"
+
+
+def main(names: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        if not names:
+            for path in sorted(FOLDER.glob("triton/*.py")):
+                print(f"{path.name}: {outcome(path.read_text(encoding='utf-8'), Path(folder))}", flush=True)
+        for bug in TRITON:
+            if not names or bug.name in names:
+                print(f"{bug.name}: {outcome(changed(bug), Path(folder))}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
