@@ -1,8 +1,9 @@
 """Run Triton programs, or what a seeded bug makes of them, by Triton's interpreter on CPU tensors.
 
-`python -m tests.sanitize.seeded.interpret [NAME ...]` prints the outcome of each program and of each bug, or of the bugs
-with these names: "silent", "wrong result" (an assertion of the program fails), "crash" (another exception, or a signal),
-or "hang" (it doesn't end within 60 s). The last line of the output follows; a reader judges whether it names the mistake.
+`python -m tests.sanitize.seeded.interpret [NAME ...]` prints the outcome of each program and of each bug, or only of
+the bugs with these names: "silent", "wrong result" (an assertion of the program fails), "crash" (another exception, or
+a signal), or "hang" (it doesn't end within 60 s). The last line of the error output follows; a reader judges whether it
+names the mistake.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SECONDS = 60
 
 
 def outcome(text: str, folder: Path) -> str:
-    """Return the outcome of a program, and the last line that it printed."""
+    """Return the outcome of a program and the last line of its error output."""
     program = folder / "program.py"
     program.write_text(text.replace('"cuda"', '"cpu"'), encoding="utf-8")
     command = [sys.executable, str(program)]
@@ -31,7 +32,6 @@ def outcome(text: str, folder: Path) -> str:
     last = run.stderr.strip().rpartition("\n")[2]
     if run.returncode == 0:
         return "silent"
-    # the last line of a failed comparison says how to compare; the exception's name is above
     word = "wrong result" if run.returncode == 1 and "\nAssertionError" in run.stderr else "crash"
     return f"{word}: {last or f'exit status {run.returncode}'}"
 

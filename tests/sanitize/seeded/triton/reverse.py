@@ -9,10 +9,11 @@ import triton.language as tl
 def reverse_kernel(x_ptr, work_ptr, out_ptr, BLOCK: tl.constexpr):
     base = tl.program_id(0) * BLOCK
     i = tl.arange(0, BLOCK)
+    work = work_ptr + base
     x = tl.load(x_ptr + base + i)
-    tl.store(work_ptr + base + i, x)
+    tl.store(work + i, x)
     tl.debug_barrier()
-    back = tl.load(work_ptr + base + BLOCK - 1 - i)
+    back = tl.load(work + BLOCK - 1 - i)
     tl.store(out_ptr + base + i, back)
 
 
