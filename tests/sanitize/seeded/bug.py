@@ -31,12 +31,14 @@ class Bug:
     rule: str
     #: a short phrase: the user's mistake
     kind: str
-    #: one of OUTCOMES, as observed; "named" if the interpreter's error names the mistake; "none": it has no interpreter
+    #: one of OUTCOMES, as observed: "named" if an error names the mistake, "none" if no interpreter runs the program
     interpreter: str
     #: other lines that a report may name instead, such as the other access of a race
     also: tuple[str, ...] = ()
     #: the file of `line` and `also`, if it isn't `file`
     reported: str = ""
+    #: the oldest architecture that the program runs on
+    arch: str = "sm_80"
 
     @property
     def compiler(self) -> str:

@@ -34,7 +34,8 @@ def test_the_words_of_the_table_are_known() -> None:
     for bug in BUGS:
         assert bug.rule in RULES, bug.name
         assert bug.interpreter in OUTCOMES, bug.name
-        assert (bug.interpreter == "none") == (bug.compiler == "cuda"), bug.name
+        assert (bug.interpreter == "none") == (bug.compiler == "cuda" or "gluon" in changed(bug)), bug.name
+        assert re.fullmatch(r"sm_\d+a?", bug.arch), bug.name
         assert re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", bug.name), bug.name
 
 

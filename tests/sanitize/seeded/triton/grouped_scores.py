@@ -25,7 +25,7 @@ def main():
     out = torch.empty(heads, length, device="cuda")
     scores_kernel[(heads,)](q, k, out, length, group, D=size, BLOCK=32)
     expected = (k.repeat_interleave(group, dim=0) * q[:, None, :]).sum(2)
-    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
 
 
 if __name__ == "__main__":
