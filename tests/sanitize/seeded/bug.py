@@ -31,7 +31,8 @@ class Bug:
     rule: str
     #: a short phrase: the user's mistake
     kind: str
-    #: one of OUTCOMES, as observed: "named" if an error names the mistake, "none" if no interpreter runs the program
+    #: one of OUTCOMES, as observed: "named" if an error names the mistake, "none" if no interpreter runs the program;
+    #: accesses out of bounds may end in another way at the next run
     interpreter: str
     #: other lines that a report may name instead, such as the other access of a race
     also: tuple[str, ...] = ()

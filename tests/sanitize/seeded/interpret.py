@@ -29,11 +29,12 @@ def outcome(text: str, folder: Path) -> str:
         run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return "hang"
-    last = run.stderr.strip().rpartition("\n")[2]
     if run.returncode == 0:
         return "silent"
-    word = "wrong result" if run.returncode == 1 and "\nAssertionError" in run.stderr else "crash"
-    return f"{word}: {last or f'exit status {run.returncode}'}"
+    if run.returncode < 0:
+        return f"crash: signal {-run.returncode}"
+    last = run.stderr.strip().rpartition("\n")[2]
+    return f"wrong result: {last}" if "\nAssertionError" in run.stderr else f"crash: {last}"
 
 
 def main(names: list[str]) -> None:

@@ -13,7 +13,7 @@ BUGS: tuple[Bug, ...] = (
         line="tl.store(out_ptr + offsets, x + y)",
         rule="bounds",
         kind="a store whose mask is left out",
-        interpreter="silent",
+        interpreter="crash",
     ),
     Bug(
         name="mask_of_other_dimension",
@@ -23,7 +23,7 @@ BUGS: tuple[Bug, ...] = (
         line="x = tl.load(x_ptr + offsets, mask=mask)",
         rule="bounds",
         kind="a mask that compares rows with columns",
-        interpreter="silent",
+        interpreter="hang",
         also=("tl.store(out_ptr + offsets, x * scale[None, :], mask=mask)",),
     ),
     Bug(
@@ -34,7 +34,7 @@ BUGS: tuple[Bug, ...] = (
         line='x = tl.load(x_ptr + row * x_stride + c, mask=c < cols, other=-float("inf"))',
         rule="bounds",
         kind="a stride in bytes where elements are counted",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="strides_swapped",
@@ -44,7 +44,7 @@ BUGS: tuple[Bug, ...] = (
         line="b = tl.load(b_ptrs, mask=(start + k[:, None] < K) & (n[None, :] < N), other=0.0)",
         rule="bounds",
         kind="the strides of two dimensions are swapped",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="grid_too_long",
@@ -54,7 +54,7 @@ BUGS: tuple[Bug, ...] = (
         line="x = tl.load(x_ptr + offsets)",
         rule="bounds",
         kind="a grid one program too long",
-        interpreter="silent",
+        interpreter="crash",
         also=("tl.store(out_ptr + offsets, tl.maximum(x, 0.0))",),
     ),
     Bug(
@@ -65,7 +65,7 @@ BUGS: tuple[Bug, ...] = (
         line="col = tl.load(col_ptr + j)",
         rule="bounds",
         kind="a loop that includes its end",
-        interpreter="silent",
+        interpreter="wrong result",
         also=("value = tl.load(value_ptr + j)",),
     ),
     Bug(
@@ -76,7 +76,7 @@ BUGS: tuple[Bug, ...] = (
         line="tl.store(out_ptr + i, tl.load(x_ptr + source, mask=mask), mask=mask)",
         rule="bounds",
         kind="a product of 32-bit integers that passes 2^31",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="sizes_of_sorted_tensors",
@@ -86,7 +86,7 @@ BUGS: tuple[Bug, ...] = (
         line="x = tl.load(x_ptr + i, mask=i < size)",
         rule="bounds",
         kind="a table of sizes in another order than the table of pointers",
-        interpreter="silent",
+        interpreter="crash",
         also=("tl.store(y_ptr + i, x * factor, mask=i < size)",),
     ),
     Bug(
@@ -100,7 +100,7 @@ BUGS: tuple[Bug, ...] = (
         line="acc += tl.load(x_ptr + i, mask=i < n, other=0.0)",
         rule="bounds",
         kind="a table of addresses of temporary copies, which are freed before the launch",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="size_of_other_tensor",
@@ -110,7 +110,7 @@ BUGS: tuple[Bug, ...] = (
         line="gate = tl.load(x_ptr + n + i, mask=mask)",
         rule="bounds",
         kind="the size of the input where that of the output is needed",
-        interpreter="silent",
+        interpreter="crash",
         also=("tl.store(out_ptr + i, value * tl.sigmoid(gate), mask=mask)",),
     ),
     Bug(
@@ -121,7 +121,7 @@ BUGS: tuple[Bug, ...] = (
         line="bias = tl.load(bias_ptr + i, mask=i < n)",
         rule="bounds",
         kind="a view that isn't contiguous is read as if it were",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="bin_past_the_last",
@@ -131,7 +131,7 @@ BUGS: tuple[Bug, ...] = (
         line='tl.atomic_add(count_ptr + b, 1, mask=mask, sem="relaxed")',
         rule="bounds",
         kind="an atomic on the element after the last, for the largest input",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="bytes_for_words",
@@ -141,7 +141,7 @@ BUGS: tuple[Bug, ...] = (
         line="w = tl.load(word_ptr + i, mask=i < words, other=0)",
         rule="bounds",
         kind="a count of bytes for a pointer that was cast to words",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="halo_without_lower_bound",
@@ -174,7 +174,7 @@ BUGS: tuple[Bug, ...] = (
         line="end = tl.load(start_ptr + pid + 1)",
         rule="bounds",
         kind="a table of starts that lacks the end of the last sequence",
-        interpreter="silent",
+        interpreter="crash",
     ),
     Bug(
         name="prefetch_past_the_end",
@@ -207,7 +207,7 @@ BUGS: tuple[Bug, ...] = (
         ),
         rule="bounds",
         kind="keys are indexed by the head of the queries",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="untrue_multiple_of",

@@ -13,7 +13,7 @@ BUGS: tuple[Bug, ...] = (
         line="x = tl.load(x_ptr + row * x_stride + c, mask=c < cols)",
         rule="undefined",
         kind="masked-off elements of a load without `other` are used",
-        interpreter="silent",
+        interpreter="wrong result",
         also=("e = tl.exp(x - tl.max(x, axis=0))",),
     ),
     Bug(
@@ -24,7 +24,7 @@ BUGS: tuple[Bug, ...] = (
         line="acc += tl.load(x_ptr + offsets, mask=offsets < n, other=0)",
         rule="undefined",
         kind="a grid that leaves out the last block, which a later kernel reads",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="mask_of_padded_size",
@@ -34,7 +34,7 @@ BUGS: tuple[Bug, ...] = (
         line="maxima = tl.load(max_ptr + b, mask=b < BLOCKS, other=0.0)",
         rule="undefined",
         kind="a mask that admits the padding of a workspace",
-        interpreter="silent",
+        interpreter="wrong result",
         also=("tl.store(out_ptr + offsets, x / tl.max(maxima, axis=0), mask=offsets < n)",),
     ),
     Bug(
@@ -55,7 +55,7 @@ BUGS: tuple[Bug, ...] = (
         line="acc += tl.load(cache_ptr + page * PAGE + tl.arange(0, PAGE))",
         rule="undefined",
         kind="a loop over all entries of a table, unused ones included",
-        interpreter="silent",
+        interpreter="crash",
         also=("page = tl.load(table_ptr + sequence * table_stride + p)",),
     ),
     Bug(
@@ -185,7 +185,7 @@ BUGS: tuple[Bug, ...] = (
         line="tl.store(part_ptr + row * tl.num_programs(1), tl.sum(x, axis=0))",
         rule="race",
         kind="programs of one row store to the same element",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="programs_share_a_row",
@@ -211,7 +211,7 @@ BUGS: tuple[Bug, ...] = (
         line="peaks = tl.load(peak_ptr + tl.arange(0, PROGRAMS))",
         rule="race",
         kind="results of other programs are read without a barrier of the grid",
-        interpreter="silent",
+        interpreter="wrong result",
         also=("tl.store(peak_ptr + pid, tl.max(x, axis=0))",),
     ),
     Bug(
@@ -222,7 +222,7 @@ BUGS: tuple[Bug, ...] = (
         line="tl.store(out_ptr + i, tl.where(inner, (left + x + right) / 3.0, x), mask=i < n)",
         rule="race",
         kind="a stencil that writes to its input",
-        interpreter="silent",
+        interpreter="wrong result",
         also=(
             "left = tl.load(x_ptr + i - 1, mask=(i > 0) & (i < n), other=0.0)",
             "right = tl.load(x_ptr + i + 1, mask=i < n - 1, other=0.0)",
@@ -236,7 +236,7 @@ BUGS: tuple[Bug, ...] = (
         line='while tl.atomic_add(ready_ptr + pid, 0, sem="acquire") == 0:',
         rule="deadlock",
         kind="a program that waits for its own flag",
-        interpreter="silent",
+        interpreter="hang",
     ),
     Bug(
         name="one_arrival_too_many",
@@ -246,7 +246,7 @@ BUGS: tuple[Bug, ...] = (
         line='while tl.atomic_add(arrived_ptr, 0, sem="acquire") <= PROGRAMS:',
         rule="deadlock",
         kind="a barrier of the grid that waits for one arrival too many",
-        interpreter="silent",
+        interpreter="hang",
     ),
     Bug(
         name="ring_one_stage_short",
