@@ -13,7 +13,7 @@ BUGS: tuple[Bug, ...] = (
         line="partial[tid] += partial[tid + half]",
         rule="race",
         kind="the barrier between two rounds of a reduction is missing",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="count_without_atomic",
@@ -48,7 +48,7 @@ BUGS: tuple[Bug, ...] = (
         also=("cuda.atomic.add(counts, b, bins[b])",),
         rule="undefined",
         kind="counters in shared memory are not set to zero",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
     Bug(
         name="barrier_in_branch",
@@ -69,7 +69,7 @@ BUGS: tuple[Bug, ...] = (
         also=("out[cuda.blockIdx.x, j] = row[(j + 1) % width] - row[j]",),
         rule="bounds",
         kind="the size of dynamic shared memory is given in elements, not bytes",
-        interpreter="silent",
+        interpreter="named",
     ),
     Bug(
         name="one_row_too_many",
@@ -80,7 +80,7 @@ BUGS: tuple[Bug, ...] = (
         also=("y[row] = total",),
         rule="bounds",
         kind="the guard of the last thread is off by one",
-        interpreter="silent",
+        interpreter="named",
     ),
     Bug(
         name="stencil_in_place",
@@ -94,6 +94,6 @@ BUGS: tuple[Bug, ...] = (
         also=("out[i] = x[i]",),
         rule="race",
         kind="a stencil is launched with one array as its input and its output",
-        interpreter="silent",
+        interpreter="wrong result",
     ),
 )
