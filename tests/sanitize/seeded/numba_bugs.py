@@ -38,7 +38,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         name="shared_bins_without_zeros",
-        file="numba/byte_histogram.py",
+        file="numba/level_histogram.py",
         old=(
             "    for level in range(cuda.threadIdx.x, BINS, cuda.blockDim.x):\n        bins[level] = 0\n"
             "    cuda.syncthreads()\n"
