@@ -17,7 +17,7 @@ def compare_with_gradients(function, reference, inputs, tolerance):
     assert len(outputs) == len(expected)
     for output, correct in zip(outputs, expected, strict=True):
         assert_near(output, correct, tolerance)
-    seeds = [torch.randn_like(output) for output in outputs]
+    seeds = [torch.randn(output.shape).to(output) for output in outputs]
     torch.autograd.backward(expected, [seed.double() for seed in seeds])
     torch.autograd.backward(outputs, seeds)
     for value, correct in zip(ours, exact, strict=True):
