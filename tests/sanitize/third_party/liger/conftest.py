@@ -1,7 +1,12 @@
 """A comparison of a function and its gradients with a reference in float64."""
 
+import os
+
 import pytest
 import torch
+
+# read when liger-kernel is imported: else each kernel of a mixture of experts tries 16 or 32 configurations
+os.environ.setdefault("LIGER_FUSED_MOE_AUTOTUNE", "0")
 
 
 def compare_with_gradients(function, reference, inputs, tolerance):
