@@ -12,7 +12,7 @@ from conch.ops.vllm.reshape_and_cache import reshape_and_cache
 DEVICE = os.environ.get("DEVICE", "cuda")
 # tensor cores round float32 factors to TF32, which has 11 bits of mantissa like float16: an error of 2**-10 for each
 # factor of a product when they cut; scores and products are computed so, and running sums are kept in float16
-TENSOR_CORES = 2.0**-7
+TENSOR_CORES = 2.0**-8
 
 
 def rows(*shape, dtype=torch.float32):

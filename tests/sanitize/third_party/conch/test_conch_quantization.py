@@ -17,9 +17,9 @@ from conch.platforms import current_platform
 
 DEVICE = os.environ.get("DEVICE", "cuda")
 # half an ulp is 2**-11 for 11 bits of mantissa; weights, products with scales and the result are rounded
-FLOAT16 = 2.0**-8
+FLOAT16 = 2.0**-9
 # three products in float32 (24 bits of mantissa), of which none cancels
-FLOAT32 = 2.0**-21
+FLOAT32 = 2.0**-22
 
 
 def rows(*shape, dtype=torch.float32):

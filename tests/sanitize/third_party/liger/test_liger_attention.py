@@ -7,8 +7,8 @@ import torch
 from liger_kernel.transformers import functional as liger
 
 DEVICE = os.environ.get("DEVICE", "cuda")
-# float32 has 24 bits of mantissa: six of them are left to sums of a few hundred elements and to approximate functions
-FLOAT32 = 2.0**-18
+# float32 has 24 bits of mantissa: four of them are left to sums of a few hundred elements and to approximate functions
+FLOAT32 = 2.0**-20
 # tensor cores round float32 factors to TF32, which has 11 bits of mantissa like float16: an error of 2**-10 for each
 # factor of a product when they cut; scores, probabilities and products are each computed so
 TENSOR_CORES = 2.0**-8

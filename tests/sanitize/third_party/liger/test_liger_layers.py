@@ -10,8 +10,8 @@ from liger_kernel.transformers import LigerMLP, LigerTiledGEGLUMLP, LigerTiledSw
 from liger_kernel.transformers.experimental import LigerEmbedding
 
 DEVICE = os.environ.get("DEVICE", "cuda")
-# float32 has 24 bits of mantissa: six of them are left to sums of a few hundred elements and to approximate functions
-FLOAT32 = 2.0**-18
+# float32 has 24 bits of mantissa: four of them are left to sums of a few hundred elements and to approximate functions
+FLOAT32 = 2.0**-20
 # tensor cores round float32 factors to TF32, which has 11 bits of mantissa like float16; three products follow one
 # another, and float16 results are rounded after each
 TENSOR_CORES = 2.0**-8
