@@ -7,9 +7,9 @@ import torch
 from liger_kernel.transformers import functional as liger
 
 DEVICE = os.environ.get("DEVICE", "cuda")
-# float32 has 24 bits of mantissa: four of them are left to sums of a few hundred elements, to approximate
+# float32 has 24 bits of mantissa: five of them are left to sums of a few hundred elements, to approximate
 # exponentials and logarithms, and to differences of logarithms that cancel
-FLOAT32 = 2.0**-20
+FLOAT32 = 2.0**-19
 # half an ulp is 2**-8 for 8 bits of mantissa; logits and their gradients are rounded, and an error of a logit
 # between 2 and 4 is as large, in relation to its exponential, as an ulp of the logit: 2**-6
 BFLOAT16 = 2.0**-6
