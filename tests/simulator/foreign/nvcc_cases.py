@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import nvcc_cooperation_cases, nvcc_elementwise_cases
+from . import nvcc_calls_cases, nvcc_cooperation_cases, nvcc_elementwise_cases
 from .nvcc_entries import CASES
 
-__all__ = ["CASES", "nvcc_cooperation_cases", "nvcc_elementwise_cases"]
+__all__ = ["CASES", "nvcc_calls_cases", "nvcc_cooperation_cases", "nvcc_elementwise_cases"]

@@ -21,6 +21,10 @@ FOLDER = Path("/tmp/tilejit-foreign")
 # Line information with `inlined_at` where helpers are inlined; the first file shows nvcc's default output.
 NVCC_FLAGS = {
     "elementwise": (), "cooperation": ("-lineinfo",), "tiles": ("-lineinfo",), "libraries": ("-std=c++17", "-lineinfo"),
+    "calls": ("-lineinfo",), "pointers": (), "tables": ("-lineinfo",), "slow_paths": (), "wmma": ("-lineinfo",),
+    "packed": (), "pipelines": ("-std=c++17", "-lineinfo"), "groups": ("-std=c++17", "-lineinfo"),
+    "clusters": ("-std=c++17", "-lineinfo"), "double_mma": ("-lineinfo",), "bulk": ("-std=c++17", "-lineinfo"),
+    "arrays": (), "sorting": ("-lineinfo",), "science": ("-lineinfo",), "searching": (),
 }
 
 
