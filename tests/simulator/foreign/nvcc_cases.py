@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from . import nvcc_calls_cases, nvcc_cooperation_cases, nvcc_elementwise_cases
+from importlib import import_module
+
 from .nvcc_entries import CASES
 
-__all__ = ["CASES", "nvcc_calls_cases", "nvcc_cooperation_cases", "nvcc_elementwise_cases"]
+for file in (
+    "elementwise", "cooperation", "calls", "tables", "slow_paths",
+):
+    import_module(f".nvcc_{file}_cases", __package__)
+
+__all__ = ["CASES"]
