@@ -7,7 +7,7 @@ from importlib import import_module
 from .nvcc_entries import CASES
 
 for file in (
-    "elementwise", "cooperation", "calls", "tables", "slow_paths", "wmma", "packed", "pipelines", "groups",
+    "elementwise", "cooperation", "calls", "tables", "slow_paths", "wmma", "packed", "pipelines", "groups", "bulk",
 ):
     import_module(f".nvcc_{file}_cases", __package__)
 

@@ -94,9 +94,9 @@ def reductions(device: Any) -> Launch:
     x[1] &= u4(0xFF00FF1F)
     f = rng().integers(-99, 99, (4, 32)).astype(f4)
     shape = (4, 32)
+    of_words = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.multiply)
     out = np.stack([
-        *(np.broadcast_to(g.reduce(x, axis=1, dtype=u4, keepdims=True), shape) for g in (np.bitwise_and, np.bitwise_or)),
-        *(np.broadcast_to(g.reduce(x, axis=1, dtype=u4, keepdims=True), shape) for g in (np.bitwise_xor, np.multiply)),
+        *(np.broadcast_to(h.reduce(x, axis=1, dtype=u4, keepdims=True), shape) for h in of_words),
         x.cumsum(1, dtype=u4) - x,
     ], 2)
     g = np.stack([np.broadcast_to(f.max(1, keepdims=True), shape), f.cumsum(1)], 2)

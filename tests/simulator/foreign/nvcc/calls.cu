@@ -85,7 +85,8 @@ FUNCTION int tree_sum(const Node* nodes, int at, int depth, int* deepest) {
     if (at < 0) return 0;
     if (depth > *deepest) *deepest = depth;
     const Node& node = nodes[at];
-    return tree_sum(nodes, node.left, depth + 1, deepest) + node.value + tree_sum(nodes, node.right, depth + 1, deepest);
+    int left = tree_sum(nodes, node.left, depth + 1, deepest);
+    return left + node.value + tree_sum(nodes, node.right, depth + 1, deepest);
 }
 
 KERNEL tree_walk(const Node* nodes, const int* roots, int* sums, int* depths, int n) {

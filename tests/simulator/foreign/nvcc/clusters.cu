@@ -116,8 +116,8 @@ KERNEL __cluster_dims__(2, 1, 1) cluster_messages(const int* x, int* y) {
     }
     cluster.sync();
     if (t == 0)
-        cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared, &bar,
-                                             sizeof(inbox));
+        cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared,
+                                             &bar, sizeof(inbox));
     int* theirs = cluster.map_shared_rank(&inbox[31 - t], cluster.block_rank() ^ 1);
     uint64_t* their_bar = cluster.map_shared_rank(&bar, cluster.block_rank() ^ 1);
     cuda::ptx::st_async(theirs, x[i] + 1, their_bar);
@@ -136,8 +136,8 @@ KERNEL __cluster_dims__(4, 1, 1) cluster_remote_additions(const int* x, int* y) 
     if (t == 0) {
         cuda::ptx::mbarrier_init(&bar, 1);
         cuda::ptx::fence_mbarrier_init(cuda::ptx::sem_release, cuda::ptx::scope_cluster);
-        cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared, &bar,
-                                             32 * 4);
+        cuda::ptx::mbarrier_arrive_expect_tx(cuda::ptx::sem_release, cuda::ptx::scope_cta, cuda::ptx::space_shared,
+                                             &bar, 32 * 4);
     }
     cluster.sync();
     // 8 of the 32 threads of each block send to each block

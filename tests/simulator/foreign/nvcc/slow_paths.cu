@@ -128,7 +128,8 @@ KERNEL divisions_at_the_limits(const double* x, const double* y, double* q, doub
     g[i] = sqrtf(fabsf(u[i]));
 }
 
-KERNEL directed_rounding(const double* x, const double* y, double* out, const float* u, const float* v, float* f, int n) {
+KERNEL directed_rounding(const double* x, const double* y, double* out, const float* u, const float* v, float* f,
+                         int n) {
     INDEX;
     out[i * 8 + 0] = __dadd_ru(x[i], y[i]);
     out[i * 8 + 1] = __dadd_rd(x[i], y[i]);
