@@ -8,6 +8,7 @@ from .nvcc_entries import CASES
 
 for file in (
     "elementwise", "cooperation", "calls", "tables", "slow_paths", "wmma", "packed", "pipelines", "groups", "bulk",
+    "arrays", "sorting", "searching", "science",
 ):
     import_module(f".nvcc_{file}_cases", __package__)
 

@@ -76,10 +76,11 @@ KERNEL double_gemm(const double* a, const double* b, double* c, int n, int k) {
                 mma_m8n8k4(v[i][j], as[m0 + i * 8 + group][part], bs[part][n0 + j * 8 + group]);
         __syncthreads();
     }
+    c += blockIdx.y * 32 * n + blockIdx.x * 32;
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++)
             for (int e = 0; e < 2; e++)
-                c[(blockIdx.y * 32 + m0 + i * 8 + group) * n + blockIdx.x * 32 + n0 + j * 8 + part * 2 + e] = v[i][j][e];
+                c[(m0 + i * 8 + group) * n + n0 + j * 8 + part * 2 + e] = v[i][j][e];
 }
 
 // The sum of squared distances between rows: |x|^2 + |y|^2 - 2 x y.
