@@ -21,21 +21,21 @@ def normal(*shape, dtype=torch.float32):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["fp32", "fp16"])
 def test_swish(compare, dtype):
-    compare(swish, F.silu, dict(x=normal(3, 333, dtype=dtype)), BOUNDS[dtype])
+    compare(swish, F.silu, {"x": normal(3, 333, dtype=dtype)}, BOUNDS[dtype])
 
 
 def test_logsigmoid_with_temperature(compare):
     compare(
-        lambda x: logsigmoid(x, 4.0), lambda x: F.logsigmoid(x) / 4, dict(x=normal(2, 5, 77)), BOUNDS[torch.float32]
+        lambda x: logsigmoid(x, 4.0), lambda x: F.logsigmoid(x) / 4, {"x": normal(2, 5, 77)}, BOUNDS[torch.float32]
     )
 
 
 def test_sigmoid(compare):
-    compare(sigmoid, torch.sigmoid, dict(x=normal(1000)), BOUNDS[torch.float32])
+    compare(sigmoid, torch.sigmoid, {"x": normal(1000)}, BOUNDS[torch.float32])
 
 
 def test_elu_plus_one(compare):
-    compare(elu_p1, lambda x: F.elu(x) + 1, dict(x=normal(7, 60)), BOUNDS[torch.float32])
+    compare(elu_p1, lambda x: F.elu(x) + 1, {"x": normal(7, 60)}, BOUNDS[torch.float32])
 
 
 def test_swiglu_of_two_halves_of_rows(compare):
@@ -43,7 +43,7 @@ def test_swiglu_of_two_halves_of_rows(compare):
     compare(
         lambda xy: swiglu(*xy.chunk(2, dim=-1)),
         lambda xy: F.silu(xy[:, :130]) * xy[:, 130:],
-        dict(xy=normal(4, 260)),
+        {"xy": normal(4, 260)},
         BOUNDS[torch.float32],
     )
 
@@ -57,4 +57,4 @@ def test_powglu(compare):
         return torch.where(x > 0, power, x) * torch.sigmoid(x) * y
 
     # log(x) of x near 0 is large: the power is off by the rounding of p * log(x), some 2^-23 * 10.
-    compare(powglu, reference, dict(x=normal(3, 100), y=normal(3, 100)), 2**-18)
+    compare(powglu, reference, {"x": normal(3, 100), "y": normal(3, 100)}, 2**-18)

@@ -60,9 +60,10 @@ def test_causal_attention_of_grouped_heads(compare, dtype):
     compare(
         parallel_attn,
         reference,
-        dict(
-            q=normal(1, 70, 4, 32, dtype=dtype), k=normal(1, 70, 2, 32, dtype=dtype), v=normal(1, 70, 2, 32, dtype=dtype)
-        ),
+        {
+            "q": normal(1, 70, 4, 32, dtype=dtype), "k": normal(1, 70, 2, 32, dtype=dtype),
+            "v": normal(1, 70, 2, 32, dtype=dtype),
+        },
         OUTPUT[dtype], GRADIENT[dtype],
     )
 
@@ -76,10 +77,10 @@ def test_attention_of_a_window(compare):
     compare(
         lambda q, k, v: parallel_attn(q, k, v, window_size=20),
         reference,
-        dict(
-            q=normal(1, 50, 1, 32, dtype=torch.half), k=normal(1, 50, 1, 32, dtype=torch.half),
-            v=normal(1, 50, 1, 32, dtype=torch.half),
-        ),
+        {
+            "q": normal(1, 50, 1, 32, dtype=torch.half), "k": normal(1, 50, 1, 32, dtype=torch.half),
+            "v": normal(1, 50, 1, 32, dtype=torch.half),
+        },
         OUTPUT[torch.half], GRADIENT[torch.half],
     )
 
@@ -96,7 +97,7 @@ def test_forgetting_attention(compare):
     compare(
         parallel_forgetting_attn,
         reference,
-        dict(q=normal(1, 60, 2, 32), k=normal(1, 60, 2, 32), v=normal(1, 60, 2, 32), g=decay(1, 60, 2)),
+        {"q": normal(1, 60, 2, 32), "k": normal(1, 60, 2, 32), "v": normal(1, 60, 2, 32), "g": decay(1, 60, 2)},
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -115,7 +116,7 @@ def test_stick_breaking_attention(compare):
     compare(
         parallel_stickbreaking_attn,
         reference,
-        dict(q=normal(1, 48, 2, 32), k=normal(1, 48, 2, 32), v=normal(1, 48, 2, 32)),
+        {"q": normal(1, 48, 2, 32), "k": normal(1, 48, 2, 32), "v": normal(1, 48, 2, 32)},
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -135,7 +136,7 @@ def test_simple_gla_in_parallel(compare):
     compare(
         lambda q, k, v, g: parallel_simple_gla(q, k, v, g)[0],
         reference,
-        dict(q=normal(1, 64, 1, 32), k=normal(1, 64, 1, 32), v=normal(1, 64, 1, 32), g=decay(1, 64, 1)),
+        {"q": normal(1, 64, 1, 32), "k": normal(1, 64, 1, 32), "v": normal(1, 64, 1, 32), "g": decay(1, 64, 1)},
         OUTPUT[torch.float32], 2 * GRADIENT[torch.float32],
     )
 
@@ -156,7 +157,7 @@ def test_attention_by_a_polynomial_of_scores(compare, function, polynomial, eps)
     compare(
         function,
         reference,
-        dict(q=normal(1, 60, 1, 16), k=normal(1, 60, 1, 16), v=normal(1, 60, 1, 16)),
+        {"q": normal(1, 60, 1, 16), "k": normal(1, 60, 1, 16), "v": normal(1, 60, 1, 16)},
         FLOAT32, 2**-12,
     )
 
@@ -172,6 +173,8 @@ def test_attention_over_residuals(compare):
     compare(
         lambda query, a, b, c, weight: fused_attnres(query, [a, b, c], weight, scale=0.3),
         reference,
-        dict(query=normal(48), a=normal(2, 9, 48), b=normal(2, 9, 48), c=normal(2, 9, 48), weight=normal(48)),
+        {
+            "query": normal(48), "a": normal(2, 9, 48), "b": normal(2, 9, 48), "c": normal(2, 9, 48), "weight": normal(48),
+        },
         FLOAT32,
     )

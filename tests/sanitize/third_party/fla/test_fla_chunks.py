@@ -76,7 +76,7 @@ def test_linear_attention_normalized(compare):
     compare(
         lambda q, k, v: chunk_linear_attn(q, k, v, normalize=True)[0],
         reference,
-        dict(q=share(1, 70, 2, 32), k=share(1, 70, 2, 32), v=normal(1, 70, 2, 32)),
+        {"q": share(1, 70, 2, 32), "k": share(1, 70, 2, 32), "v": normal(1, 70, 2, 32)},
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -85,10 +85,10 @@ def test_simple_gla_from_a_state_to_a_state(compare):
     compare(
         lambda q, k, v, g, state: chunk_simple_gla(q, k, v, g, initial_state=state, output_final_state=True),
         lambda q, k, v, g, state: recurrence(q, k, v, g, state=state),
-        dict(
-            q=normal(1, 75, 1, 32), k=normal(1, 75, 1, 32), v=normal(1, 75, 1, 32), g=decay(1, 75, 1),
-            state=normal(1, 1, 32, 32),
-        ),
+        {
+            "q": normal(1, 75, 1, 32), "k": normal(1, 75, 1, 32), "v": normal(1, 75, 1, 32), "g": decay(1, 75, 1),
+            "state": normal(1, 1, 32, 32),
+        },
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -103,7 +103,7 @@ def test_lightning_attention(compare):
     compare(
         lambda q, k, v: chunk_lightning_attn(q, k, v, layer_idx=1, num_layers=4)[0],
         reference,
-        dict(q=normal(1, 50, 2, 16), k=normal(1, 50, 2, 16), v=normal(1, 50, 2, 32)),
+        {"q": normal(1, 50, 2, 16), "k": normal(1, 50, 2, 16), "v": normal(1, 50, 2, 32)},
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -118,10 +118,10 @@ def test_retention_in_half_precision(compare):
     compare(
         lambda q, k, v: fused_chunk_retention(q, k, v)[0],
         reference,
-        dict(
-            q=normal(1, 64, 2, 16, dtype=torch.half), k=normal(1, 64, 2, 16, dtype=torch.half),
-            v=normal(1, 64, 2, 16, dtype=torch.half),
-        ),
+        {
+            "q": normal(1, 64, 2, 16, dtype=torch.half), "k": normal(1, 64, 2, 16, dtype=torch.half),
+            "v": normal(1, 64, 2, 16, dtype=torch.half),
+        },
         OUTPUT[torch.half], GRADIENT[torch.half],
     )
 
@@ -130,7 +130,7 @@ def test_gla_with_a_decay_of_each_row(compare):
     compare(
         lambda q, k, v, g: chunk_gla(q, k, v, g, output_final_state=True),
         recurrence,
-        dict(q=normal(1, 40, 1, 32), k=normal(1, 40, 1, 32), v=normal(1, 40, 1, 32), g=decay(1, 40, 1, 32)),
+        {"q": normal(1, 40, 1, 32), "k": normal(1, 40, 1, 32), "v": normal(1, 40, 1, 32), "g": decay(1, 40, 1, 32)},
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -140,10 +140,10 @@ def test_delta_rule_in_bfloat16(compare):
     compare(
         lambda q, k, v, beta: chunk_delta_rule(q, k, v, beta)[0],
         lambda q, k, v, beta: recurrence(q, k, v, beta=beta)[0],
-        dict(
-            q=normal(1, 66, 1, 32, dtype=torch.bfloat16), k=unit(1, 66, 1, 32, dtype=torch.bfloat16),
-            v=normal(1, 66, 1, 32, dtype=torch.bfloat16), beta=share(1, 66, 1, dtype=torch.bfloat16),
-        ),
+        {
+            "q": normal(1, 66, 1, 32, dtype=torch.bfloat16), "k": unit(1, 66, 1, 32, dtype=torch.bfloat16),
+            "v": normal(1, 66, 1, 32, dtype=torch.bfloat16), "beta": share(1, 66, 1, dtype=torch.bfloat16),
+        },
         2 * OUTPUT[torch.bfloat16], 2 * GRADIENT[torch.bfloat16],
     )
 
@@ -154,10 +154,10 @@ def test_gated_delta_rule(compare):
             q, k, v, g, beta, initial_state=state, output_final_state=True
         ),
         recurrence,
-        dict(
-            q=normal(1, 70, 1, 32), k=unit(1, 70, 1, 32), v=normal(1, 70, 1, 32), g=decay(1, 70, 1),
-            beta=share(1, 70, 1), state=normal(1, 1, 32, 32),
-        ),
+        {
+            "q": normal(1, 70, 1, 32), "k": unit(1, 70, 1, 32), "v": normal(1, 70, 1, 32), "g": decay(1, 70, 1),
+            "beta": share(1, 70, 1), "state": normal(1, 1, 32, 32),
+        },
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -167,10 +167,10 @@ def test_kda(compare):
     compare(
         lambda q, k, v, g, beta: chunk_kda(q, k, v, g, beta, output_final_state=True),
         recurrence,
-        dict(
-            q=normal(1, 64, 1, 32), k=unit(1, 64, 1, 32), v=normal(1, 64, 1, 32), g=decay(1, 64, 1, 32),
-            beta=share(1, 64, 1),
-        ),
+        {
+            "q": normal(1, 64, 1, 32), "k": unit(1, 64, 1, 32), "v": normal(1, 64, 1, 32), "g": decay(1, 64, 1, 32),
+            "beta": share(1, 64, 1),
+        },
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )
 
@@ -189,9 +189,9 @@ def test_rwkv6(compare):
     compare(
         lambda r, k, v, w, u: chunk_rwkv6(r, k, v, w, u)[0],
         reference,
-        dict(
-            r=normal(1, 40, 1, 32), k=normal(1, 40, 1, 32), v=normal(1, 40, 1, 32), w=decay(1, 40, 1, 32),
-            u=normal(1, 32),
-        ),
+        {
+            "r": normal(1, 40, 1, 32), "k": normal(1, 40, 1, 32), "v": normal(1, 40, 1, 32), "w": decay(1, 40, 1, 32),
+            "u": normal(1, 32),
+        },
         OUTPUT[torch.float32], GRADIENT[torch.float32],
     )

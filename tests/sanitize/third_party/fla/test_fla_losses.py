@@ -33,7 +33,7 @@ def test_cross_entropy_ignores_rows(compare, classes):
     compare(
         lambda x: FusedCrossEntropyLoss()(x, target),
         lambda x: F.cross_entropy(x, target),
-        dict(x=normal(6, classes)),
+        {"x": normal(6, classes)},
         FLOAT32,
     )
 
@@ -44,7 +44,7 @@ def test_cross_entropy_with_smoothing_and_scale(compare):
     compare(
         lambda x: loss(x, target),
         lambda x: F.cross_entropy(0.7 * x, target, label_smoothing=0.1, reduction="sum"),
-        dict(x=normal(5, 190)),
+        {"x": normal(5, 190)},
         FLOAT32,
     )
 
@@ -55,7 +55,7 @@ def test_cross_entropy_with_a_penalty_of_the_normalizer(compare):
     compare(
         lambda x: loss(x, target),
         lambda x: F.cross_entropy(x, target) + 0.01 * torch.logsumexp(x, -1).square().mean(),
-        dict(x=normal(4, 96)),
+        {"x": normal(4, 96)},
         FLOAT32,
     )
 
@@ -66,7 +66,7 @@ def test_cross_entropy_of_a_linear_layer(compare):
     compare(
         lambda x, weight, bias: loss(x, target, weight, bias),
         lambda x, weight, bias: F.cross_entropy(x @ weight.T + bias, target),
-        dict(x=normal(8, 32), weight=normal(200, 32), bias=normal(200)),
+        {"x": normal(8, 32), "weight": normal(200, 32), "bias": normal(200)},
         FLOAT32,
     )
 
@@ -81,7 +81,7 @@ def test_kl_divergence_of_two_linear_layers(compare):
     compare(
         lambda x, weight: loss(x, target_x, weight, target_weight),
         reference,
-        dict(x=normal(6, 32), weight=normal(150, 32)),
+        {"x": normal(6, 32), "weight": normal(150, 32)},
         FLOAT32,
     )
 
@@ -102,6 +102,6 @@ def test_grpo_loss_of_masked_completions(compare):
     compare(
         lambda logits, ref: fused_grpo_loss(logits, ref, tokens, advantages, beta=0.1, completion_mask=mask),
         reference,
-        dict(logits=normal(2, 6, 90), ref=ref),
+        {"logits": normal(2, 6, 90), "ref": ref},
         FLOAT32,
     )

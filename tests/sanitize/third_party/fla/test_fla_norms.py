@@ -23,7 +23,7 @@ def normal(*shape, dtype=torch.float32):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 def test_layer_norm(compare, dtype):
-    inputs = dict(x=normal(2, 3, 100, dtype=dtype), weight=normal(100, dtype=dtype), bias=normal(100, dtype=dtype))
+    inputs = {"x": normal(2, 3, 100, dtype=dtype), "weight": normal(100, dtype=dtype), "bias": normal(100, dtype=dtype)}
     compare(
         layer_norm, lambda x, weight, bias: F.layer_norm(x, (100,), weight, bias, 1e-5), inputs, BOUNDS[dtype]
     )
@@ -34,7 +34,7 @@ def test_rms_norm_adds_and_returns_the_residual(compare):
         summed = x + residual
         return F.rms_norm(summed, (192,), weight, 1e-5), summed
 
-    inputs = dict(x=normal(5, 192), weight=normal(192), residual=normal(5, 192))
+    inputs = {"x": normal(5, 192), "weight": normal(192), "residual": normal(5, 192)}
     compare(
         lambda x, weight, residual: rms_norm(x, weight, None, residual=residual, prenorm=True),
         reference, inputs, BOUNDS[torch.float32],
@@ -46,20 +46,20 @@ def test_group_norm_is_layer_norm_of_each_group(compare):
         y = F.layer_norm(x.unflatten(-1, (3, 40)), (40,), None, None, 1e-5).flatten(-2)
         return y * weight + bias
 
-    inputs = dict(x=normal(4, 120), weight=normal(120), bias=normal(120))
+    inputs = {"x": normal(4, 120), "weight": normal(120), "bias": normal(120)}
     compare(lambda x, weight, bias: group_norm(x, weight, bias, num_groups=3), reference, inputs, BOUNDS[torch.float32])
 
 
 @pytest.mark.parametrize("columns", [64, 100, 600])
 def test_l2norm(compare, columns):
-    inputs = dict(x=normal(3, 2, columns))
+    inputs = {"x": normal(3, 2, columns)}
     compare(
         l2norm, lambda x: x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt(), inputs, BOUNDS[torch.float32]
     )
 
 
 def test_rms_norm_gated_by_swish(compare):
-    inputs = dict(x=normal(6, 128), g=normal(6, 128), weight=normal(128))
+    inputs = {"x": normal(6, 128), "g": normal(6, 128), "weight": normal(128)}
     compare(
         lambda x, g, weight: rms_norm_gated(x, g, weight, None, activation="swish", eps=1e-6),
         lambda x, g, weight: F.rms_norm(x, (128,), weight, 1e-6) * F.silu(g),
@@ -68,7 +68,7 @@ def test_rms_norm_gated_by_swish(compare):
 
 
 def test_layer_norm_gated_by_sigmoid(compare):
-    inputs = dict(x=normal(3, 72), g=normal(3, 72), weight=normal(72), bias=normal(72))
+    inputs = {"x": normal(3, 72), "g": normal(3, 72), "weight": normal(72), "bias": normal(72)}
     compare(
         lambda x, g, weight, bias: layer_norm_gated(x, g, weight, bias, activation="sigmoid", eps=1e-6),
         lambda x, g, weight, bias: F.layer_norm(x, (72,), weight, bias, 1e-6) * torch.sigmoid(g),
@@ -77,7 +77,7 @@ def test_layer_norm_gated_by_sigmoid(compare):
 
 
 def test_rms_norm_linear(compare):
-    inputs = dict(x=normal(4, 64), norm_weight=normal(64), linear_weight=normal(32, 64))
+    inputs = {"x": normal(4, 64), "norm_weight": normal(64), "linear_weight": normal(32, 64)}
     compare(
         lambda x, norm_weight, linear_weight: rms_norm_linear(x, norm_weight, None, linear_weight, None),
         lambda x, norm_weight, linear_weight: F.rms_norm(x, (64,), norm_weight, 1e-5) @ linear_weight.T,

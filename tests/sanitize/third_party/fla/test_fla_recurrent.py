@@ -81,7 +81,7 @@ def test_linear_attention(compare):
     compare(
         lambda q, k, v: fused_recurrent_linear_attn(q, k, v, normalize=False)[0],
         lambda q, k, v: linear(q, k, v)[0],
-        dict(q=normal(2, 17, 2, 32), k=normal(2, 17, 2, 32), v=normal(2, 17, 2, 24)),
+        {"q": normal(2, 17, 2, 32), "k": normal(2, 17, 2, 32), "v": normal(2, 17, 2, 24)},
         STATE, GRADIENT,
     )
 
@@ -92,10 +92,10 @@ def test_simple_gla_from_a_state_to_a_state(compare):
             q, k, v, g, initial_state=state, output_final_state=True
         ),
         linear,
-        dict(
-            q=normal(1, 29, 2, 16), k=normal(1, 29, 2, 16), v=normal(1, 29, 2, 40), g=decay(1, 29, 2),
-            state=normal(1, 2, 16, 40),
-        ),
+        {
+            "q": normal(1, 29, 2, 16), "k": normal(1, 29, 2, 16), "v": normal(1, 29, 2, 40), "g": decay(1, 29, 2),
+            "state": normal(1, 2, 16, 40),
+        },
         STATE, GRADIENT,
     )
 
@@ -110,7 +110,7 @@ def test_simple_gla_of_packed_sequences(compare):
     compare(
         lambda q, k, v, g: fused_recurrent_simple_gla(q, k, v, g, cu_seqlens=offsets)[0],
         reference,
-        dict(q=normal(1, 30, 1, 16), k=normal(1, 30, 1, 16), v=normal(1, 30, 1, 16), g=decay(1, 30, 1)),
+        {"q": normal(1, 30, 1, 16), "k": normal(1, 30, 1, 16), "v": normal(1, 30, 1, 16), "g": decay(1, 30, 1)},
         STATE, GRADIENT,
     )
 
@@ -119,7 +119,7 @@ def test_gla_with_a_decay_of_each_row(compare):
     compare(
         lambda q, k, v, g: fused_recurrent_gla(q, k, v, g, output_final_state=True),
         linear,
-        dict(q=normal(2, 21, 1, 32), k=normal(2, 21, 1, 32), v=normal(2, 21, 1, 32), g=decay(2, 21, 1, 32)),
+        {"q": normal(2, 21, 1, 32), "k": normal(2, 21, 1, 32), "v": normal(2, 21, 1, 32), "g": decay(2, 21, 1, 32)},
         STATE, GRADIENT,
     )
 
@@ -134,7 +134,7 @@ def test_retention(compare):
     compare(
         lambda q, k, v: fused_recurrent_retention(q, k, v)[0],
         reference,
-        dict(q=normal(1, 24, 2, 16), k=normal(1, 24, 2, 16), v=normal(1, 24, 2, 32)),
+        {"q": normal(1, 24, 2, 16), "k": normal(1, 24, 2, 16), "v": normal(1, 24, 2, 32)},
         STATE, GRADIENT,
     )
 
@@ -145,19 +145,20 @@ def test_delta_rule(compare):
             q, k, v, beta, initial_state=state, output_final_state=True
         ),
         lambda q, k, v, beta, state: delta(q, k, v, beta, state=state),
-        dict(
-            q=normal(1, 20, 2, 32), k=unit(1, 20, 2, 32), v=normal(1, 20, 2, 16), beta=share(1, 20, 2),
-            state=normal(1, 2, 32, 16),
-        ),
+        {
+            "q": normal(1, 20, 2, 32), "k": unit(1, 20, 2, 32), "v": normal(1, 20, 2, 16), "beta": share(1, 20, 2),
+            "state": normal(1, 2, 32, 16),
+        },
         STATE, GRADIENT,
     )
 
 
 def test_gated_delta_rule_without_gradients(compare):
     """There is no backward kernel of it."""
-    inputs = dict(
-        q=normal(2, 25, 2, 16), k=unit(2, 25, 2, 16), v=normal(2, 25, 2, 24), beta=share(2, 25, 2), g=decay(2, 25, 2)
-    )
+    inputs = {
+        "q": normal(2, 25, 2, 16), "k": unit(2, 25, 2, 16), "v": normal(2, 25, 2, 24), "beta": share(2, 25, 2),
+        "g": decay(2, 25, 2),
+    }
     compare(
         lambda q, k, v, beta, g: fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, output_final_state=True),
         delta,
@@ -168,10 +169,10 @@ def test_gated_delta_rule_without_gradients(compare):
 
 def test_kda_without_gradients(compare):
     """The gated delta rule with a decay of each row, and no backward kernel."""
-    inputs = dict(
-        q=normal(1, 18, 2, 32), k=unit(1, 18, 2, 32), v=normal(1, 18, 2, 32), beta=share(1, 18, 2),
-        g=decay(1, 18, 2, 32),
-    )
+    inputs = {
+        "q": normal(1, 18, 2, 32), "k": unit(1, 18, 2, 32), "v": normal(1, 18, 2, 32), "beta": share(1, 18, 2),
+        "g": decay(1, 18, 2, 32),
+    }
     compare(
         lambda q, k, v, beta, g: fused_recurrent_kda(q, k, v, g, beta, output_final_state=True),
         delta,
@@ -192,7 +193,7 @@ def test_hgrn(compare, function):
             out.append(s)
         return torch.stack(out, 1)
 
-    compare(lambda x, g: function(x, g)[0], reference, dict(x=normal(1, t, 36), g=decay(1, t, 36)), STATE, GRADIENT)
+    compare(lambda x, g: function(x, g)[0], reference, {"x": normal(1, t, 36), "g": decay(1, t, 36)}, STATE, GRADIENT)
 
 
 def test_rwkv6(compare, check):
@@ -209,9 +210,10 @@ def test_rwkv6(compare, check):
             s = s * w[:, i, :, :, None].exp() + kv
         return torch.stack(out, 1), s
 
-    inputs = dict(
-        r=normal(1, 22, 2, 32), k=normal(1, 22, 2, 32), v=normal(1, 22, 2, 32), w=decay(1, 22, 2, 32), u=normal(2, 32)
-    )
+    inputs = {
+        "r": normal(1, 22, 2, 32), "k": normal(1, 22, 2, 32), "v": normal(1, 22, 2, 32), "w": decay(1, 22, 2, 32),
+        "u": normal(2, 32),
+    }
     with torch.no_grad():
         _, state = fused_recurrent_rwkv6(*inputs.values(), output_final_state=True)
         check("last state", state, reference(*(x.double() for x in inputs.values()))[1], STATE)
@@ -233,10 +235,10 @@ def test_rwkv7_without_gradients(compare):
         return torch.stack(out, 1), s
 
     direction = unit(2, 19, 1, 32).detach()
-    inputs = dict(
-        r=normal(2, 19, 1, 32), w=decay(2, 19, 1, 32), k=normal(2, 19, 1, 32), v=normal(2, 19, 1, 16),
-        a=-direction, b=direction * share(2, 19, 1, 32),
-    )
+    inputs = {
+        "r": normal(2, 19, 1, 32), "w": decay(2, 19, 1, 32), "k": normal(2, 19, 1, 32), "v": normal(2, 19, 1, 16),
+        "a": -direction, "b": direction * share(2, 19, 1, 32),
+    }
     compare(
         lambda r, w, k, v, a, b: fused_recurrent_rwkv7(r, w, k, v, a, b, scale=1.0, output_final_state=True),
         reference,
@@ -262,9 +264,9 @@ def test_gsa_reads_slots(compare):
     compare(
         lambda q, k, v, s, g: fused_recurrent_gsa(q, k, v, s, g)[0],
         reference,
-        dict(
-            q=normal(1, 15, 1, 32), k=normal(1, 15, 1, 32), v=normal(1, 15, 1, 32), s=share(1, 15, 1, 16),
-            g=decay(1, 15, 1, 16),
-        ),
+        {
+            "q": normal(1, 15, 1, 32), "k": normal(1, 15, 1, 32), "v": normal(1, 15, 1, 32), "s": share(1, 15, 1, 16),
+            "g": decay(1, 15, 1, 16),
+        },
         STATE, GRADIENT,
     )

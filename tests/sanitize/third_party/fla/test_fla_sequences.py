@@ -37,7 +37,7 @@ def test_causal_convolution_with_bias_and_silu(compare):
     compare(
         lambda x, weight, bias: causal_conv1d(x, weight, bias, activation="silu")[0],
         lambda x, weight, bias: F.silu(convolution(x, weight, bias)),
-        dict(x=normal(2, 37, 48), weight=normal(48, 4), bias=normal(48)),
+        {"x": normal(2, 37, 48), "weight": normal(48, 4), "bias": normal(48)},
         2**-17,  # exp.approx of silu, and a gradient of weight and bias that sums 74 rows in tiles
     )
 
@@ -52,7 +52,7 @@ def test_causal_convolution_of_packed_sequences(compare):
     compare(
         lambda x, weight: causal_conv1d(x, weight, cu_seqlens=offsets)[0],
         reference,
-        dict(x=normal(1, 27, 32), weight=normal(32, 3)),
+        {"x": normal(1, 27, 32), "weight": normal(32, 3)},
         FLOAT32,
     )
 
@@ -61,7 +61,7 @@ def test_token_shift(compare):
     compare(
         token_shift,
         lambda x: torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1) - x,
-        dict(x=normal(2, 33, 100)),
+        {"x": normal(2, 33, 100)},
         FLOAT32,
     )
 
@@ -75,7 +75,7 @@ def test_token_shift_of_packed_sequences(compare):
         before = x.roll(1, dims=1).masked_fill(first[None, :, None], 0)
         return before - x
 
-    compare(lambda x: token_shift(x, cu_seqlens=offsets), reference, dict(x=normal(1, 22, 64)), FLOAT32)
+    compare(lambda x: token_shift(x, cu_seqlens=offsets), reference, {"x": normal(1, 22, 64)}, FLOAT32)
 
 
 @pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "pairs"])
@@ -94,7 +94,7 @@ def test_rotary_embedding(compare, interleaved):
     compare(
         lambda x, cos, sin: rotary_embedding(x, cos, sin, interleaved=interleaved),
         reference,
-        dict(x=normal(2, 19, 3, 32), cos=angles.cos().to(DEVICE), sin=angles.sin().to(DEVICE)),
+        {"x": normal(2, 19, 3, 32), "cos": angles.cos().to(DEVICE), "sin": angles.sin().to(DEVICE)},
         FLOAT32,
     )
 
@@ -124,6 +124,6 @@ def test_mean_pooling_of_chunks(compare):
     compare(
         lambda x: mean_pooling(x, 16),
         lambda x: torch.stack([part.mean(1) for part in x.split(16, dim=1)], dim=1),
-        dict(x=normal(2, 37, 2, 24)),
+        {"x": normal(2, 37, 2, 24)},
         FLOAT32,
     )

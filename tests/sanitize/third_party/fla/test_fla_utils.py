@@ -67,7 +67,7 @@ def test_logsumexp_of_scaled_rows(check):
 
 @pytest.mark.parametrize("activation", ["", "leaky_relu", "sigmoid"], ids=["plain", "leaky_relu", "sigmoid"])
 def test_matmul_with_activation(check, activation):
-    """Products of float32 are computed without TF32. Rows wrap around at the edges of tiles, columns of K are masked."""
+    """Products of float32 are computed without TF32; rows past the end wrap around, columns of K are masked."""
     a, b = normal(33, 40), normal(40, 50)
     expected = a.double() @ b.double()
     if activation:
@@ -108,4 +108,4 @@ def test_sinkhorn_iterations(compare):
         return x.exp()
 
     # each of 8 steps takes exp and log of what the one before rounded
-    compare(lambda x: sinkhorn(x, 4), reference, dict(x=normal(6, 4, 4).requires_grad_()), 8 * FLOAT32)
+    compare(lambda x: sinkhorn(x, 4), reference, {"x": normal(6, 4, 4).requires_grad_()}, 8 * FLOAT32)
