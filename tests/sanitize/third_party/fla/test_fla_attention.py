@@ -174,7 +174,8 @@ def test_attention_over_residuals(compare):
         lambda query, a, b, c, weight: fused_attnres(query, [a, b, c], weight, scale=0.3),
         reference,
         {
-            "query": normal(48), "a": normal(2, 9, 48), "b": normal(2, 9, 48), "c": normal(2, 9, 48), "weight": normal(48),
+            "query": normal(48), "a": normal(2, 9, 48), "b": normal(2, 9, 48), "c": normal(2, 9, 48),
+            "weight": normal(48),
         },
         FLOAT32,
     )
