@@ -56,7 +56,7 @@ def scales(rows, k):
     ("a_kind", "b_kind"), [("e2m1", "e2m1"), ("e5m2", "e5m2"), ("e5m2", "e2m1")], ids=["fp4", "fp8", "mixed"]
 )
 def test_scaled_product(a_kind, b_kind):
-    """fp4's products are multiples of 2^-8 below 2^12, so that sums in float32 are exact; fp8's span more bits."""
+    """fp4's products are multiples of 2^-8, their sums here below 2^15: float32 is exact; fp8's span more bits."""
     torch.manual_seed(3)
     m, n, k = 64, 32, 128
     (a, a_values), (b, b_values) = numbers(a_kind, m, k), numbers(b_kind, n, k)
@@ -71,5 +71,5 @@ def test_scaled_product(a_kind, b_kind):
     if a_kind == b_kind == "e2m1":
         assert torch.equal(c.cpu().double(), expected)
     else:
-        # a sum of 128 terms in float32, which tensor cores may align to the largest term: 2^-20 of that
-        torch.testing.assert_close(c.cpu(), expected.float(), rtol=2**-18, atol=2**-12)
+        # a sum of 128 terms in float32, the largest near 2^10: tensor cores may align all to it, and lose 2^-20 of it
+        torch.testing.assert_close(c.cpu(), expected.float(), rtol=2**-18, atol=2**-10)
