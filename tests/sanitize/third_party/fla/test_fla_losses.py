@@ -61,12 +61,12 @@ def test_cross_entropy_with_a_penalty_of_the_normalizer(compare):
 
 
 def test_cross_entropy_of_a_linear_layer(compare):
-    target = labels(200, 8, ignored=(3,))
+    target = labels(70, 8, ignored=(3,))
     loss = FusedLinearCrossEntropyLoss(num_chunks=2)
     compare(
         lambda x, weight, bias: loss(x, target, weight, bias),
         lambda x, weight, bias: F.cross_entropy(x @ weight.T + bias, target),
-        {"x": normal(8, 32), "weight": normal(200, 32), "bias": normal(200)},
+        {"x": normal(8, 32), "weight": normal(70, 32), "bias": normal(70)},
         FLOAT32,
     )
 
@@ -76,12 +76,12 @@ def test_kl_divergence_of_two_linear_layers(compare):
         wanted = F.log_softmax(target_x.double() @ target_weight.double().T, -1)
         return F.kl_div(F.log_softmax(x @ weight.T, -1), wanted, log_target=True, reduction="batchmean")
 
-    target_x, target_weight = normal(6, 32).detach(), normal(150, 32).detach()
+    target_x, target_weight = normal(6, 32).detach(), normal(50, 32).detach()
     loss = FusedKLDivLoss()
     compare(
         lambda x, weight: loss(x, target_x, weight, target_weight),
         reference,
-        {"x": normal(6, 32), "weight": normal(150, 32)},
+        {"x": normal(6, 32), "weight": normal(50, 32)},
         FLOAT32,
     )
 
