@@ -2,8 +2,10 @@
 
 import os
 
+import pytest
 import torch
 import torch.nn.functional as F
+import triton
 from fla.ops import (
     chunk_delta_rule,
     chunk_gated_delta_rule,
@@ -24,6 +26,13 @@ DEVICE = os.environ.get("DEVICE", "cuda")
 # are 2^-13 of a factor in root mean square and average out; bfloat16 has 8.
 OUTPUT = {torch.float32: 2**-9, torch.float16: 2**-11, torch.bfloat16: 2**-7}
 GRADIENT = {dtype: 2 * bound for dtype, bound in OUTPUT.items()}
+
+gated_gradients = pytest.mark.xfail(
+    (3, 4, 0) <= tuple(int(part) for part in triton.__version__.split("+")[0].split(".")[:3]) < (3, 7, 1),
+    raises=RuntimeError,
+    strict=False,
+    reason="on Hopper, fla refuses gradients of gates with Triton 3.4.0 to 3.7.0, which compiles them wrongly",
+)
 
 
 def normal(*shape, dtype=torch.float32):
@@ -81,6 +90,7 @@ def test_linear_attention_normalized(compare):
     )
 
 
+@gated_gradients
 def test_simple_gla_from_a_state_to_a_state(compare):
     compare(
         lambda q, k, v, g, state: chunk_simple_gla(q, k, v, g, initial_state=state, output_final_state=True),
@@ -148,6 +158,7 @@ def test_delta_rule_in_bfloat16(compare):
     )
 
 
+@gated_gradients
 def test_gated_delta_rule(compare):
     compare(
         lambda q, k, v, g, beta, state: chunk_gated_delta_rule(
