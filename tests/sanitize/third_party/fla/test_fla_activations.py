@@ -10,7 +10,7 @@ from fla.modules.activations import elu_p1, logsigmoid, powglu, sigmoid, swiglu,
 DEVICE = os.environ.get("DEVICE", "cuda")
 
 # float32: each element is an exp or two and a few products, all within a few units of 2^-24; exp.approx adds 2^-22.
-# float16 has 11 bits: an output is rounded once, by at most 2^-12 of itself, a gradient is one product more.
+# float16 has 11 bits: rounding moves an output by up to 2^-11 of itself, a gradient is one product more.
 BOUNDS = {torch.float32: 2**-19, torch.float16: 2**-10}
 
 

@@ -20,7 +20,7 @@ DEVICE = os.environ.get("DEVICE", "cuda")
 # Tensor cores read float32 as TF32: 13 of 24 bits of mantissa are cut off, so a factor is short by up to 2^-10 of
 # itself, a product of two by 2^-10.5 on average, and an output, two such products one after the other, by about 2^-9.5.
 # A gradient is four or five, of which some cancel. float16 has 11 bits but is rounded, to either side, so that errors
-# are 2^-13 of a factor in root mean square and average out; bfloat16 has 8.
+# are 2^-12.3 of a factor in root mean square and average out; bfloat16 has 8.
 OUTPUT = {torch.float32: 2**-9, torch.float16: 2**-11, torch.bfloat16: 2**-7}
 GRADIENT = {dtype: 2 * bound for dtype, bound in OUTPUT.items()}
 #: float32 without tensor cores, or with products that aren't rounded to TF32
