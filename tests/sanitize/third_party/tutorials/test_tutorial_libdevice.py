@@ -30,7 +30,7 @@ def several_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + 3 * n + offsets, libdevice.expm1(x), mask=inside)
 
 
-@pytest.mark.parametrize(("dtype", "ulp"), [(torch.float32, 2**-23), (torch.float64, 2**-52)], ids=str)
+@pytest.mark.parametrize(("dtype", "ulp"), [(torch.float32, 2**-23), (torch.float64, 2**-52)], ids=["fp32", "fp64"])
 def test_asin(dtype, ulp):
     """CUDA's guide lists errors of 2 to 4 units in the last place, by precision and version."""
     torch.manual_seed(0)
