@@ -26,6 +26,7 @@ from ..decode.ptx import Loc, Module, PtxFunction
 RULES: dict[str, type[SimulationError]] = {
     "race": RaceError,
     "scope": RaceError,
+    "replicas": RaceError,
     "read-only": RaceError,
     "undefined": UninitializedReadError,
     "in-flight": AsyncHazardError,
