@@ -19,7 +19,9 @@ BY_WARPS = "st.shared.u32 [%r2], %r3;"
 # every lane stores its number
 BY_LANES = "st.shared.u32 [%r2], %r1;"
 # the warps store by instructions of their own
-BY_TWO = "setp.eq.u32 %p1, %r3, 0; @%p1 bra A; st.shared.u32 [%r2], 7; bra B; A: st.shared.u32 [%r2], 8; B: mov.u32 %r8, 0;"
+BY_TWO = """
+setp.eq.u32 %p1, %r3, 0; @%p1 bra A; st.shared.u32 [%r2], 7; bra B; A: st.shared.u32 [%r2], 8; B: mov.u32 %r8, 0;
+"""
 # each warp stores twice, the number of the round
 BY_ROUNDS = """
 mov.u32 %r4, 0;

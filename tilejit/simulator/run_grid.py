@@ -196,12 +196,18 @@ class _GridRun:
                 region.shadow.mark_unwritten(written)
 
     def note_writes(self) -> None:
-        """Add the bytes that the kernel has written to the masks of the device's arrays."""
+        """Add the bytes that the kernel wrote to the masks of the device's arrays; warn of partly written arrays."""
         for x in self.placing.resident.allocations:
             region = self.memory.find("global", x.address)
-            if x.written is not None and region is not None and region.shadow is not None:
-                x.written |= region.shadow.written(x.written.size)
-                x.define(0, 0)
+            if x.written is None or region is None or region.shadow is None:
+                continue
+            before, x.written = x.written, x.written | region.shadow.written(x.written.size)
+            for part in x.parts[:-1] or x.parts:
+                own = slice(part.start, part.start + part.size_bytes)
+                left = np.flatnonzero(~x.written[own])
+                if left.size and np.count_nonzero(x.written[own] & ~before[own]):
+                    self.findings.left_unwritten(part, left)
+            x.define(0, 0)
 
     def run(self, progress: Progress) -> None:
         if not self.ctas:

@@ -26,7 +26,6 @@ from .findings import Findings
 from .order import HappensBefore
 from .precedence import Precedence
 from .records import BARRIER, LOW, ONE, UNWRITTEN, CellAccess, Record, Shadow, equal_bits, real, recent, since
-from .replicas import Rounds
 
 
 class AccessChecker:
@@ -51,7 +50,6 @@ class AccessChecker:
         self.lanes = lanes
         self.report.begin(lanes)
         self.order.begin(lanes)
-        self.rounds = Rounds(lanes.total, self.order.position)
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
@@ -90,7 +88,7 @@ class AccessChecker:
         if self.replicas_differ and shadow.shared:
             first = self.lanes.first
             starts = self.order.cta_start[first : first + self.lanes.ctas]
-            counts = self.rounds.execute(site.pc, self.lanes.positions(), int(starts.min()))
+            counts = self.report.replicas.rounds.execute(site.pc, self.lanes.positions(), int(starts.min()))
         base = self.base(shadow, cells.size)
         again: Index | None = None
         if since(shadow.wrote, base) or since(shadow.read, base):
@@ -107,7 +105,7 @@ class AccessChecker:
         view[index] = value
         stamp = self.stamp_write(shadow, x.me, site.pc)
         if counts is not None:
-            self.rounds.at[self.order.event] = counts
+            self.report.replicas.rounds.at[self.order.event] = counts
         if np.ndim(base) == 0 and shadow.log.latest < int(base) >> 32:
             # all writers in the log precede the last barrier of their CTAs
             shadow.log.size = 0
@@ -326,7 +324,7 @@ class AccessChecker:
         stored = np.flatnonzero(real(records[at]))
         stored = stored[self.precedence.pcs(records[at[stored]]) == x.site.pc]
         some = at[stored]
-        same = self.rounds.same(counts, x.me[some], records[some], x.shadow)
+        same = self.report.replicas.rounds.same(counts, x.me[some], records[some], x.shadow)
         if np.count_nonzero(same):
             first = int(some[np.argmax(same)])
             lane = first // (x.cells.size // index.size)

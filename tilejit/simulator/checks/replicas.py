@@ -103,6 +103,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
+        self.rounds = Rounds(lanes.total, self.order.position)
         # store or atomic → per thread, `order.event` when it last executed this in a group other than the whole chunk
         self.executed: dict[int, NDArray[np.uint32]] = {}
         # store or atomic → the value of `order.event` when all threads of the chunk last executed it together
