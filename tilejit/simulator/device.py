@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import LaunchError, UnsupportedInstructionError
 from .checks.report import Report
+from .decode.functions import link
 from .decode.parser import parse
 from .decode.ptx import PtxParam
 from .decode.statements import parse_kernel
@@ -134,7 +135,7 @@ class DeviceModule:
         """
         text = self._module.kernel(kernel)
         try:
-            body = parse_kernel(self._module, text).body
+            body = link(self._module, parse_kernel(self._module, text)).body
             unknown = [x for x in body if lookup(x.root, x.suffix) is None]
             if not unknown:
                 translate(self._ptx, kernel, 0)

@@ -20,8 +20,7 @@ TOPICS = (
 
 def _merge() -> dict[str, tuple[Form, ...]]:
     merged: dict[str, tuple[Form, ...]] = {}
-    for topic in TOPICS:
-        entries: Entries = topic.ENTRIES
+    for entries in (*(topic.ENTRIES for topic in TOPICS), sync.INTERNAL):
         for root, forms in entries.items():
             merged[root] = merged.get(root, ()) + forms
     return merged
