@@ -21,6 +21,11 @@ FOLDER = Path("/tmp/tilejit-foreign")
 # Line information with `inlined_at` where helpers are inlined; the first file shows nvcc's default output.
 NVCC_FLAGS = {
     "elementwise": (), "cooperation": ("-lineinfo",), "tiles": ("-lineinfo",), "libraries": ("-std=c++17", "-lineinfo"),
+    "calls": ("-lineinfo",), "pointers": (), "tables": ("-lineinfo",), "slow_paths": (), "wmma": ("-lineinfo",),
+    "packed": (), "pipelines": ("-std=c++17", "-lineinfo"), "groups": ("-std=c++17", "-lineinfo"),
+    "clusters": ("-std=c++17", "-lineinfo"), "double_mma": ("-lineinfo",), "bulk": ("-std=c++17", "-lineinfo"),
+    "tensormaps": ("-std=c++17", "-lineinfo", "-arch=sm_90a"),
+    "arrays": (), "sorting": ("-lineinfo",), "science": ("-lineinfo",), "searching": (),
 }
 
 
@@ -44,9 +49,8 @@ def nvcc() -> None:
     for name, flags in NVCC_FLAGS.items():
         out = FOLDER / f"{name}.ptx"
         source = FOLDER / "nvcc" / f"{name}.cu"
-        subprocess.run(
-            [toolkit / "bin" / "nvcc", "-ptx", "-arch=sm_90", *include, *flags, source, "-o", out], check=True
-        )
+        arch = () if any(flag.startswith("-arch") for flag in flags) else ("-arch=sm_90",)
+        subprocess.run([toolkit / "bin" / "nvcc", "-ptx", *arch, *include, *flags, source, "-o", out], check=True)
         write("nvcc", name, out.read_text())
 
 
