@@ -12,8 +12,8 @@ current function's frame:
     Frame.saved               registers that must survive a call, if the function may call itself
     Frame.size                the frame of the next callee; a caller stores arguments there, and loads results
 
-Functions that can't call themselves have registers of their own, so that nothing is saved around their calls. A function
-whose address is taken may be called by each indirect call with parameters of the same sizes.
+Functions that can't call themselves have registers of their own, so that nothing is saved around their calls. A
+function whose address is taken may be called by each indirect call with parameters of the same sizes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .statements import parse_kernel
 BUILT_IN = frozenset({"vprintf", "__assertfail"})
 #: bytes of local memory per thread for the frames of functions that may call themselves
 STACK_BYTES = 1 << 14
-STACK = "%stack"
+STACK = "__stack"
 _PLACE = re.compile(r"\[\s*([%\w$.@]+)\s*(?:\+\s*(\d+))?\s*\]")
 _NAMES = re.compile(r"[%\w$.@]+")
 _PARAM = re.compile(r"\.param(?:::\w+)?")
@@ -105,8 +105,9 @@ class Callee:
         return f"%link{self.suffix}"
 
     def is_own(self, name: str) -> bool:
-        return name in self.function.registers or name in self.function.call_params or name in self.function.labels \
-            or name in self.function.branch_tables
+        """True for names that are local to the function."""
+        f = self.function
+        return any(name in names for names in (f.registers, f.call_params, f.labels, f.branch_tables, f.variables))
 
     def place(self, name: str) -> int | None:
         """Return the offset from the frame's start of a parameter, a variable or a parameter of a call; None otherwise.
@@ -145,7 +146,7 @@ class Linked:
 
 
 def link(module: Module, kernel: PtxFunction) -> PtxFunction:
-    """Return the kernel with the functions that it may call; raise UnsupportedInstructionError if it can't be linked."""
+    """Link the functions that a kernel may call. raises: UnsupportedInstructionError if that isn't possible."""
     if not any(is_call(ins) for ins in kernel.body):
         return kernel
     return _Linker(module, kernel).linked()
@@ -207,8 +208,12 @@ class _Linker:
                 raise self.refuse("cannot parse this call" if not unknown else f"{unknown[0]} is not declared", ins)
             if not prototype and target not in self.module.texts:
                 raise self.refuse(f"call of {target}, which the PTX doesn't define", ins)
-            sizes = tuple(tuple(function.call_params[x].size_bytes for x in each) for each in (results, arguments))
-            site = CallSite(function.name, pc, target, results, arguments, bool(prototype), sizes, len(self.sites))
+            result_sizes, sizes = (
+                tuple(function.call_params[x].size_bytes for x in each) for each in (results, arguments)
+            )
+            site = CallSite(
+                function.name, pc, target, results, arguments, bool(prototype), (result_sizes, sizes), len(self.sites)
+            )
             self.sites.append(site)
             callee.sites.append(site)
 
@@ -230,7 +235,8 @@ class _Linker:
             for x in (*function.results, *function.params):
                 frame.place(x.name, x.size_bytes, x.align)
             for v in function.variables.values():
-                frame.place(v.name, v.size_bytes, v.align)
+                if v.space == "local":
+                    frame.place(v.name, v.size_bytes, v.align)
         if callee.is_recursive:
             names = {x for site in callee.sites for x in self.saved(callee, site)}
             for name in sorted(names):
@@ -267,6 +273,9 @@ class _Linker:
             result.registers.update({name + suffix: bits for name, bits in function.registers.items()})
             result.call_params.update({name + suffix: v for name, v in function.call_params.items()})
             result.undefined.update(x + suffix for x in function.undefined)
+            for v in function.variables.values() if suffix else ():
+                if v.space != "local":
+                    result.variables[v.name + suffix] = replace(v, name=v.name + suffix)
             result.registers[callee.link] = 32
             self.write(callee)
         # the check of the stack before a recursive call leaves room for this call and those of other functions in it

@@ -10,7 +10,7 @@ from .ptx import NAME, TYPE_BYTES, Cursor, KernelText, Loc, Module, PtxFunction,
 
 _STATEMENT = re.compile(
     r"(?:@(?P<neg>!?)\s*(?P<guard>[%\w$]+)\s+)?(?P<root>[a-z]\w*)(?P<suffix>(?:(?:\.|::)\w+)*)(?=[\s;])"
-    r"\s*(?P<ops>[^;]*);"
+    r"\s*(?P<ops>(?!\s*:)[^;]*);"
     r"|(?P<label>[\w$%]+)\s*:(?!:)|(?P<open>\{)|(?P<close>\})|(?P<directive>\.\w+)|(?P<stray>;)"
 )
 _IMPLICIT = re.compile(r"//\s*implicit-def:\s*(%[\w$]+)")

@@ -189,8 +189,8 @@ class Units:
             offset = position * region.stride + address - region.base
             return int(region.memory[offset : offset + 4].view(np.uint32)[0])
 
-        own = [int(np.broadcast_to(x, (self.n,))[deep[0]]) for x in (link, frame)]
-        chain = linked.chain(site, *own, read)
+        own_link, own_frame = (int(np.broadcast_to(x, (self.n,))[deep[0]]) for x in (link, frame))
+        chain = linked.chain(site, own_link, own_frame, read)
         shown = [self.places.describe(linked.sites[x].linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
         left = len(chain) - 1 - len(shown)
         more = "".join(f"\ncalled by\n  {x}" for x in shown) + (f"\nafter {left} other calls" if left else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from ..decode.emitter import Entries, Entry, Fidelity, Form, Match
+from ..decode.emitter import Entry, Fidelity, Form, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
 #: modules with `ENTRIES`; `python -m tilejit simulator` prints the first lines of their docstrings as headings
