@@ -32,7 +32,7 @@ from .statements import parse_kernel
 #: functions that the simulator provides
 BUILT_IN = frozenset({"vprintf", "__assertfail"})
 #: bytes of local memory per thread for the frames of functions that may call themselves
-STACK_BYTES = 1 << 14
+STACK_BYTES = 1 << 13
 STACK = "__stack"
 _PLACE = re.compile(r"\[\s*([%\w$.@]+)\s*(?:\+\s*(\d+))?\s*\]")
 _NAMES = re.compile(r"[%\w$.@]+")
@@ -186,9 +186,9 @@ class _Linker:
                 wanted |= {name for name in self.taken if name in self.module.texts}
             known = {*self.callees, *(f.name for f in left)}
             left.extend(parse_kernel(self.module, self.module.texts[name]) for name in sorted(wanted - known))
-        edges = {name: [t for site in x.sites for t in self.targets(site)] for name, x in self.callees.items()}
+        self.edges = {name: [t for site in x.sites for t in self.targets(site)] for name, x in self.callees.items()}
         for name, callee in self.callees.items():
-            callee.is_recursive = name in reached(edges[name], edges)
+            callee.is_recursive = name in reached(self.edges[name], self.edges)
         # an indirect call's index is the same for all functions that it may call
         for site in sorted(self.sites, key=lambda x: not x.is_indirect):
             for name in self.targets(site):
@@ -256,13 +256,9 @@ class _Linker:
 
     def saved(self, callee: Callee, site: CallSite) -> list[str]:
         """Return the registers of a function that must survive a call."""
-        if not any(callee.function.name in self.reachable(name) for name in self.targets(site)):
+        if callee.function.name not in reached(self.targets(site), self.edges):
             return []
         return [*sorted(_live_after_call(callee.function, site.pc)), callee.link]
-
-    def reachable(self, name: str) -> set[str]:
-        edges = {x: [t for site in y.sites for t in self.targets(site)] for x, y in self.callees.items()}
-        return reached([name], edges)
 
     def linked(self) -> PtxFunction:
         kernel, result = self.kernel, self.result
@@ -278,8 +274,8 @@ class _Linker:
                     result.variables[v.name + suffix] = replace(v, name=v.name + suffix)
             result.registers[callee.link] = 32
             self.write(callee)
-        # the check of the stack before a recursive call leaves room for this call and those of other functions in it
-        room = sum(x.frame.size for x in self.callees.values())
+        # room for the callee, for functions that it calls and that don't call themselves, and for parameters
+        room = 2 * sum(x.frame.size for x in self.callees.values())
         size = self.depth(kernel.name) + room
         result.variables[STACK] = Variable(STACK, "local", size, 16)
         result.linked = Linked(self.callees, tuple(self.sites), size - room)
@@ -317,6 +313,8 @@ class _Linker:
         tables = self.result.branch_tables
         tables.update({name + suffix: tuple(x + suffix for x in t) for name, t in function.branch_tables.items()})
         if suffix:
+            # the end of a body is a return
+            self.emit(function.body[-1], "brx", ".idx", callee.link, f"%returns{suffix}")
             tables[f"%returns{suffix}"] = tuple(f"%after{i}" for i in callee.returns)
 
     def emit(self, like: PtxInstruction, root: str, suffix: str, *operands: str) -> None:
@@ -363,17 +361,17 @@ class _Linker:
         bits = self.bits(callee, name)
         register = name if name == callee.link else name + callee.suffix
         place = f"[%fp+{callee.frame.saved[name]}]"
-        through = register if bits > 1 else "%saved"
+        through = register
         if bits == 1:
-            self.result.registers["%saved"] = 32
-        if root == "st":
-            if bits == 1:
-                self.emit(ins, "selp", ".b32", through, "1", "0", register)
-            self.emit(ins, "st", f".local.b{max(bits, 32 if bits == 1 else bits)}", place, through)
-        else:
-            self.emit(ins, "ld", f".local.b{max(bits, 32 if bits == 1 else bits)}", through, place)
-            if bits == 1:
-                self.emit(ins, "setp", ".ne.b32", register, through, "0")
+            # predicates are saved as 0 or 1
+            bits, through = 32, "%saved"
+            self.result.registers[through] = bits
+        if root == "st" and through != register:
+            self.emit(ins, "selp", ".b32", through, "1", "0", register)
+        operands = (place, through) if root == "st" else (through, place)
+        self.emit(ins, root, f".local.b{bits}", *operands)
+        if root == "ld" and through != register:
+            self.emit(ins, "setp", ".ne.b32", register, through, "0")
 
     def copy(self, callee: Callee, ins: PtxInstruction) -> None:
         """Append an instruction of a function, with its names in the linked kernel and its places in the frame."""
@@ -405,19 +403,18 @@ def _live_after_call(function: PtxFunction, pc: int) -> set[str]:
     def before(pcs: Sequence[int], live: int) -> int:
         for x in (roles[pc] for pc in reversed(pcs)):
             for name in x.writes:
-                live &= ~(1 << number[name]) if name in number else -1
+                live &= ~of(name)
             for name in (*x.reads, *x.addresses, *x.updates):
-                live |= 1 << number[name] if name in number else 0
+                live |= of(name)
         return live
 
-    def at_end(name: str) -> int:
+    def of(name: str) -> int:
         return 1 << number[name] if name in number else 0
 
-    everything = (1 << len(number)) - 1
-    uses = [before(block.pcs, at_end(block.predicate)) for block in blocks]
-    defs = [everything & ~before(block.pcs, everything) | 0 for block in blocks]
+    uses = [before(block.pcs, of(block.predicate)) for block in blocks]
+    defs = [sum({of(name) for pc in block.pcs for name in roles[pc].writes}) for block in blocks]
     live = liveness(blocks, uses, defs)
     block = next(x for x in blocks if pc in x.pcs)
     after = block.pcs[block.pcs.index(pc) + 1 :]
-    bits = before(after, live_after(block, live) | at_end(block.predicate))
+    bits = before(after, live_after(block, live) | of(block.predicate))
     return {name for name, i in number.items() if bits >> i & 1}

@@ -195,7 +195,7 @@ class Units:
         left = len(chain) - 1 - len(shown)
         more = "".join(f"\ncalled by\n  {x}" for x in shown) + (f"\nafter {left} other calls" if left else "")
         name = self.lanes.describe_position(position)
-        what = f"{name} has called {len(chain)} functions: its stack has no room for another frame"
+        what = f"{name} is {len(chain) - 1} calls deep: its stack has no room for another frame"
         raise self.access.failure(SimulationError, positions, what, pc, "end the recursion earlier", more=more)
 
     def index_of_callee(self, pc: int, address: Any, functions: Any) -> Any:
