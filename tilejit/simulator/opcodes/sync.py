@@ -126,7 +126,7 @@ ENTRIES: Entries = {
     "ret": ((r"(?:\.uni)?", nothing),),
     "exit": ((r"", nothing),),
     "call": ((r"(?:\.uni)?", call, Fidelity(
-        "exact", "functions of the PTX, vprintf and __assertfail; arguments of vprintf are", races=False)),),
+        "exact", "vprintf and __assertfail; functions of the PTX become part of the kernel", races=False)),),
     "trap": ((r"", statement("S.trap({pc})")),),
     "brkpt": ((r"", nothing, approximated("ignored")),),
     "nanosleep": ((r"\.u32", nothing, Fidelity("exact", "takes no time")),),
