@@ -257,8 +257,9 @@ for _t, _kind in (("f16x2", "f2"), ("bf16x2", "bf16")):
     elementwise(f"set.neu.{_t}.{_t} {TWO}", "u4 u4", "u4",
                 lambda a, b, v=_view: (a.view(v) != b.view(v)).astype(v).view("u4"), operands=packed("u4 u4", _kind))
     elementwise(f"setp.gt.s32 %p5, {{a}}, {{b}}; set.lt.or.u32.{_t} {{d}}, {{a}}, {{b}}, %p5;", "u4 u4", "u4",
-                lambda a, b, v=_view: np.where((a.view(v) < b.view(v)) | (a.view("i4") > b.view("i4")).repeat(2), 65535, 0)
-                .astype("u2").view("u4"), f"set.lt.or.u32.{_t}", operands=packed("u4 u4", _kind))
+                lambda a, b, v=_view: np.where(
+                    (a.view(v) < b.view(v)) | (a.view("i4") > b.view("i4")).repeat(2), 0xFFFF, 0
+                ).astype("u2").view("u4"), f"set.lt.or.u32.{_t}", operands=packed("u4 u4", _kind))
 
 
 @case("mov.u32", kind="approximate")
