@@ -1,0 +1,1 @@
+"""Checks of kernels that other compilers compiled, on the simulator."""
