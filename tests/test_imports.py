@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": {"errors", "dataclass", "fast_unique", "progress", "html_tables", "gc_pause", "forks"},
     "runtime": COMPILER | {"frontend", "executable", "explanation", "compiled", "pipeline", "simulator"},
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
+    "sanitize": BASE | {"simulator"},
 }
 ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__main__", "__init__")
 ALL = set(MAY_IMPORT) | set(ABOVE)
@@ -71,7 +72,8 @@ _PROGRESS = ("IPython", "tqdm")
 #: packages of others -> the files that may import them
 ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
-    "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
+    "cuda": lambda path: path.parts == ("sanitize", "for_cuda.py")
+    or (path.parts[0] == "runtime" and path.name.startswith("cuda")),
     "hypothesis": lambda path: path.parts[0] == "testing",
     "pytest": lambda path: path.name == "pytest_plugin.py",
     "platformdirs": lambda path: path.parts == ("runtime", "store.py"),

@@ -82,7 +82,7 @@ def _called(nvrtc: Any, name: str, *args: object) -> Any:
 def _text(nvrtc: Any, what: str, program: object) -> str:
     text = b" " * _called(nvrtc, f"Get{what}Size", program)
     _called(nvrtc, f"Get{what}", program, text)
-    return text.rstrip(b"\0 ").decode(errors="replace")
+    return str(text.rstrip(b"\0 "), "utf-8", "replace")
 
 
 def _known(nvrtc: Any) -> str:
@@ -97,9 +97,8 @@ def _refusal(name: str, log: str) -> CudaSourceError:
     found = _ERROR.search(log)
     file, line = (found[1], int(found[2])) if found else ("", 0)
     where = f" at {file}:{line}: {found[3]}" if found else ""
-    return CudaSourceError(
-        f"{name} does not compile{where}\n{log.strip()}", hint=_DEVICE_ONLY, log=log, file=file, line=line
-    )
+    hint = _DEVICE_ONLY if "host" in log else "correct the source, or compile the file to PTX and check that"
+    return CudaSourceError(f"{name} does not compile{where}\n{log.strip()}", hint=hint, log=log, file=file, line=line)
 
 
 def _header_folders() -> list[str]:
@@ -143,7 +142,8 @@ def declared_parameters(source: str, kernel: str, count: int) -> tuple[Declarati
 
 def _split(text: str, start: int) -> list[str]:
     """Split a list of parameters at the commas outside brackets. start: the index after its opening parenthesis."""
-    parts, depth, begin = [], 0, start
+    parts: list[str] = []
+    depth, begin = 0, start
     for index in range(start, len(text)):
         letter = text[index]
         if letter == ")" and depth == 0:

@@ -36,7 +36,8 @@ def _shown(recorded: str, file: str, working: str) -> str:
     if not os.path.exists(recorded):
         found = _moved(recorded, (os.path.dirname(file) or ".", "."))
         return recorded if found is None else found
-    relative = os.path.relpath(recorded, working) if os.path.isabs(recorded) and _shares(recorded, working) else recorded
+    is_near = os.path.isabs(recorded) and _shares(recorded, working)
+    relative = os.path.relpath(recorded, working) if is_near else recorded
     return recorded if relative.startswith(os.pardir) else relative
 
 

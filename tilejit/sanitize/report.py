@@ -35,9 +35,8 @@ class Result:
 def document(results: Sequence[Result], version: str) -> Document:
     """Return the results as plain data. version: that of tilejit."""
     kernels = [_kernel(result) for result in results]
-    return {
-        "version": VERSION, "tilejit": version, "verdict": combined([k["verdict"] for k in kernels]), "kernels": kernels,
-    }
+    verdict = combined([kernel["verdict"] for kernel in kernels])
+    return {"version": VERSION, "tilejit": version, "verdict": verdict, "kernels": kernels}
 
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:

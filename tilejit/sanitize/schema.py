@@ -130,3 +130,5 @@ class Listing(TypedDict):
     #: "incomplete" if a kernel is unsupported, else "clean"
     verdict: Verdict
     kernels: list[ListedKernel]
+    #: why the file as a whole is unsupported
+    errors: list[str]

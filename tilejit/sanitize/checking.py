@@ -1,0 +1,83 @@
+"""Runs a kernel of a file on the simulator, once per thread order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..dataclass import dataclass
+from ..errors import LaunchError, SimulationError
+from ..simulator import Pointer, Report, run
+from .arguments import Argument, Value, fitting
+from .listing import located, supported
+from .loading import Loaded
+from .report import Result
+from .schema import ParameterData, UnsupportedData
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a kernel is run. arguments: as the command line writes them. schedules: seeds of thread orders."""
+
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    arguments: tuple[str, ...]
+    shared_bytes: int
+    strict: bool
+    schedules: Sequence[int]
+    seed: int
+
+
+def checked(loaded: Loaded, kernel: str, settings: Settings) -> Result:
+    """Run a kernel with each schedule on equal arguments. raises: LaunchError for bad input.
+
+    A kernel that the simulator doesn't support, or fails to run, gives a result with errors.
+    """
+    if loaded.refusal:
+        return Result(kernel, loaded.file, (), errors=(loaded.refusal,))
+    entry = loaded.entry(kernel)
+    parameters = loaded.parameters(entry)
+    arguments = fitting(kernel, parameters, settings.arguments)
+    problems = loaded.unsupported(entry)
+    if problems:
+        return Result(entry, loaded.file, (), errors=(_refusal(problems, loaded),))
+    reports: list[Report] = []
+    for schedule in settings.schedules:
+        try:
+            reports.append(_launched(loaded.ptx, entry, parameters, arguments, settings, schedule))
+        except LaunchError:
+            raise
+        except SimulationError as error:
+            return Result(entry, loaded.file, tuple(reports), tuple(settings.schedules), (error.message,))
+        except Exception as error:
+            # a fault of the simulator, which the user must not take for one of the kernel
+            fault = f"the simulator failed with {type(error).__name__}: {error}; this is a fault of tilejit"
+            return Result(entry, loaded.file, tuple(reports), tuple(settings.schedules), (fault,))
+    return Result(entry, loaded.file, tuple(reports), tuple(settings.schedules))
+
+
+def _refusal(problems: Sequence[UnsupportedData], loaded: Loaded) -> str:
+    lines = "".join(f"\n  {located(problem)}" for problem in problems)
+    others = ", ".join(supported(loaded)) or "none"
+    return f"the simulator does not support it:{lines}\n  kernels of {loaded.file} that are supported: {others}"
+
+
+def _launched(
+    ptx: str, entry: str, parameters: Sequence[ParameterData], arguments: Sequence[Argument], settings: Settings,
+    schedule: int,
+) -> Report:
+    values: list[Pointer | np.generic | bytes] = []
+    for position, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
+        value: Value = argument.make(settings.seed, position)
+        name = argument.name or parameter["name"]
+        if isinstance(value, np.ndarray):
+            memory = value.reshape(-1).view(np.uint8)
+            values.append(Pointer(memory, name=name, initialized=argument.kind != "output"))
+        else:
+            values.append(value)
+    return run(
+        ptx, entry, settings.grid, settings.block, values, checks="strict" if settings.strict else True,
+        on_finding="collect", schedule=schedule, dynamic_shared_bytes=settings.shared_bytes, write=sys.stderr.write,
+    )

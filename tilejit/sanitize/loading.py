@@ -1,0 +1,157 @@
+"""Files of kernels: PTX as it is, CUDA C++ compiled to PTX, and the kernels in them by readable names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..dataclass import dataclass
+from ..errors import LaunchError, UnsupportedInstructionError
+from ..simulator import Device, DeviceModule
+from ..wording import guessed
+from .for_cuda import CudaSourceError, compile_cuda, declared_parameters
+from .names import readable
+from .schema import ParameterData, UnsupportedData
+
+_VERSION = re.compile(r"^\s*\.version\s+\d+\.\d+", re.MULTILINE)
+_PTX_LINE = re.compile(r"(.*)\n  PTX line (\d+): (.*)", re.DOTALL)
+_ANONYMOUS = re.compile(r"(?:^|_)param_(\d+)$")
+_DEFAULT_ARCH = "sm_90"
+_TEXTS = "write the path of a .ptx or .cu file"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file whose kernels can be listed and run.
+
+    source: CUDA C++, or "". refusal: why the PTX as a whole is unsupported, or "".
+    """
+
+    file: str
+    ptx: str
+    source: str
+    module: DeviceModule | None
+    refusal: str
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        return self.module.kernels if self.module is not None else ()
+
+    def entry(self, kernel: str) -> str:
+        """Return the name in the PTX of a kernel. raises: LaunchError unless `kernel` names exactly one."""
+        found = _matching(kernel, self.kernels)
+        if len(found) == 1:
+            return found[0]
+        names = [readable(each) for each in self.kernels]
+        if found:
+            raise LaunchError(f"{kernel} names several kernels of {self.file}", hint=f"one of: {', '.join(found)}")
+        known = f"its kernels are: {', '.join(names)}" if names else "it has none"
+        raise LaunchError(f"{self.file} has no kernel {kernel}", hint=guessed(kernel, names, known))
+
+    def parameters(self, entry: str) -> list[ParameterData]:
+        found = _parameters(self.ptx, entry)
+        declared = declared_parameters(self.source, readable(entry), len(found))
+        for index, parameter in enumerate(found):
+            anonymous = _ANONYMOUS.search(parameter["name"])
+            if declared:
+                parameter["name"], parameter["declaration"] = declared[index].name, declared[index].text
+            elif anonymous:
+                parameter["name"] = f"parameter {anonymous[1]}"
+        return found
+
+    def unsupported(self, entry: str) -> list[UnsupportedData]:
+        """Return the instructions of a kernel that the simulator doesn't support."""
+        assert self.module is not None
+        try:
+            # without threads, only the support of the kernel is checked
+            self.module.launch(entry, (0,), (0,), ())
+        except UnsupportedInstructionError as error:
+            match = _PTX_LINE.fullmatch(error.message)
+            if match is None:
+                return [{"line": 0, "text": "", "reason": error.message}]
+            return [{"line": int(match[2]), "text": match[3].strip(), "reason": match[1]}]
+        except LaunchError:
+            pass
+        return []
+
+
+def _matching(kernel: str, entries: Sequence[str]) -> list[str]:
+    """Return the entries with a name: those equal to it, else by readable name, else by the end of that."""
+    wanted = re.sub(r"\s*([<>,*&])\s*", r"\1", kernel)
+    names = {entry: re.sub(r"\s*([<>,*&])\s*", r"\1", readable(entry)) for entry in entries}
+    plain = {entry: re.sub(r"<.*", "", name) for entry, name in names.items()}
+    for found in (
+        [entry for entry in entries if entry == kernel],
+        [entry for entry in entries if names[entry] == wanted],
+        [entry for entry in entries if names[entry].endswith(f"::{wanted}")],
+        [entry for entry in entries if wanted in (plain[entry], plain[entry].rpartition("::")[2])],
+    ):
+        if found:
+            return found
+    return []
+
+
+def load(file: str, arch: str | None, kernel: str | None) -> Loaded:
+    """Read a file, and compile it if it is CUDA C++. raises: TilejitError if it is unreadable or doesn't compile.
+
+    kernel: the kernel that will be run, which may be an instance of a template; None for all that are instantiated.
+    """
+    suffix = Path(file).suffix
+    if suffix not in (".ptx", ".cu"):
+        raise LaunchError(f"{file} is neither PTX nor CUDA C++", hint=_TEXTS)
+    text = _text(file)
+    if suffix == ".cu":
+        return _compiled(file, text, arch or _DEFAULT_ARCH, kernel)
+    if arch is not None:
+        raise LaunchError(f"--arch {arch}: PTX is compiled already", hint="leave it out")
+    if not _VERSION.search(text):
+        raise LaunchError(f"{file} is not PTX: it has no .version directive", hint=_TEXTS)
+    return _loaded(file, text, "")
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise LaunchError(f"no such file: {file}", hint=_TEXTS) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise LaunchError(f"can't read {file}: {reason}", hint=_TEXTS) from None
+
+
+def _compiled(file: str, source: str, arch: str, kernel: str | None) -> Loaded:
+    if kernel is not None and "<" in kernel:
+        try:
+            # instantiates a template
+            return _loaded(file, compile_cuda(source, file, arch, [kernel])[0], source)
+        except CudaSourceError:
+            # the next call raises it if the source is at fault; else `Loaded.entry` shows which kernels it has
+            pass
+    return _loaded(file, compile_cuda(source, file, arch)[0], source)
+
+
+def _loaded(file: str, ptx: str, source: str) -> Loaded:
+    try:
+        return Loaded(file, ptx, source, Device().load(ptx), "")
+    except UnsupportedInstructionError as error:
+        return Loaded(file, ptx, source, None, error.message)
+
+
+_BYTES = re.compile(r"\D(\d+)(?:x2)?$")
+
+
+def _parameters(ptx: str, entry: str) -> list[ParameterData]:
+    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\(([^)]*)\))?", ptx)
+    found: list[ParameterData] = []
+    for item in (match[1] or "").split(",") if match is not None else ():
+        if not item.strip():
+            continue
+        alignment = re.search(r"\.align\s+(\d+)", item)
+        size = int(re.findall(r"\.[busf](\d+)\b", item)[0]) // 8
+        name = re.sub(r"\[.*", "", item).split()[-1]
+        count = re.search(r"\[\s*(\d+)\s*\]", item)
+        total = size * int(count[1] if count else 1)
+        own = int(alignment[1]) if alignment is not None and ".ptr" not in item else size
+        found.append({"name": name, "bytes": total, "alignment": own, "declaration": ""})
+    return found
