@@ -27,7 +27,8 @@ FORMS = (
 )
 _ARRAY = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*(?:=\s*(.+))?")
 _SCALAR = re.compile(r"(\w+)\s*:\s*([^:\[\]]+)")
-_PREFIX = re.compile(r"([A-Za-z_]\w*):(?![\\/])(.+)", re.DOTALL)
+#: a name, or `out`, before an argument
+_PREFIX = re.compile(r"([A-Za-z_]\w*):(?![\\/])(.*[:\[].*|.*\.npy)", re.DOTALL)
 _POINTER_BYTES = 8
 #: the largest array, in bytes
 LARGEST = 1 << 32

@@ -13,6 +13,7 @@ from ..simulator import Pointer, Report, run
 from .arguments import Argument, Value, fitting
 from .listing import located, supported
 from .loading import Loaded
+from .names import readable
 from .report import Result
 from .schema import ParameterData, UnsupportedData
 
@@ -39,7 +40,7 @@ def checked(loaded: Loaded, kernel: str, settings: Settings) -> Result:
         return Result(kernel, loaded.file, (), errors=(loaded.refusal,))
     entry = loaded.entry(kernel)
     parameters = loaded.parameters(entry)
-    arguments = fitting(kernel, parameters, settings.arguments)
+    arguments = fitting(readable(entry), parameters, settings.arguments)
     problems = loaded.unsupported(entry)
     if problems:
         return Result(entry, loaded.file, (), errors=(_refusal(problems, loaded),))

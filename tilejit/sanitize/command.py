@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 STATUS: dict[Verdict, int] = {"clean": 0, "findings": 1, "incomplete": 2}
 BAD_INPUT = 3
 
+# source: CUDA Programming Guide, "Technical Specifications per Compute Capability"
+_LIMITS = {"--grid": (2**31 - 1, 65535, 65535), "--block": (1024, 1024, 64)}
+
 _EPILOG = """\
 each --arg is one of:
   f32[1000], NAME:f32[10,20]  random data: standard normal floats, integers 0 to 99
@@ -104,6 +107,9 @@ def _extents(option: str, text: str | None) -> tuple[int, ...]:
     extents = tuple(map(int, parts))
     if min(extents) < 1:
         raise LaunchError(f"{option} {text} has an extent of 0", hint=hint)
+    limits = _LIMITS[option]
+    if any(extent > limit for extent, limit in zip(extents, limits, strict=False)):
+        raise LaunchError(f"{option} {text} exceeds the limits of CUDA, {limits}", hint=hint)
     return extents
 
 

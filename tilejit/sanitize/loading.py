@@ -102,7 +102,7 @@ def load(file: str, arch: str | None, kernel: str | None) -> Loaded:
         raise LaunchError(f"{file} is neither PTX nor CUDA C++", hint=_TEXTS)
     text = _text(file)
     if suffix == ".cu":
-        return _compiled(file, text, arch or _DEFAULT_ARCH, kernel)
+        return _compiled(file, text, _DEFAULT_ARCH if arch is None else arch, kernel)
     if arch is not None:
         raise LaunchError(f"--arch {arch}: PTX is compiled already", hint="leave it out")
     if not _VERSION.search(text):

@@ -149,7 +149,7 @@ def as_text(data: Document) -> Iterator[str]:
         for launch in kernel["launches"]:
             yield _launch_line(kernel["kernel"], launch)
             yield from (f"  not checked: {phrase}" for phrase in launch["not_checked"])
-        yield from (f"{kernel['kernel']} did not run to its end: {error}" for error in kernel["errors"])
+        yield from (f"{kernel['kernel']}: not checked: {error}" for error in kernel["errors"])
     yield f"verdict: {data['verdict']}"
 
 
