@@ -98,6 +98,39 @@ def test_cuda_kernels_have_readable_names(cuda: Run, kernel: str, arguments: tup
     assert cuda("k.cu", kernel, *ONE, *(x for a in arguments for x in ("--arg", a)))[0] == status
 
 
+#: a kernel that uses what headers of C and C++ declare; it traps if a value is wrong
+STANDARD = """\
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cuda_runtime.h>
+extern "C" __global__ void standard(int64_t n, std::size_t size) {
+    assert(n == INT_MIN);
+    printf("%d is the least\\n", int(n));
+    if (sizeof(int8_t) != 1 || sizeof(uint16_t) != 2 || sizeof(uint64_t) != 8 || sizeof(ptrdiff_t) != 8) __trap();
+    if (INT64_MIN >= 0 || INT64_MAX != ~INT64_MIN || UINT32_MAX + 1 != 0 || INT8_MIN != -128) __trap();
+    if (!isinf(2 * FLT_MAX) || isinf(FLT_MAX) || 1 + FLT_EPSILON == 1.0f || 1 + FLT_EPSILON / 2 != 1.0f) __trap();
+    if (!isinf(INFINITY) || !isnan(NAN) || fabs(sin(M_PI)) > 1e-15 || size != 3) __trap();
+}
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("others", [(), ("cuda/std/cstdint", "cuda/atomic", "cuda_fp16.h")])
+def test_headers_of_c_may_be_included(cuda: Run, others: tuple[str, ...]) -> None:
+    Path("standard.cu").write_text("".join(f"#include <{name}>\n" for name in others) + STANDARD)
+    arguments = ("--arg", f"i64:{-(2**31)}", "--arg", "u64:3")
+    status, out, err = cuda("standard.cu", "standard", "--grid", 1, "--block", 1, *arguments)
+    assert (status, err) == (0, "-2147483648 is the least\n"), out
+
+
 @pytest.mark.integration
 def test_cuda_arguments_in_another_order_are_refused(cuda: Run) -> None:
     options = ("k.cu", "step", *ONE, "--arg", "x:f32[256]", "--arg", "f:f32:1", "--arg", "n:i32:256")

@@ -12,7 +12,7 @@ from ..errors import LaunchError, SimulationError
 from ..simulator import Pointer, Report, run
 from .arguments import Argument, Value, fitting
 from .listing import located, supported
-from .loading import Loaded
+from .loading import KernelFile
 from .names import readable
 from .report import Result
 from .schema import ParameterData, UnsupportedData
@@ -31,7 +31,7 @@ class Settings:
     seed: int
 
 
-def checked(loaded: Loaded, kernel: str, settings: Settings) -> Result:
+def checked(loaded: KernelFile, kernel: str, settings: Settings) -> Result:
     """Run a kernel with each schedule on equal arguments. raises: LaunchError for bad input.
 
     A kernel that the simulator doesn't support, or fails to run, gives a result with errors.
@@ -59,7 +59,7 @@ def checked(loaded: Loaded, kernel: str, settings: Settings) -> Result:
     return Result(entry, loaded.file, tuple(reports), tuple(settings.schedules))
 
 
-def _refusal(problems: Sequence[UnsupportedData], loaded: Loaded) -> str:
+def _refusal(problems: Sequence[UnsupportedData], loaded: KernelFile) -> str:
     lines = "".join(f"\n  {located(problem)}" for problem in problems)
     others = ", ".join(supported(loaded)) or "none"
     return f"the simulator does not support it:{lines}\n  kernels of {loaded.file} that are supported: {others}"

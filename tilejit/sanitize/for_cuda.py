@@ -11,6 +11,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import DeviceError, TilejitError
+from .standard_headers import HEADERS, INCLUDED, RUNTIME
 
 _ARCH = re.compile(r"(?:sm|compute)_(\d+[af]?)")
 #: an error in NVRTC's log: file, line and message
@@ -45,7 +46,10 @@ def compile_cuda(source: str, name: str, arch: str = "sm_90", kernels: Sequence[
         raise DeviceError(f"unknown architecture {arch!r}", hint=f"one of {_known(nvrtc)}")
     folders = [os.path.dirname(name) or ".", *_header_folders()]
     options = [f"--gpu-architecture=compute_{matched[1]}", "--generate-line-info", *(f"-I{x}" for x in folders)]
-    program = _called(nvrtc, "CreateProgram", source.encode(), name.encode(), 0, None, None)
+    options += [f"--pre-include={header}" for header in INCLUDED]
+    headers = _headers(folders)
+    texts = [[text.encode() for text in column] for column in (headers.values(), headers)]
+    program = _called(nvrtc, "CreateProgram", source.encode(), name.encode(), len(headers), *texts)
     try:
         for kernel in kernels:
             _called(nvrtc, "AddNameExpression", program, kernel.encode())
@@ -97,7 +101,8 @@ def _refusal(name: str, log: str) -> CudaSourceError:
     found = _ERROR.search(log)
     file, line = (found[1], int(found[2])) if found else ("", 0)
     where = f" at {file}:{line}: {found[3]}" if found else ""
-    hint = _DEVICE_ONLY if "host" in log else "correct the source, or compile the file to PTX and check that"
+    is_host = "host" in log or "cannot open source file" in log
+    hint = _DEVICE_ONLY if is_host else "correct the source, or compile the file to PTX and check that"
     return CudaSourceError(f"{name} does not compile{where}\n{log.strip()}", hint=hint, log=log, file=file, line=line)
 
 
@@ -107,6 +112,12 @@ def _header_folders() -> list[str]:
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     includes = [path for root in roots for path in sorted(Path(root).glob("*/include"))]
     return [str(path) for include in includes for path in (include, include / "cccl") if path.is_dir()]
+
+
+def _headers(folders: Sequence[str]) -> dict[str, str]:
+    """Return the headers that NVRTC and the folders lack, by name."""
+    missing = {name: text for name, text in RUNTIME.items() if not any(Path(x, name).is_file() for x in folders)}
+    return {**HEADERS, **missing}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +138,22 @@ def declared_parameters(source: str, kernel: str, count: int) -> tuple[Declarati
 
     kernel: the readable name. Macros and included files are not expanded.
     """
-    name = re.sub(r"<.*", "", kernel).rpartition("::")[2]
+    name = re.escape(re.sub(r"<.*", "", kernel).rpartition("::")[2])
     text = _BOUNDS.sub(" ", _COMMENT.sub(" ", source))
-    found = set()
-    for match in re.finditer(rf"__global__\b[^;{{}}()]*\b{re.escape(name)}\s*\(", text):
-        parts = _split(text, match.end())
-        names = [_NAME.search(part) for part in parts]
-        if len(parts) == count and all(names):
-            declared = [(x[1], " ".join(part.split())) for x, part in zip(names, parts, strict=True) if x is not None]
-            found.add(tuple(Declaration(*each) for each in declared))
-    names_of = {tuple(each.name for each in parameters) for parameters in found}
-    return found.pop() if len(names_of) == 1 else ()
+    # a macro may contain __global__
+    for start in (rf"__global__\b[^;{{}}()]*\b{name}\s*\(", rf"^\s*[A-Z]\w*\s+{name}\s*\("):
+        lists = [_split(text, match.end()) for match in re.finditer(start, text, re.MULTILINE)]
+        found = {tuple(declared) for declared in map(_declarations, lists) if len(declared) == count}
+        if len({tuple(each.name for each in parameters) for parameters in found}) == 1:
+            return found.pop()
+    return ()
+
+
+def _declarations(parts: Sequence[str]) -> list[Declaration]:
+    """Return the declarations in a list of parameters, or [] if one of them has no name."""
+    names = [_NAME.search(part) for part in parts]
+    found = [Declaration(x[1], " ".join(part.split())) for x, part in zip(names, parts, strict=True) if x is not None]
+    return found if len(found) == len(parts) else []
 
 
 def _split(text: str, start: int) -> list[str]:

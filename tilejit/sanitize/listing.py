@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..wording import counted
-from .loading import Loaded
+from .loading import KernelFile
 from .names import readable
 from .schema import VERSION, ListedKernel, Listing, UnsupportedData
 
 
-def listing(loaded: Loaded, version: str) -> Listing:
+def listing(loaded: KernelFile, version: str) -> Listing:
     """Return the kernels of a file as plain data. version: that of tilejit."""
     kernels = [_listed(loaded, entry) for entry in loaded.kernels]
     is_clean = not loaded.refusal and not any(kernel["unsupported"] for kernel in kernels)
@@ -20,14 +20,14 @@ def listing(loaded: Loaded, version: str) -> Listing:
     }
 
 
-def _listed(loaded: Loaded, entry: str) -> ListedKernel:
+def _listed(loaded: KernelFile, entry: str) -> ListedKernel:
     return {
         "kernel": readable(entry), "entry": entry, "parameters": loaded.parameters(entry),
         "unsupported": loaded.unsupported(entry),
     }
 
 
-def supported(loaded: Loaded) -> list[str]:
+def supported(loaded: KernelFile) -> list[str]:
     """Return the readable names of the kernels that the simulator supports."""
     return [readable(entry) for entry in loaded.kernels if not loaded.unsupported(entry)]
 

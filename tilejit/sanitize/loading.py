@@ -22,7 +22,7 @@ _TEXTS = "write the path of a .ptx or .cu file"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class KernelFile:
     """A file whose kernels can be listed and run.
 
     source: CUDA C++, or "". refusal: why the PTX as a whole is unsupported, or "".
@@ -92,7 +92,7 @@ def _matching(kernel: str, entries: Sequence[str]) -> list[str]:
     return []
 
 
-def load(file: str, arch: str | None, kernel: str | None) -> Loaded:
+def load(file: str, arch: str | None, kernel: str | None) -> KernelFile:
     """Read a file, and compile it if it is CUDA C++. raises: TilejitError if it is unreadable or doesn't compile.
 
     kernel: the kernel that will be run, which may be an instance of a template; None for all that are instantiated.
@@ -120,22 +120,22 @@ def _text(file: str) -> str:
         raise LaunchError(f"can't read {file}: {reason}", hint=_TEXTS) from None
 
 
-def _compiled(file: str, source: str, arch: str, kernel: str | None) -> Loaded:
+def _compiled(file: str, source: str, arch: str, kernel: str | None) -> KernelFile:
     if kernel is not None and "<" in kernel:
         try:
             # instantiates a template
             return _loaded(file, compile_cuda(source, file, arch, [kernel])[0], source)
         except CudaSourceError:
-            # the next call raises it if the source is at fault; else `Loaded.entry` shows which kernels it has
+            # the next call raises it if the source is at fault; else `KernelFile.entry` shows which kernels it has
             pass
     return _loaded(file, compile_cuda(source, file, arch)[0], source)
 
 
-def _loaded(file: str, ptx: str, source: str) -> Loaded:
+def _loaded(file: str, ptx: str, source: str) -> KernelFile:
     try:
-        return Loaded(file, ptx, source, Device().load(ptx), "")
+        return KernelFile(file, ptx, source, Device().load(ptx), "")
     except UnsupportedInstructionError as error:
-        return Loaded(file, ptx, source, None, error.message)
+        return KernelFile(file, ptx, source, None, error.message)
 
 
 _BYTES = re.compile(r"\D(\d+)(?:x2)?$")
