@@ -47,8 +47,8 @@ def test_arrays_may_have_one_value_or_none() -> None:
     assert isinstance(filled, np.ndarray) and filled.tolist() == [-3] * 4
     output = parsed("out:u16[2,3]")
     made = output.make(0, 0)
-    assert isinstance(made, np.ndarray) and output.kind == "output" and made.shape == (2, 3)
-    assert set(made.reshape(-1).tolist()) == {0xFFFF}
+    assert isinstance(made, np.ndarray) and output.kind == "output"
+    assert (made.dtype, made.shape) == (np.uint16, (2, 3))
     assert (parsed("out:f32[4]").name, parsed("out:y:f32[4]").name, parsed("y:f32[4]").name) == ("", "y", "y")
     empty = parsed("f32[0]").make(0, 0)
     assert isinstance(empty, np.ndarray) and empty.size == 0

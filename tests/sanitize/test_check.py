@@ -16,6 +16,7 @@ from tests.sanitize.test_report import conforming, sarif_problems
 from tilejit import __version__
 from tilejit.__main__ import main
 from tilejit.sanitize.schema import Document, Listing
+from tilejit.simulator import DeviceModule
 
 
 def test_a_clean_kernel_ends_with_0(run: Run) -> None:
@@ -151,26 +152,22 @@ def test_a_kernel_has_several_names(run: Run, name: str) -> None:
 
 
 def test_prints_of_a_kernel_do_not_disturb_the_report(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilejit.sanitize import checking
+    launch = DeviceModule.launch
 
-    launched = checking.run
-
-    def printing(*args: Any, write: Callable[[str], object], **options: Any) -> Any:
+    def printing(self: DeviceModule, *args: Any, write: Callable[[str], object], **options: Any) -> Any:
         write("from the kernel\n")
-        return launched(*args, write=write, **options)
+        return launch(self, *args, write=write, **options)
 
-    monkeypatch.setattr(checking, "run", printing)
+    monkeypatch.setattr(DeviceModule, "launch", printing)
     status, out, err = run(*SCALE, *SCALE_ARGS, "--format", "json")
     assert status == 0 and json.loads(out)["verdict"] == "clean" and err == "from the kernel\n"
 
 
 def test_a_fault_of_the_simulator_is_incomplete_and_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilejit.sanitize import checking
-
     def failing(*args: Any, **options: Any) -> Any:
         raise IndexError("no such thing")
 
-    monkeypatch.setattr(checking, "run", failing)
+    monkeypatch.setattr(DeviceModule, "launch", failing)
     status, out, _ = run(*SCALE, *SCALE_ARGS)
     assert status == 2
     fault = "the simulator failed with IndexError: no such thing; this is a fault of tilejit"

@@ -64,7 +64,7 @@ class Argument:
     def make(self, seed: int, position: int) -> Value:
         """Return a new value. Random floats are standard normal, integers 0 to 99, booleans 0 or 1.
 
-        They depend on `seed`, `position`, the type and the shape only. Each byte of an output is 0xFF.
+        They depend on `seed`, `position`, the type and the shape only. The contents of an output are unspecified.
         """
         if not self.is_array:
             result: Value = self.value
@@ -73,7 +73,7 @@ class Argument:
             return np.array(self.value, order="C")
         assert self.dtype is not None
         if self.kind == "output":
-            return np.full(prod(self.shape) * self.dtype.itemsize, 0xFF, np.uint8).view(self.dtype).reshape(self.shape)
+            return np.empty(self.shape, self.dtype)
         if self.kind == "filled":
             return np.full(self.shape, self.value, self.dtype)
         random = np.random.default_rng((seed, position))

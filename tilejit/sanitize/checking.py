@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dataclass import dataclass
 from ..errors import LaunchError, SimulationError
-from ..simulator import Pointer, Report, run
+from ..simulator import Device, DeviceArray, Report
 from .arguments import Argument, Value, fitting
 from .listing import located, supported
 from .loading import KernelFile
@@ -47,7 +47,7 @@ def checked(loaded: KernelFile, kernel: str, settings: Settings) -> Result:
     reports: list[Report] = []
     for schedule in settings.schedules:
         try:
-            reports.append(_launched(loaded.ptx, entry, parameters, arguments, settings, schedule))
+            reports.append(_launched(loaded, entry, parameters, arguments, settings, schedule))
         except LaunchError:
             raise
         except SimulationError as error:
@@ -66,19 +66,19 @@ def _refusal(problems: Sequence[UnsupportedData], loaded: KernelFile) -> str:
 
 
 def _launched(
-    ptx: str, entry: str, parameters: Sequence[ParameterData], arguments: Sequence[Argument], settings: Settings,
-    schedule: int,
+    file: KernelFile, entry: str, parameters: Sequence[ParameterData], arguments: Sequence[Argument],
+    settings: Settings, schedule: int,
 ) -> Report:
-    values: list[Pointer | np.generic | bytes] = []
+    device = Device()
+    values: list[DeviceArray | np.generic | bytes] = []
     for position, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
         value: Value = argument.make(settings.seed, position)
-        name = argument.name or parameter["name"]
         if isinstance(value, np.ndarray):
-            memory = value.reshape(-1).view(np.uint8)
-            values.append(Pointer(memory, name=name, initialized=argument.kind != "output"))
+            name = argument.name or parameter["name"]
+            values.append(device.place(value, initialized=argument.kind != "output", name=name))
         else:
             values.append(value)
-    return run(
-        ptx, entry, settings.grid, settings.block, values, checks="strict" if settings.strict else True,
-        on_finding="collect", schedule=schedule, dynamic_shared_bytes=settings.shared_bytes, write=sys.stderr.write,
+    return device.load(file.ptx).launch(
+        entry, settings.grid, settings.block, values, shared_bytes=settings.shared_bytes,
+        checks="strict" if settings.strict else True, on_finding="collect", schedule=schedule, write=sys.stderr.write,
     )

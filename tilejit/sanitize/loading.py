@@ -15,7 +15,6 @@ from .names import readable
 from .schema import ParameterData, UnsupportedData
 
 _VERSION = re.compile(r"^\s*\.version\s+\d+\.\d+", re.MULTILINE)
-_PTX_LINE = re.compile(r"(.*)\n  PTX line (\d+): (.*)", re.DOTALL)
 _ANONYMOUS = re.compile(r"(?:^|_)param_(\d+)$")
 _DEFAULT_ARCH = "sm_90"
 _TEXTS = "write the path of a .ptx or .cu file"
@@ -50,30 +49,30 @@ class KernelFile:
         raise LaunchError(f"{self.file} has no kernel {kernel}", hint=guessed(kernel, names, known))
 
     def parameters(self, entry: str) -> list[ParameterData]:
-        found = _parameters(self.ptx, entry)
+        found = self._module.parameters(entry)
         declared = declared_parameters(self.source, readable(entry), len(found))
+        result: list[ParameterData] = []
         for index, parameter in enumerate(found):
-            anonymous = _ANONYMOUS.search(parameter["name"])
+            anonymous = _ANONYMOUS.search(parameter.name)
+            name, text = f"parameter {anonymous[1]}" if anonymous else parameter.name, ""
             if declared:
-                parameter["name"], parameter["declaration"] = declared[index].name, declared[index].text
-            elif anonymous:
-                parameter["name"] = f"parameter {anonymous[1]}"
-        return found
+                name, text = declared[index].name, declared[index].text
+            size, offset = parameter.size_bytes, parameter.offset
+            result.append({"name": name, "bytes": size, "offset": offset, "declaration": text})
+        return result
 
     def unsupported(self, entry: str) -> list[UnsupportedData]:
-        """Return the instructions of a kernel that the simulator doesn't support."""
-        assert self.module is not None
-        try:
-            # without threads, only the support of the kernel is checked
-            self.module.launch(entry, (0,), (0,), ())
-        except UnsupportedInstructionError as error:
-            match = _PTX_LINE.fullmatch(error.message)
-            if match is None:
-                return [{"line": 0, "text": "", "reason": error.message}]
-            return [{"line": int(match[2]), "text": match[3].strip(), "reason": match[1]}]
-        except LaunchError:
-            pass
-        return []
+        """Return the statements of a kernel that the simulator doesn't support."""
+        lines = self.ptx.splitlines()
+        return [
+            {"line": line, "text": lines[line - 1].strip() if line else "", "reason": reason}
+            for line, reason in self._module.unsupported(entry)
+        ]
+
+    @property
+    def _module(self) -> DeviceModule:
+        assert self.module is not None, "a refused file has no kernels"
+        return self.module
 
 
 def _matching(kernel: str, entries: Sequence[str]) -> list[str]:
@@ -137,21 +136,3 @@ def _loaded(file: str, ptx: str, source: str) -> KernelFile:
     except UnsupportedInstructionError as error:
         return KernelFile(file, ptx, source, None, error.message)
 
-
-_BYTES = re.compile(r"\D(\d+)(?:x2)?$")
-
-
-def _parameters(ptx: str, entry: str) -> list[ParameterData]:
-    match = re.search(rf"\.entry\s+{re.escape(entry)}\s*(?:\(([^)]*)\))?", ptx)
-    found: list[ParameterData] = []
-    for item in (match[1] or "").split(",") if match is not None else ():
-        if not item.strip():
-            continue
-        alignment = re.search(r"\.align\s+(\d+)", item)
-        size = int(re.findall(r"\.[busf](\d+)\b", item)[0]) // 8
-        name = re.sub(r"\[.*", "", item).split()[-1]
-        count = re.search(r"\[\s*(\d+)\s*\]", item)
-        total = size * int(count[1] if count else 1)
-        own = int(alignment[1]) if alignment is not None and ".ptr" not in item else size
-        found.append({"name": name, "bytes": total, "alignment": own, "declaration": ""})
-    return found

@@ -67,21 +67,10 @@ def _kernel(result: Result) -> KernelData:
 
 def _launch(report: Report, schedule: int | None) -> LaunchData:
     return {
-        "grid": list(report.grid), "block": list(report.block), "schedule": schedule, "verdict": verdict_of(report),
+        "grid": list(report.grid), "block": list(report.block), "schedule": schedule, "verdict": report.verdict,
         "instructions": report.thread_instructions, "findings": len(report.findings),
-        "not_checked": list(not_checked(report)),
+        "not_checked": list(report.not_checked),
     }
-
-
-def verdict_of(report: Report) -> Verdict:
-    if any(finding.level == "error" and finding.rule != "unsupported" for finding in report.findings):
-        return "findings"
-    return "incomplete" if not_checked(report) else "clean"
-
-
-def not_checked(report: Report) -> tuple[str, ...]:
-    phrases = [finding.message for finding in report.findings if finding.rule == "unsupported"]
-    return tuple(phrases if report.checks else [*phrases, "races, uninitialized reads and asynchronous copies"])
 
 
 def _finding(finding: Finding, paths: SourcePaths) -> FindingData:

@@ -96,13 +96,14 @@ class ParameterData(TypedDict):
     #: name in the source if it is known, else in the PTX
     name: str
     bytes: int
-    alignment: int
+    #: in bytes, in the parameter space
+    offset: int
     #: declaration in the source, "" if unknown
     declaration: str
 
 
 class UnsupportedData(TypedDict):
-    """An instruction or directive that the simulator doesn't support."""
+    """A statement that the simulator doesn't support."""
 
     #: line in the PTX, and its text; 0 and "" if unknown
     line: int
