@@ -57,7 +57,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--checks", choices=("on", "strict"), default="on",
         help="strict: shuffles, votes, matches and warp reductions don't order memory accesses",
     )
-    checked.add_argument("--format", dest="style", choices=("text", "json", "sarif"), default="text")
+    checked.add_argument(
+        "--format", dest="style", choices=("text", "json", "sarif"), default="text",
+        help="text, JSON as tilejit/sanitize/schema.py describes it, or SARIF 2.1.0 (default: text)",
+    )
     checked.add_argument("--seed", metavar="N", default="0", help="of the random data (default: 0)")
 
 
