@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -74,6 +75,22 @@ def test_cuda_is_compiled_and_its_lines_are_named(cuda: Run) -> None:
     assert "k.cu:8: y[i] = tile[255 - threadIdx.x];\n  error [race]" in out
     assert " reverse::tile+1020 bytes" in out and "from k.cu:7\n" in out
     assert "error [bounds] 24 times" in out and "; y has 4000 bytes" in out
+
+
+@pytest.mark.integration
+def test_the_callers_of_inlined_functions_are_named(cuda: Run) -> None:
+    Path("helper.h").write_text("__device__ inline float scaled(const float& v) {\n  return 2 * v;\n}\n")
+    arguments = ("--arg", "f32[16]", "--arg", "out:f32[999]", "--arg", "i32:32")
+    options = ("k.cu", "reverse", "--grid", 1, "--block", 32, *arguments)
+    status, out, _ = cuda(*options)
+    assert status == 1
+    assert "helper.h:2: return 2 * v;\n  error [bounds] 16 times" in out
+    assert "        from helper.h:2\n          called from k.cu:7\n" in out
+    status, out, _ = cuda(*options, "--format", "sarif")
+    (result,) = (x for x in json.loads(out)["runs"][0]["results"] if x["ruleId"] == "bounds")
+    (caller,) = result["relatedLocations"]
+    assert caller["message"]["text"] == "called from here"
+    assert caller["physicalLocation"] == {"artifactLocation": {"uri": "k.cu"}, "region": {"startLine": 7}}
 
 
 @pytest.mark.integration

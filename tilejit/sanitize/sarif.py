@@ -79,14 +79,22 @@ def _result(kernel: KernelData, finding: FindingData, rule_index: int) -> dict[s
         result["locations"] = [_location(places[0], kernel["kernel"])]
     elif kernel["file"]:
         result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(kernel["file"])}}}]
-    related = [_related(place, kernel["kernel"]) for place in places[1:]]
+    related = [_related(place, kernel["kernel"], "the other access") for place in places[1:]]
+    callers = [caller for place in places for caller in _callers(place)]
+    related += [_related(caller, kernel["kernel"], "called from here") for caller in callers]
     if related:
         result["relatedLocations"] = related
     return result
 
 
-def _related(place: PlaceData, kernel: str) -> dict[str, Any]:
-    return {**_location(place, kernel), "message": {"text": "the other access"}}
+def _related(place: PlaceData, kernel: str, message: str) -> dict[str, Any]:
+    return {**_location(place, kernel), "message": {"text": message}}
+
+
+def _callers(place: PlaceData) -> Iterator[PlaceData]:
+    for caller in place["callers"]:
+        file, _, line = caller.rpartition(":")
+        yield {**place, "file": file, "line": int(line), "column": 0, "source": "", "callers": []}
 
 
 def _location(place: PlaceData, kernel: str) -> dict[str, Any]:
