@@ -73,11 +73,6 @@ class TritonSession(Session):
                 hint="in that thread, write `with session.thread():`",
             )
 
-    @property
-    def instructions(self) -> int:
-        """The number of thread instructions that the launches executed."""
-        return sum(launch.reports[0].thread_instructions for launch in self.launches)
-
 
 @contextmanager
 def simulated_triton(chosen: Options) -> Iterator[TritonSession]:
@@ -128,9 +123,9 @@ def _benchmark(session: TritonSession) -> Callable[..., Any]:
         **__: Any,
     ) -> Any:
         """Call a function once; return the millions of thread instructions that its launches executed."""
-        first = len(session.launches)
+        before = session.instructions
         fn()
-        executed = sum(x.reports[0].thread_instructions for x in session.launches[first:]) / _PER_MILLISECOND
+        executed = (session.instructions - before) / _PER_MILLISECOND
         if quantiles is not None:
             return [executed] * len(quantiles) if len(quantiles) > 1 else executed
         return [executed] if return_mode == "all" else executed

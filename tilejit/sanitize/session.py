@@ -70,6 +70,8 @@ class Session:
         self.device = Device()
         self.launches: list[Launch] = []
         self._modules: dict[str, DeviceModule] = {}
+        self._counted = 0
+        self._instructions = 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -79,6 +81,20 @@ class Session:
     @property
     def errors(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.level == "error")
+
+    @property
+    def instructions(self) -> int:
+        """The number of thread instructions that the launches executed, each in one schedule."""
+        for launch in self.launches[self._counted :]:
+            self._instructions += launch.reports[0].thread_instructions
+        self._counted = len(self.launches)
+        return self._instructions
+
+    def forget(self) -> list[Launch]:
+        """Return the launches, and remove them from the session."""
+        launches, self.launches = self.launches, []
+        self._counted = 0
+        return launches
 
     def module(self, ptx: str) -> DeviceModule:
         """Return the module of some PTX on the device of this session."""
