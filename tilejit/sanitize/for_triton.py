@@ -24,7 +24,7 @@ from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner
 
 from ..errors import LaunchError
-from ..simulator import Pointer, Report, TensorMap
+from ..simulator import DeviceArray, Report, TensorMap
 from .session import Options, Session
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
@@ -56,7 +56,8 @@ class TritonSession(Session):
     @contextmanager
     def thread(self) -> Iterator[None]:
         """Let CPU tensors stand in for CUDA tensors in this thread."""
-        with MarkingMode(self.memory), TensorMode(self.memory):
+        mode = TensorMode(self.memory)
+        with MarkingMode(self.memory), mode, mode.in_backward():
             self._threads.entered = True
             try:
                 yield
@@ -260,9 +261,7 @@ class _Run:
         self.memory = session.memory
         self.name = name
         self.ptx = ptx
-        #: storages of the arguments that TMA accesses
-        self.mapped: list[torch.Tensor] = []
-        self.names: dict[int, list[str]] = {}
+        self.labelled: list[DeviceArray] = []
 
     def launch(self, programs: tuple[int, int, int], values: Sequence[Any], stream: Any) -> None:
         metadata = self.launcher.metadata
@@ -277,7 +276,7 @@ class _Run:
         module = self.session.module(self.ptx)
         checks = self.session.options.checks
         arrays = self.memory.arrays()
-        before = [(a, a.array.copy()) for a in arrays] if self.session.options.schedules > 1 else []
+        before = [(a, a.memory.copy()) for a in arrays] if self.session.options.schedules > 1 else []
 
         def run(schedule: int) -> Report:
             return module.launch(
@@ -287,13 +286,13 @@ class _Run:
 
         def restore() -> None:
             for array, contents in before:
-                array.array[...] = contents
+                array.memory[...] = contents
 
         try:
             self.session.launch(self.name, grid, block, run, restore)
         finally:
-            for tensor in self.mapped:
-                self.memory.write(tensor)
+            for array in self.labelled:
+                array.unlabel()
             held.clear()
 
     def scratch(self, ctas: int, stream: Any) -> tuple[Any, Any]:
@@ -323,31 +322,33 @@ class _Run:
         tensor = base if isinstance(base, torch.Tensor) and not isinstance(value, torch.Tensor) else value
         if not isinstance(tensor, torch.Tensor):
             return int(value.data_ptr())
-        self.place(name, tensor)
+        self.label(name, tensor)
         return self.memory.address(tensor)
 
-    def place(self, name: str, tensor: torch.Tensor) -> None:
+    def label(self, name: str, tensor: torch.Tensor) -> DeviceArray | None:
+        """Place a tensor and let messages name it, its type and its shape, if its elements are contiguous."""
         array = self.memory.place(tensor)
-        if array is not None:
-            names = self.names.setdefault(id(array), [])
-            names.append(name)
-            array.name = " = ".join(dict.fromkeys(names))
+        if array is None:
+            return None
+        width = tensor.element_size()
+        first = tensor.storage_offset() * width
+        shape = tuple(tensor.shape)
+        if not tensor.is_contiguous():
+            # the elements from the first of the tensor on
+            shape = ((array.memory.size - first) // width,)
+        array.label(name, str(tensor.dtype).removeprefix("torch."), width, shape, first)
+        self.labelled.append(array)
+        return array
 
     def tensor_map(self, argument: Argument) -> TensorMap:
         base = argument.value.base
-        self.place(argument.name, base)
-        array = self.memory.place(base)
+        array = self.label(argument.name, base)
         if array is None:
             raise LaunchError(f"the descriptor {argument.name} is one of an empty tensor")
-        record = self.memory.record(base)
-        is_initialized = record is None or record.written is None
-        self.mapped.append(base)
         made = described(argument)
-        offset = base.storage_offset() * base.element_size()
-        pointer = Pointer(array.array, offset, argument.name, initialized=is_initialized)
         return TensorMap(
-            pointer, made.dims, made.strides, made.box, made.element_bytes, str(base.dtype).removeprefix("torch."),
-            made.swizzle,
+            array, made.dims, made.strides, made.box, made.element_bytes, str(base.dtype).removeprefix("torch."),
+            made.swizzle, offset_bytes=base.storage_offset() * base.element_size(),
         )
 
 

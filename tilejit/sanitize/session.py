@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from ..dataclass import dataclass
 from ..errors import LaunchError, SimulationError
-from ..simulator import Checks, DeviceModule, Finding, Report
+from ..simulator import Checks, Device, DeviceModule, Finding, Report
 from ..target import TARGETS, Target, target
-from .shim import Device
 
 OnFinding = Literal["raise", "collect"]
 Autotune = Literal["all", "first"]

@@ -100,7 +100,7 @@ class _Generator(torch.Generator):
     """A generator of the CPU that answers as one of the GPU."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        made = torch.Generator.__new__(cls, device="cpu")
+        made = super().__new__(cls, device="cpu")
         made._is_on_gpu = is_cuda(device)
         return made
 
@@ -110,6 +110,29 @@ class _Generator(torch.Generator):
     @property
     def device(self) -> torch.device:
         return torch.device("cuda", 0) if self._is_on_gpu else torch.device("cpu")  # type: ignore[attr-defined]
+
+
+_AUTOCAST = torch.autocast
+
+
+class _Autocast(_AUTOCAST):
+    """Autocast that applies to CPU tensors if it is asked for on CUDA; the operators are those of the CPU's lists."""
+
+    def __init__(self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
+        super().__init__(device_type, dtype, enabled, cache_enabled)
+        dtype = dtype or torch.get_autocast_dtype(device_type)
+        self._on_cpu = _AUTOCAST("cpu", dtype, enabled, cache_enabled) if device_type == "cuda" else None
+
+    def __enter__(self) -> Any:
+        if self._on_cpu is not None:
+            self._on_cpu.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> Any:
+        result = super().__exit__(*raised)
+        if self._on_cpu is not None:
+            self._on_cpu.__exit__(*raised)
+        return result
 
 
 def properties(target: Target) -> SimpleNamespace:
@@ -173,6 +196,9 @@ def cuda_is_there(target: Target, clock: Callable[[], float]) -> Iterator[None]:
         mock.patch.multiple(torch.accelerator, **_present(torch.accelerator, accelerator)),
         mock.patch.object(torch, "Generator", _Generator),
         mock.patch.object(torch, "compile", _uncompiled),
+        mock.patch.object(torch, "autocast", _Autocast),
+        mock.patch.object(torch.amp, "autocast", _Autocast),
+        mock.patch.object(torch.amp.autocast_mode, "autocast", _Autocast),
         mock.patch.object(torch.version, "cuda", "13.0"),
     ):
         yield

@@ -37,8 +37,8 @@ class StorageRecord:
         # the reference keeps the number `_cdata` from being reused
         self.reference = StorageWeakRef(storage)
         self.is_on_gpu = is_on_gpu
-        #: 1 for each byte that is written; None if all bytes are
-        self.written: Bytes | None = None
+        #: a mask of the bytes that are written, None if all are; once the storage is placed, that of `placed` holds
+        self.written: NDArray[np.bool_] | None = None
         self.placed: DeviceArray | None = None
         #: the host's address and size that `placed` covers
         self.extent = (0, 0)
@@ -90,29 +90,31 @@ class TorchMemory:
         if record.placed is not None and record.extent != extent:
             self._free(record)
         if record.placed is None and extent[1]:
-            written = record.written
-            record.placed = self.device.place(_host_bytes(*extent), initialized=True if written is None else written)
+            record.placed = self.device.place(_host_bytes(*extent))
+            record.placed.written = record.written
             record.extent = extent
         return record.placed
 
     def uninitialized(self, tensor: torch.Tensor) -> None:
-        """Mark a tensor's storage as not written."""
+        """Mark a tensor's storage, which is new, as not written."""
         record = self._recorded(tensor)
         if record is not None:
-            record.written = np.zeros(tensor.untyped_storage().nbytes(), np.uint8)
+            record.written = np.zeros(tensor.untyped_storage().nbytes(), bool)
 
     def write(self, tensor: torch.Tensor) -> None:
         """Mark the elements of a tensor as written."""
         record = self.record(tensor)
-        if record is None or (record.written is None and record.placed is None):
+        if record is None:
             return
-        if record.written is not None:
-            size = tensor.untyped_storage().nbytes()
-            if record.written.size != size:
-                record.written = np.resize(record.written, size)
-            _elements(record.written, tensor)[...] = 1
-        if record.placed is not None:
-            record.placed.define()
+        mask = record.written if record.placed is None else record.placed.written
+        if mask is None:
+            return
+        if mask.size == tensor.untyped_storage().nbytes():
+            _elements(mask, tensor)[...] = True
+        if mask.size != tensor.untyped_storage().nbytes() or mask.all():
+            record.written = None
+            if record.placed is not None:
+                record.placed.define()
 
     def hold(self) -> list[torch.UntypedStorage]:
         """Free what the program has freed; return the placed storages, so that they live until a launch ends."""
@@ -154,7 +156,7 @@ class TorchMemory:
     def _free(self, record: StorageRecord) -> None:
         if record.placed is not None:
             self.device.free(record.placed)
-            record.placed = None
+            record.written, record.placed = record.placed.written, None
 
 
 class MarkingMode(TorchDispatchMode):
@@ -247,7 +249,7 @@ def _host_bytes(address: int, size: int) -> Bytes:
     return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
 
 
-def _elements(memory: Bytes, tensor: torch.Tensor) -> Bytes:
+def _elements(memory: NDArray[np.bool_], tensor: torch.Tensor) -> NDArray[np.bool_]:
     """Return a view of those bytes in `memory`, which is as large as the tensor's storage, that its elements occupy."""
     width = tensor.element_size()
     first = tensor.storage_offset() * width

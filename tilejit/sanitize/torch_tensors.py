@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _device
 
 from .torch_memory import TorchMemory, is_cuda, tensors_in
 
@@ -48,6 +51,8 @@ class TensorMode(TorchFunctionMode):
             tensor.numpy: self.numpy,
             tensor.__array__: self.array,
             tensor.type: self.type,
+            tensor.type_as: self.type_as,
+            tensor.__deepcopy__: self.deepcopy,
             tensor.pin_memory: lambda x, *_, **__: x,
             tensor.record_stream: lambda *_: None,
         }
@@ -61,9 +66,13 @@ class TensorMode(TorchFunctionMode):
             return answer(*args, **named)
         device = named.get("device")
         if device is None and func in self._constructors:
-            device = torch.get_default_device()
-        if device is None or not is_cuda(device):
+            # torch.get_default_device creates a tensor
+            device = _device.CURRENT_DEVICE
+        if device is None:
             return func(*args, **named)
+        if not is_cuda(device):
+            result = func(*args, **named)
+            return self.moved(args[0] if args else None, result, False) if isinstance(result, torch.Tensor) else result
         result = func(*args, **{**named, "device": _CPU, **({"pin_memory": False} if "pin_memory" in named else {})})
         if not isinstance(result, torch.Tensor):
             return result
@@ -71,6 +80,18 @@ class TensorMode(TorchFunctionMode):
             result = result.clone()
         self.memory.move(result, True)
         return result
+
+    @contextmanager
+    def in_backward(self) -> Iterator[None]:
+        """Keep this mode active in Python functions that a backward pass calls: torch disables it during `backward`."""
+        run = torch.autograd._engine_run_backward
+
+        def under_mode(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return run(*args, **kwargs)
+
+        with mock.patch.object(torch.autograd, "_engine_run_backward", under_mode):
+            yield
 
     def device(self, x: torch.Tensor, *_: Any) -> torch.device:
         return _GPU if self.memory.is_on_gpu(x) else x.device
@@ -108,9 +129,17 @@ class TensorMode(TorchFunctionMode):
     def cpu(self, x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
         return self.moved(x, x, False)
 
-    def moved(self, x: torch.Tensor, result: torch.Tensor, to_gpu: bool) -> torch.Tensor:
+    def type_as(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return self.moved(x, x.type_as(other), self.memory.is_on_gpu(other))
+
+    def deepcopy(self, x: torch.Tensor, memo: Any) -> torch.Tensor:
+        result: torch.Tensor = x.__deepcopy__(memo)
+        self.memory.move(result, self.memory.is_on_gpu(x))
+        return result
+
+    def moved(self, x: Any, result: torch.Tensor, to_gpu: bool) -> torch.Tensor:
         """Return `result`, which `x` was converted to, on the GPU or the host; copy it if it shares x's memory."""
-        if self.memory.is_on_gpu(x) != to_gpu and _share(x, result):
+        if self.memory.is_on_gpu(result) != to_gpu and _share(x, result):
             result = result.clone()
         self.memory.move(result, to_gpu)
         return result
@@ -142,5 +171,5 @@ class TensorMode(TorchFunctionMode):
         return self.moved(x, x.type(dtype, *args, **kwargs), is_on_gpu)
 
 
-def _share(x: torch.Tensor, y: torch.Tensor) -> bool:
+def _share(x: Any, y: torch.Tensor) -> bool:
     return any(a.untyped_storage()._cdata == b.untyped_storage()._cdata for a in tensors_in(x) for b in tensors_in(y))
