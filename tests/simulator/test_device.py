@@ -10,9 +10,11 @@ import textwrap
 import numpy as np
 import pytest
 
+from tests.simulator import tma_programs
 from tests.simulator.small_kernels import HEADER
+from tilejit.dataclass import replace
 from tilejit.errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
-from tilejit.simulator import Device
+from tilejit.simulator import Device, TensorMap
 
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<16>; .reg .f32 %f<8>; .reg .b64 %x<8>;"
 INDEX = "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r1, %r2, %r3, %r1;"
@@ -182,3 +184,150 @@ def test_dynamic_shared_memory_has_the_size_of_the_launch(device):
     module.launch("k", (1,), (32,), [], shared_bytes=128)
     with pytest.raises(OutOfBoundsError):
         module.launch("k", (1,), (32,), [], shared_bytes=124)
+
+
+# copies n elements of x to y; elements that are copied from unwritten memory are undefined
+COPY = f"""
+.visible .entry copy(.param .u64 x, .param .u64 y, .param .u32 n) {{
+    {REGISTERS} {INDEX}
+    ld.param.u64 %x1, [x]; ld.param.u64 %x2, [y]; ld.param.u32 %r4, [n];
+    setp.ge.s32 %p1, %r1, %r4; @%p1 bra end;
+    mul.wide.s32 %x3, %r1, 4; add.u64 %x1, %x1, %x3; add.u64 %x2, %x2, %x3;
+    ld.global.f32 %f2, [%x1]; st.global.f32 [%x2], %f2;
+    end: ret;
+}}
+.visible .entry copy_bytes(.param .u64 x, .param .u64 y, .param .u32 n) {{
+    {REGISTERS} {INDEX} .reg .b16 %h;
+    ld.param.u64 %x1, [x]; ld.param.u64 %x2, [y]; ld.param.u32 %r4, [n];
+    setp.ge.s32 %p1, %r1, %r4; @%p1 bra end;
+    cvt.s64.s32 %x3, %r1; add.u64 %x1, %x1, %x3; add.u64 %x2, %x2, %x3;
+    ld.global.u8 %h, [%x1]; st.global.u8 [%x2], %h;
+    end: ret;
+}}
+.visible .entry discard(.param .u64 x) {{
+    .reg .b64 %x<2>; ld.param.u64 %x1, [x]; discard.global.L2 [%x1], 128; ret;
+}}
+"""
+
+
+@pytest.fixture
+def copies(device):
+    return device.load(HEADER + COPY)
+
+
+def test_bytes_that_a_launch_leaves_unwritten_stay_unwritten(device, copies):
+    x, y = device.array(np.arange(8, dtype="f4")), device.empty(8, "f4", "y")
+    copies.launch("copy", (1,), (32,), [x, y, np.int32(5)])
+    assert y.written.tolist() == [True] * 20 + [False] * 12
+    copies.launch("copy", (1,), (32,), [y, device.empty(8, "f4"), np.int32(5)])
+    with pytest.raises(UninitializedReadError, match=r"y\+20 bytes, element 5 of float32\[8\], which nothing has wri"):
+        copies.launch("copy", (1,), (32,), [y, device.empty(8, "f4"), np.int32(6)])
+    copies.launch("copy", (1,), (32,), [x, y, np.int32(8)])
+    assert y.written is None
+
+
+def test_a_word_is_undefined_until_all_of_its_bytes_are_written(device, copies):
+    x, y = device.array(np.arange(8, dtype="u1")), device.empty(2, "f4", "y")
+    copies.launch("copy_bytes", (1,), (32,), [x, y, np.int32(7)])
+    assert y.written.tolist() == [True] * 7 + [False]
+    copies.launch("copy", (1,), (32,), [y, device.empty(2, "f4"), np.int32(1)])
+    with pytest.raises(UninitializedReadError, match="element 1 of"):
+        copies.launch("copy", (1,), (32,), [y, device.empty(2, "f4"), np.int32(2)])
+    y.define(7, 1)
+    copies.launch("copy", (1,), (32,), [y, device.empty(2, "f4"), np.int32(2)])
+
+
+@pytest.mark.parametrize("n", range(9))
+@pytest.mark.parametrize("kernel, width", [("copy", 4), ("copy_bytes", 1)])
+def test_written_bytes_are_those_that_launches_and_the_host_wrote(device, copies, n, kernel, width):
+    x, y = device.array(np.zeros(8, "f4")), device.empty(8, "f4")
+    y.array[6] = 1
+    copies.launch(kernel, (1,), (32,), [x, y, np.int32(n)])
+    expected = np.zeros(32, bool)
+    expected[: n * width] = expected[24:28] = True
+    # the bytes of the host's 1.0 differ from those of fresh memory
+    assert (np.ones(32, bool) if y.written is None else y.written).tolist() == expected.tolist()
+
+
+def test_an_array_of_the_host_is_placed_and_used_in_place(device, copies):
+    x, y = np.arange(8, dtype="f4"), np.zeros(8, "f4")
+    placed = device.place(x, name="x"), device.place(y, initialized=False, name="y")
+    assert placed[0].address % 512 == placed[1].address % 512 == 0
+    copies.launch("copy", (1,), (32,), [np.uint64(placed[0].address + 4), placed[1], np.int32(7)])
+    assert y[:7].tolist() == x[1:].tolist()
+    with pytest.raises(OutOfBoundsError, match=r"x\+32 bytes, element 8 of float32\[8\]; x has 32 bytes"):
+        copies.launch("copy", (1,), (32,), [np.uint64(placed[0].address + 8), placed[1], np.int32(7)])
+    with pytest.raises(ValueError, match="contiguous"):
+        device.place(x[::2])
+
+
+def test_labels_name_parts_of_an_array_until_they_are_removed(device, copies):
+    x, y = device.array(np.arange(24, dtype="f4")), device.empty(24, "f4")
+    y.label("rows", "float32", 4, (3, 4), 48)
+    outside = [x, np.uint64(y.address), np.int32(32)]
+    with pytest.raises(OutOfBoundsError):
+        copies.launch("copy", (1,), (32,), outside)
+    z = device.empty(24, "f4")
+    with pytest.raises(UninitializedReadError, match=r"rows\+20 bytes, element \[1, 1\] of float32\[3, 4\]"):
+        y.define(0, 48 + 20)
+        copies.launch("copy", (1,), (32,), [y, z, np.int32(24)])
+    y.unlabel()
+    with pytest.raises(UninitializedReadError, match=r"DeviceArray.* element 17 of float32\[24\]"):
+        copies.launch("copy", (1,), (32,), [y, z, np.int32(24)])
+
+
+def test_a_verdict_is_clean_incomplete_or_findings(device, copies):
+    x, y = device.array(np.arange(128, dtype="f4")), device.empty(128, "f4", "y")
+    report = copies.launch("copy", (1,), (32,), [x, y, np.int32(8)])
+    assert (report.verdict, report.not_checked) == ("clean", ())
+    assert str(report).startswith("copy: grid (1, 1, 1), block (32, 1, 1), checked: clean\n")
+    report = copies.launch("copy", (1,), (32,), [y, x, np.int32(9)], on_finding="collect")
+    assert report.verdict == "findings"
+    report = copies.launch("copy", (1,), (32,), [x, y, np.int32(8)], checks=False)
+    assert report.verdict == "incomplete" and "checks are off" in report.not_checked[0]
+    report = copies.launch("discard", (1,), (32,), [x])
+    line = (HEADER + COPY).split("discard.global.L2")[0].count("\n") + 1
+    assert (report.verdict, report.not_checked) == ("incomplete", (f"races of discard.global.L2, PTX line {line}",))
+    assert f"not checked: races of discard.global.L2, PTX line {line}" in str(report)
+
+
+def test_parameters_and_unsupported_statements_are_listed(device):
+    ptx = HEADER + COPY + """
+.visible .entry odd(.param .u64 x, .param .align 16 .b8 y[24]) {
+    .reg .b32 %r<3>;
+    mov.u32 %r1, 5;
+    frob.u32 %r1, %r1;
+    tex.1d.v4.s32.s32 {%r1, %r1, %r1, %r1}, [x, {%r1}];
+    ret;
+}
+.visible .entry wide() {
+    .reg .b32 %r<3>;
+    add.u64 %r1, %r2, 5;
+    ret;
+}
+"""
+    module = device.load(ptx)
+    at = ptx.split("frob")[0].count("\n") + 1
+    assert [(p.name, p.offset, p.size_bytes) for p in module.parameters("odd")] == [("x", 0, 8), ("y", 16, 24)]
+    assert module.unsupported("copy") == ()
+    assert module.unsupported("odd") == (
+        (at, "frob.u32 is not supported"), (at + 1, "tex.1d.v4.s32.s32 is not supported"))
+    (wrong,) = module.unsupported("wide")
+    assert wrong.ptx_line == ptx.split("add.u64 %r1")[0].count("\n") + 1
+    assert wrong.reason == "register %r2 has width 32; the operand needs width 64"
+    with pytest.raises(SimulationError, match="the PTX has no kernel none; it has: copy, copy_bytes, discard, odd, w"):
+        module.unsupported("none")
+
+
+@pytest.mark.parametrize("first_row", [0, 3])
+def test_a_tensor_map_covers_part_of_a_device_array(device, first_row):
+    x = device.array(np.arange(8 * 16, dtype="f4").reshape(8, 16), "x")
+    out = device.empty(tma_programs.SHARED, "u1")
+    tensor = x.array[first_row:]
+    box = TensorMap(x, tensor.shape[::-1], (64,), (16, 2), 4, "float32", offset_bytes=64 * first_row)
+    module = device.load(tma_programs.load_text((16, 2), (0, 1), 4))
+    # the program stores all of shared memory, most of which nothing has written
+    module.launch("k", (1,), (32,), [box, out], checks=False)
+    np.testing.assert_array_equal(out.array[: 2 * 64].view("f4").reshape(2, 16), tensor[1:3])
+    with pytest.raises(LaunchError, match="cannot create a tensor map of x: .*multiple of 16"):
+        module.launch("k", (1,), (32,), [replace(box, offset_bytes=4), out])

@@ -2,12 +2,13 @@
 
 from .checks.findings import Finding, Location
 from .checks.report import RegionCount, Report
-from .device import Device, DeviceArray, DeviceModule
+from .decode.ptx import PtxParam
+from .device import Device, DeviceModule, Unsupported
 from .machine.tensor_map import Share
-from .placing import Pointer, TensorMap
+from .placing import DeviceArray, Pointer, TensorMap
 from .run_grid import Checks, run
 
 __all__ = [
-    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report",
-    "Share", "TensorMap", "run",
+    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "PtxParam", "RegionCount",
+    "Report", "Share", "TensorMap", "Unsupported", "run",
 ]

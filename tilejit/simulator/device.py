@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ..errors import LaunchError
+from ..errors import LaunchError, UnsupportedInstructionError
 from .checks.report import Report
 from .decode.parser import parse
+from .decode.ptx import PtxParam
+from .decode.statements import parse_kernel
+from .decode.translate import translate
 from .decode.variables import initial_bytes, place_lasting
 from .machine.memory import RED_ZONE_BYTES, host_memory
-from .placing import ParameterValue, PlacedMemory, Pointer, Resident
+from .opcodes import lookup
+from .placing import POISON, DeviceArray, ParameterValue, Pointer, Resident, TensorMap
 from .run_grid import Checks, run
 
 # Device addresses start above those that launches assign to their arguments.
 _FIRST_ADDRESS = 1 << 40
-_ALIGNMENT = 256
-_POISON = 0xFF
+#: CUDA's allocators align arrays to 256 bytes, PyTorch's to 512
+_ALIGNMENT = 512
 
 Bytes = NDArray[np.uint8]
-
-
-class DeviceArray:
-    """An array in a device's memory."""
-
-    def __init__(self, array: NDArray[Any], address: int, initialized: bool) -> None:
-        self.array = array
-        self.address = address
-        self._initialized = initialized
-
-    def __repr__(self) -> str:
-        return f"DeviceArray({self.array.dtype}{list(self.array.shape)} at {self.address:#x})"
-
-    def allocation(self) -> PlacedMemory:
-        memory = self.array.reshape(-1).view(np.uint8)
-        # Any byte other than the poison shows that the host or a kernel has written to the array.
-        self._initialized = self._initialized or bool((memory != _POISON).any())
-        return PlacedMemory(memory, self.address, repr(self), self._initialized)
 
 
 class Device:
@@ -69,15 +55,27 @@ class Device:
         self._arrays: list[DeviceArray] = []
         self._next = _FIRST_ADDRESS
 
-    def array(self, values: ArrayLike) -> DeviceArray:
-        """Return a copy of `values` in the device's memory."""
-        return self._place(np.array(values, order="C"), True)
+    def array(self, values: ArrayLike, name: str = "") -> DeviceArray:
+        """Return a copy of `values` in the device's memory. name: for messages."""
+        return self._place(np.array(values, order="C"), True, name)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Return an array of 0xFF bytes, which is uninitialized until the host or an earlier launch changes a byte."""
-        dtype = np.dtype(dtype)
-        count = int(np.prod(shape))
-        return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike, name: str = "") -> DeviceArray:
+        """Return an uninitialized array. name: for messages.
+
+        Its bytes are 0xFF. A byte counts as written once a checked launch has written it, or another value than 0xFF
+        is found there at the start of a launch; see also `DeviceArray.define`.
+        """
+        return self._place(np.empty(shape, dtype), False, name)
+
+    def place(self, array: NDArray[Any], *, initialized: bool = True, name: str = "") -> DeviceArray:
+        """Give a contiguous array an address on the device, whose kernels then use it in place.
+
+        initialized: if False, the array's bytes become 0xFF and count as unwritten, as in `empty`.
+        raises: ValueError if the array isn't contiguous.
+        """
+        if not array.flags.c_contiguous:
+            raise ValueError("the array must be contiguous, in row-major order")
+        return self._place(array, initialized, name)
 
     def free(self, array: DeviceArray) -> None:
         """Free `array`; later accesses are out of bounds. raises: ValueError if it isn't an array of this device."""
@@ -87,14 +85,25 @@ class Device:
         """Load a module; raise UnsupportedInstructionError for unknown syntax. Kernels' bodies are parsed at launch."""
         return DeviceModule(self, ptx)
 
-    def allocations(self) -> tuple[PlacedMemory, ...]:
-        return tuple(x.allocation() for x in self._arrays)
+    def allocations(self) -> tuple[DeviceArray, ...]:
+        for x in self._arrays:
+            x.note_writes()
+        return tuple(self._arrays)
 
-    def _place(self, array: NDArray[Any], initialized: bool) -> DeviceArray:
-        placed = DeviceArray(array, self._next, initialized)
+    def _place(self, array: NDArray[Any], initialized: bool, name: str) -> DeviceArray:
+        placed = DeviceArray(array, self._next, None if initialized else np.zeros(array.nbytes, bool), name)
+        if not initialized:
+            placed.memory[:] = POISON
         self._next += -(-(array.nbytes + RED_ZONE_BYTES) // _ALIGNMENT) * _ALIGNMENT
         self._arrays.append(placed)
         return placed
+
+
+class Unsupported(NamedTuple):
+    """A statement that the simulator doesn't support. ptx_line: counted from 1; 0 if unknown."""
+
+    ptx_line: int
+    reason: str
 
 
 class DeviceModule:
@@ -112,6 +121,27 @@ class DeviceModule:
     @property
     def kernels(self) -> tuple[str, ...]:
         return tuple(self._module.kernels)
+
+    def parameters(self, kernel: str) -> tuple[PtxParam, ...]:
+        """Return a kernel's parameters. raises: UnsupportedInstructionError if the module lacks the kernel."""
+        return self._module.kernel(kernel).params
+
+    def unsupported(self, kernel: str) -> tuple[Unsupported, ...]:
+        """Return the statements of a kernel that the simulator doesn't support; it may run if there are none.
+
+        Of those, only the first is found that can't be parsed, or has unsupported operands.
+        raises: UnsupportedInstructionError if the module lacks the kernel.
+        """
+        text = self._module.kernel(kernel)
+        try:
+            body = parse_kernel(self._module, text).body
+            unknown = [x for x in body if lookup(x.root, x.suffix) is None]
+            if not unknown:
+                translate(self._ptx, kernel, 0)
+        except UnsupportedInstructionError as error:
+            what, _, where = error.message.partition("\n  PTX line ")
+            return (Unsupported(int(where.partition(":")[0] or 0), what),)
+        return tuple(Unsupported(x.line, f"{x.root}{x.suffix} is not supported") for x in unknown)
 
     def variable(self, name: str) -> Bytes:
         """Return a writable view of a global or constant variable's bytes; raise LaunchError if `name` is unknown."""
@@ -136,7 +166,8 @@ class DeviceModule:
     ) -> Report:
         """Run `kernel` to completion and return its report. See `simulator.run` for the other parameters.
 
-        args: one per parameter: a NumPy array, a DeviceArray, a NumPy scalar, an int, or the parameter's bytes.
+        args: one per parameter: a NumPy array, a DeviceArray, a Pointer or TensorMap, a NumPy scalar, an int, or the
+            parameter's bytes.
         shared_bytes: size of dynamic shared memory.
         write: called with each string that the kernel prints; None for standard output.
         raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for an invalid
@@ -155,11 +186,14 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
         return value.address.to_bytes(8, "little")
     if isinstance(value, np.ndarray):
         return _pointer(value, f"argument {position}")
-    if isinstance(value, bytes | np.generic | int):
+    if isinstance(value, (bytes, np.generic, int, Pointer, TensorMap)):
         return value
     if isinstance(value, float):
         raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
-    raise LaunchError(f"argument {position}, {value!r}, is not a NumPy array or scalar, a DeviceArray, an int or bytes")
+    raise LaunchError(
+        f"argument {position}, {value!r}, is not a NumPy array or scalar, a DeviceArray, a Pointer, a TensorMap, an "
+        "int or bytes"
+    )
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:

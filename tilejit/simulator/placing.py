@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, SimulationError
-from .checks.records import in_bytes
 from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
-from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryPart, MemoryRegion
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Elements, MemoryPart, MemoryRegion, in_bytes
 from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
 from .opcodes.move import WINDOWS
+
+#: the byte that fresh device memory consists of
+POISON = 0xFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,58 @@ class Pointer:
     counted_at: int = 0
 
 
+class DeviceArray:
+    """An array at a fixed address in a device's memory, which kernels may access through any pointer to it.
+
+    array: the elements; writes by the host are seen by the next launch. address: in bytes.
+    written: a mask of the bytes that the host or a kernel has written; None if all are.
+    """
+
+    def __init__(self, array: NDArray[Any], address: int, written: NDArray[np.bool_] | None, name: str = "") -> None:
+        self.array = array
+        self.address = address
+        self.written = written
+        self.parts: list[MemoryPart] = []
+        self.label(name or repr(self), array.dtype.name, array.itemsize, array.shape)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.array.dtype}{list(self.array.shape)} at {self.address:#x})"
+
+    @property
+    def name(self) -> str:
+        return self.parts[0].name
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        return self.array.reshape(-1).view(np.uint8)
+
+    def label(
+        self, name: str, type_name: str, element_bytes: int, shape: tuple[int, ...], offset_bytes: int = 0
+    ) -> None:
+        """Name the array, or a contiguous part of it, in messages. offset_bytes: where the part begins."""
+        elements = Elements(type_name, element_bytes, shape)
+        part = MemoryPart(name, offset_bytes, element_bytes * prod(shape), elements=elements)
+        self.parts.insert(0, part)
+
+    def unlabel(self) -> None:
+        """Remove the names that `label` has given."""
+        del self.parts[:-1]
+
+    def define(self, offset_bytes: int = 0, size_bytes: int | None = None) -> None:
+        """Declare bytes as written, by default all: the host may have written values that equal fresh memory's."""
+        if self.written is not None:
+            end = None if size_bytes is None else offset_bytes + size_bytes
+            self.written[offset_bytes:end] = True
+            if self.written.all():
+                self.written = None
+
+    def note_writes(self) -> None:
+        """Before a launch, take bytes that differ from those of fresh memory as written by the host."""
+        if self.written is not None:
+            self.written |= self.memory != POISON
+            self.define(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor map argument: 128 opaque bytes that describe a tensor and the box that TMA copies.
@@ -41,8 +97,8 @@ class TensorMap:
     Dimensions are listed innermost first. Elements outside the tensor read as zero.
     """
 
-    #: the array; the tensor begins at its `offset_bytes`
-    array: Pointer
+    #: the array, which a device array's launch uses in place; the tensor begins where a pointer points to
+    array: Pointer | DeviceArray
     #: extents of the tensor, in elements
     dims: tuple[int, ...]
     #: strides in bytes of all dimensions but the innermost
@@ -59,23 +115,15 @@ class TensorMap:
     #: The distance between the boxes that consecutive receivers of a multicast copy contribute. If it is given, these
     #: copies are checked against it, except global addresses of boxes at coordinates of -2^31 or at least 2^31 - 16.
     share: Share | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedMemory:
-    """Global memory at a fixed address, which a kernel may access through any pointer to it."""
-
-    memory: NDArray[np.uint8]
-    address: int
-    name: str
-    initialized: bool
+    #: the distance in bytes from the start of a device array to the tensor's first element
+    offset_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Resident:
     """Memory that persists across launches."""
 
-    allocations: tuple[PlacedMemory, ...] = ()
+    allocations: tuple[DeviceArray, ...] = ()
     #: bytes of global and constant variables by name; a variable that is missing has its initial value at each launch
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
@@ -94,7 +142,7 @@ class Placing:
         self.resident = resident
         self.memory = AddressMap()
         self.params = b""
-        self.arrays: list[Pointer | PlacedMemory] = []
+        self.arrays: list[Pointer] = []
 
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Place the arguments, variables and resident memory, and fill the parameter space.
@@ -106,7 +154,7 @@ class Placing:
         if len(args) != len(function.params):
             count = len(function.params)
             raise LaunchError(f"{function.name} takes {count} argument{'s' * (count != 1)}, got {len(args)}")
-        pointers = [a.array if isinstance(a, TensorMap) else a for a in args if isinstance(a, (Pointer, TensorMap))]
+        pointers = [a for a in (x.array if isinstance(x, TensorMap) else x for x in args) if isinstance(a, Pointer)]
         for p in pointers:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
@@ -123,11 +171,9 @@ class Placing:
         self.place_maps(args, address_of)
         self.place_params()
         self.place_variables()
-        for allocation in self.resident.allocations:
-            part = MemoryPart(allocation.name, 0, allocation.memory.size)
-            region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
-            self.memory.add(region)
-        self.arrays = [*pointers, *self.resident.allocations]
+        for x in self.resident.allocations:
+            self.memory.add(MemoryRegion("global", x.address, x.memory.size, x.memory, x.parts))
+        self.arrays = pointers
 
     def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
         for param, arg in zip(self.program.function.params, args, strict=True):
@@ -135,12 +181,16 @@ class Placing:
             if isinstance(arg, bytes) and arg == bytes(MAP_BYTES):
                 self.memory.empty_maps.add(at)
             if isinstance(arg, TensorMap):
-                array, address = arg.array, addresses[id(arg.array)] + arg.array.offset_bytes
+                array = arg.array
+                if isinstance(array, Pointer):
+                    address, writable = addresses[id(array)] + array.offset_bytes, array.writable
+                else:
+                    address, writable = array.address + arg.offset_bytes, True
                 shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
                 reason = shape.refusal(address)
                 if reason is not None:
                     raise LaunchError(f"cannot create a tensor map of {array.name or 'the tensor'}: {reason}")
-                self.memory.maps[at] = EncodedMap(array.name, address, shape, array.writable, arg.axes, arg.share)
+                self.memory.maps[at] = EncodedMap(array.name, address, shape, writable, arg.axes, arg.share)
 
     def place_params(self) -> None:
         """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""

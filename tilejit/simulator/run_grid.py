@@ -92,6 +92,8 @@ def run(
             if not collect:
                 raise
             launch.findings.end(error)
+        finally:
+            launch.note_writes()
     return launch.report()
 
 
@@ -175,13 +177,25 @@ class _GridRun:
     def shadow_globals(self) -> None:
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in self.placing.arrays if not p.initialized}
+        unwritten = {x.address: x.written for x in self.placing.resident.allocations}
         for region in self.memory.regions:
             if region.space != "global":
                 continue
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
-            if parts or (stores and region.writable):
+            written = unwritten.get(region.base)
+            if parts or written is not None or (stores and region.writable):
                 add_shadow(region, self.program.cell_shift, parts)
+            if written is not None:
+                region.shadow.mark_unwritten(written)
+
+    def note_writes(self) -> None:
+        """Add the bytes that the kernel has written to the masks of the device's arrays."""
+        for x in self.placing.resident.allocations:
+            region = self.memory.find("global", x.address)
+            if x.written is not None and region is not None and region.shadow is not None:
+                x.written |= region.shadow.written(x.written.size)
+                x.define(0, 0)
 
     def run(self, progress: Progress) -> None:
         if not self.ctas:

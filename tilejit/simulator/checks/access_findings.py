@@ -11,11 +11,12 @@ from ...fast_unique import fast_unique
 from ..decode.roles import LOAD_ROOTS
 from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
+from ..machine.memory import in_bytes
 from ..machine.operations import Operations
 from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
 from .precedence import Precedence
-from .records import ACTOR, BARRIER, IN_FLIGHT, UNWRITTEN, CellAccess, Record, in_bytes, place
+from .records import ACTOR, BARRIER, IN_FLIGHT, UNWRITTEN, CellAccess, Record, place
 from .replicas import UNUSED, Replicas
 
 if TYPE_CHECKING:

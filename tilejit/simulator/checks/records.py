@@ -107,6 +107,16 @@ class Shadow:
         #: load from the region → the event of its last execution
         self.read_by: dict[int, int] = {}
 
+    def mark_unwritten(self, written: NDArray[np.bool_]) -> None:
+        """Mark cells with unwritten bytes. written: a mask of the region's bytes, which begin with a cell."""
+        cells = np.ones((self.writes.size, 1 << self.cell_shift), bool)
+        cells.reshape(-1)[: written.size] = written
+        self.writes[~cells.all(axis=1)] = UNWRITTEN
+
+    def written(self, size: int) -> NDArray[np.bool_]:
+        """Return a mask of the region's first `size` bytes, which begin with a cell: those in written cells."""
+        return np.repeat(self.writes != UNWRITTEN, 1 << self.cell_shift)[:size]
+
     def mark(self, cells: Index, mark: np.uint64) -> None:
         self.writes[cells] = mark
         self.wrote = FOREVER
@@ -289,12 +299,5 @@ def unchanged(before: NDArray[Any], after: Any) -> bool:
 
 def place(region: MemoryRegion, offset: int, width: int) -> str:
     """Describe a byte offset into a region, such as 'smem+20 bytes, element 5 of 4 bytes'."""
-    part = region.part_at(offset)
-    name, start = (part.name, part.start) if part else (region.parts[0].name, region.parts[0].start)
-    inside = offset - start
-    element = f", element {inside // width} of {in_bytes(width)}" if inside % width == 0 else ""
-    return f"{name}{inside:+d} byte{'s' * (inside != 1)}{element}"
-
-
-def in_bytes(count: int) -> str:
-    return f"{count} byte{'s' * (count != 1)}"
+    part = region.part_at(offset) or region.parts[0]
+    return part.place(offset - part.start, width)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from ...dataclass import dataclass, field
 from ...errors import SimulationError, TilejitError
 from ...forks import cached_property
 from ...html_tables import text_box
 from ..decode.translate import Program
+from ..opcodes import fidelity
 from .findings import Finding, Location, Place, PtxPlaces, rule_of
 from .profile import Traffic
 
@@ -104,6 +106,25 @@ class Report:
             result[opcode] = result.get(opcode, 0) + count
         return result
 
+    @property
+    def verdict(self) -> Literal["clean", "findings", "incomplete"]:
+        """"findings" if any finding is an error; else "incomplete" if `not_checked` lists anything; else "clean"."""
+        if any(x.level == "error" for x in self.findings):
+            return "findings"
+        return "incomplete" if self.not_checked else "clean"
+
+    @cached_property
+    def not_checked(self) -> tuple[str, ...]:
+        """The checks that the launch left out: one phrase per check or opcode."""
+        if not self.checks:
+            return ("races, uses of unwritten memory and asynchronous copies, because checks are off",)
+        body = self._program.function.body
+        first = {body[pc].root + body[pc].suffix: body[pc] for pc, _ in reversed(self._counts) if pc < len(body)}
+        return tuple(
+            f"races of {opcode}, PTX line {ins.line}"
+            for opcode, ins in first.items() if not fidelity(ins.root, ins.suffix).races
+        )
+
     @cached_property
     def events(self) -> dict[int, int]:
         """16-bit mask of performance events → number of executions of pmevents with this mask, summed over threads."""
@@ -173,9 +194,10 @@ class Report:
         checked = "checked" if self.checks else "unchecked"
         landed = f", deliveries {self.delivery}" if self.delivery else ""
         out = [
-            f"{self.entry}: grid {self.grid}, block {self.block}, {checked}{landed}",
+            f"{self.entry}: grid {self.grid}, block {self.block}, {checked}{landed}: {self.verdict}",
             f"{self.thread_instructions} thread instructions",
         ]
+        out.extend(f"not checked: {x}" for x in self.not_checked if self.checks)
         out.extend(str(region) for region in self.outside)
         for opcode, count in sorted(self.instructions.items(), key=lambda x: -x[1]):
             out.append(f"  {count:12d}  {opcode}")

@@ -226,6 +226,13 @@ class Module:
     variables: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
 
+    def kernel(self, name: str) -> KernelText:
+        """Return a kernel; raise UnsupportedInstructionError if there is none of this name."""
+        if name not in self.kernels:
+            names = ", ".join(self.kernels) or "none"
+            raise UnsupportedInstructionError(f"the PTX has no kernel {name}; it has: {names}")
+        return self.kernels[name]
+
     @property
     def code_addresses(self) -> dict[str, int]:
         """The addresses of functions and kernels. The simulator has no memory there."""

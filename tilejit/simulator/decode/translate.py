@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...dataclass import dataclass
-from ...errors import UnsupportedInstructionError
 from ...gc_pause import gc_paused
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
@@ -81,10 +80,7 @@ class Program:
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
     module = parse(ptx)
-    if entry not in module.kernels:
-        names = ", ".join(module.kernels) or "none"
-        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
-    function = parse_kernel(module, module.kernels[entry])
+    function = parse_kernel(module, module.kernel(entry))
     return _Translator(module, function, dynamic_shared_bytes).program()
 
 

@@ -23,13 +23,13 @@ from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.profile import Profiler
 from ..checks.races import AccessChecker
-from ..checks.records import in_bytes, place, unchanged
+from ..checks.records import place, unchanged
 from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .atomics import update
 from .lanes import RANK_SHIFT, WARP, Index, Lanes
-from .memory import AddressMap, Bound, MemoryRegion
+from .memory import AddressMap, Bound, MemoryRegion, in_bytes
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
@@ -309,10 +309,8 @@ class Access:
         if near is not None:
             offset = where + WINDOWS[site.space] - near.generic
             part = near.part_at(max(0, min(offset, near.size - 1))) or near.parts[0]
-            offset -= part.start
-            element = f", element {offset // width} of {size}" if offset % width == 0 else ""
-            detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
-            if abs(offset) > 1 << 40:
+            detail = f"{part.place(offset - part.start, width)}; {part.name} has {in_bytes(part.size_bytes)}"
+            if abs(offset - part.start) > 1 << 40:
                 detail = f"no array is near; the closest is {part.name}"
         encoded = self.memory.map_around(site.space, where)
         if encoded is not None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +33,46 @@ SHARED_BASE = 1024
 LOCAL_BASE = 1 << 16
 
 
+class Elements(NamedTuple):
+    """The type and the shape of an array's elements, the last dimension of which is contiguous."""
+
+    type_name: str
+    size_bytes: int
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.type_name}{list(self.shape)}"
+
+    def index_of(self, offset: int) -> str:
+        """Return the index of an element, such as '5' or '[1, 3]'. offset: in bytes, from the first element."""
+        number = offset // self.size_bytes
+        if len(self.shape) < 2 or not 0 <= number < prod(self.shape):
+            return str(number)
+        return str([int(i) for i in np.unravel_index(number, self.shape)])
+
+
 @dataclass(slots=True)
 class MemoryPart:
     """A named array in a region, for messages. start: offset in bytes from the region's base.
 
-    buffer: True if the name comes from the launch's `shared_map`.
+    buffer: True if the name comes from the launch's `shared_map`. elements: None if they are unknown.
     """
 
     name: str
     start: int
     size_bytes: int
     buffer: bool = False
+    elements: Elements | None = None
+
+    def place(self, offset: int, width: int) -> str:
+        """Describe a byte offset from the part's start, such as 'smem+20 bytes, element 5 of 4 bytes'.
+
+        width: the size of an element in bytes, if `elements` doesn't say it.
+        """
+        text = f"{self.name}{offset:+d} byte{'s' * (offset != 1)}"
+        if self.elements is not None and offset % self.elements.size_bytes == 0:
+            return f"{text}, element {self.elements.index_of(offset)} of {self.elements}"
+        return text + (f", element {offset // width} of {in_bytes(width)}" if offset % width == 0 else "")
 
 
 @dataclass(slots=True)
@@ -213,6 +243,10 @@ class AddressMap:
         region.counted_base = base - low % 256 + arrays[group[0]][3]
         self.add(region)
         self.next_global = (base + region.size + RED_ZONE_BYTES + 255) // 256 * 256
+
+
+def in_bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"
 
 
 def host_memory(address: int, size: int) -> Bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from ..decode.emitter import Entries, Entry, Match
+from ..decode.emitter import Entries, Entry, Fidelity, Form, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
 #: modules with `ENTRIES`; `python -m tilejit simulator` prints the first lines of their docstrings as headings
@@ -18,12 +18,12 @@ TOPICS = (
 )
 
 
-def _merge() -> dict[str, tuple[tuple[str, Entry], ...]]:
-    merged: dict[str, tuple[tuple[str, Entry], ...]] = {}
+def _merge() -> dict[str, tuple[Form, ...]]:
+    merged: dict[str, tuple[Form, ...]] = {}
     for topic in TOPICS:
         entries: Entries = topic.ENTRIES
         for root, forms in entries.items():
-            merged[root] = merged.get(root, ()) + tuple(form[:2] for form in forms)
+            merged[root] = merged.get(root, ()) + forms
     return merged
 
 
@@ -37,10 +37,24 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=4096)
+def _form(root: str, suffix: str) -> tuple[Form, Match] | None:
+    """Return the form of an opcode with these modifiers, and the match's groups; None if no pattern matches."""
+    for form in INSTRUCTIONS.get(root, ()):
+        match = _compiled(form[0]).fullmatch(suffix)
+        if match:
+            return form, match.groupdict()
+    return None
+
+
 def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
     """Return an opcode's emitting function for these modifiers, and the match's groups; None if no pattern matches."""
-    for pattern, entry in INSTRUCTIONS.get(root, ()):
-        match = _compiled(pattern).fullmatch(suffix)
-        if match:
-            return entry, match.groupdict()
-    return None
+    found = _form(root, suffix)
+    return found and (found[0][1], found[1])
+
+
+def fidelity(root: str, suffix: str) -> Fidelity:
+    """Return an instruction's fidelity. raises: KeyError if no pattern matches."""
+    found = _form(root, suffix)
+    if found is None:
+        raise KeyError(root + suffix)
+    return found[0][2] if len(found[0]) == 3 else Fidelity()
