@@ -261,7 +261,8 @@ class _Run:
         self.memory = session.memory
         self.name = name
         self.ptx = ptx
-        self.labelled: list[DeviceArray] = []
+        #: the names of parameters that point to the same elements: array, offset in bytes, type and shape
+        self.names: dict[tuple[Any, ...], list[str]] = {}
 
     def launch(self, programs: tuple[int, int, int], values: Sequence[Any], stream: Any) -> None:
         metadata = self.launcher.metadata
@@ -273,6 +274,8 @@ class _Run:
         args = [self.argument(a) for a in arguments]
         scratch = self.scratch(grid[0] * grid[1] * grid[2], stream)
         args += [_pointer(0 if x is None else self.address("scratch", x)) for x in scratch]
+        for (array, first, dtype, width, shape), names in self.names.items():
+            array.label(" = ".join(dict.fromkeys(names)), dtype, width, shape, first)
         module = self.session.module(self.ptx)
         checks = self.session.options.checks
         arrays = self.memory.arrays()
@@ -291,7 +294,7 @@ class _Run:
         try:
             self.session.launch(self.name, grid, block, run, restore)
         finally:
-            for array in self.labelled:
+            for array, *_ in self.names:
                 array.unlabel()
             held.clear()
 
@@ -326,7 +329,7 @@ class _Run:
         return self.memory.address(tensor)
 
     def label(self, name: str, tensor: torch.Tensor) -> DeviceArray | None:
-        """Place a tensor and let messages name it, its type and its shape, if its elements are contiguous."""
+        """Place a tensor, and note that messages name it, its type and, if its elements are contiguous, its shape."""
         array = self.memory.place(tensor)
         if array is None:
             return None
@@ -336,8 +339,8 @@ class _Run:
         if not tensor.is_contiguous():
             # the elements from the first of the tensor on
             shape = ((array.memory.size - first) // width,)
-        array.label(name, str(tensor.dtype).removeprefix("torch."), width, shape, first)
-        self.labelled.append(array)
+        key = (array, first, str(tensor.dtype).removeprefix("torch."), width, shape)
+        self.names.setdefault(key, []).append(name)
         return array
 
     def tensor_map(self, argument: Argument) -> TensorMap:

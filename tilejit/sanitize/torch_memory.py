@@ -26,6 +26,8 @@ _UNINITIALIZED = frozenset({
     "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
     "aten::new_empty_strided",
 })
+#: the byte of which the simulator's fresh memory consists: other bytes must have been written
+_FRESH = 0xFF
 #: minimum number of records before those of freed storages are removed
 _FEW = 256
 
@@ -99,7 +101,10 @@ class TorchMemory:
         """Mark a tensor's storage, which is new, as not written."""
         record = self._recorded(tensor)
         if record is not None:
-            record.written = np.zeros(tensor.untyped_storage().nbytes(), bool)
+            storage = tensor.untyped_storage()
+            record.written = np.zeros(storage.nbytes(), bool)
+            if storage.nbytes():
+                _host_bytes(storage.data_ptr(), storage.nbytes())[:] = _FRESH
 
     def write(self, tensor: torch.Tensor) -> None:
         """Mark the elements of a tensor as written."""
