@@ -30,6 +30,7 @@ from .runtime import devices, store
 from .runtime.device import checks_wanted
 from .runtime.store import EntryKind
 from .runtime.variant_builder import BuildRequest
+from .sanitize import running
 from .target import Target
 from .target import target as find_target
 
@@ -115,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("simulator", help="list the PTX instructions that the simulator knows, and how exact each is")
     cached = commands.add_parser("cache", help="report on, clear or verify the cache of compiled kernels on disk")
     cached.add_argument("action", nargs="?", choices=tuple(_CACHE_ACTIONS), default="info")
+    running.add_parser(commands)
     return parser
 
 
@@ -464,7 +466,7 @@ def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
 #: command -> the function that yields its output, called with the command's options
 _COMMANDS: dict[str, Callable[..., Iterator[str]]] = {
     "doctor": doctor, "explain": explain, "compile": compile_ahead, "operations": operations, "simulator": simulator,
-    "cache": lambda action: _CACHE_ACTIONS[action](),
+    "cache": lambda action: _CACHE_ACTIONS[action](), "run": running.run,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from ..dataclass import dataclass
@@ -125,6 +125,45 @@ class Session:
         if self.options.on_finding == "raise":
             raise_first(launch.findings)
         return launch
+
+
+class Counts:
+    """Numbers of launches, kernels and findings, and the simulator's seconds."""
+
+    def __init__(self) -> None:
+        self.kernels: set[str] = set()
+        self.launches = 0
+        self.findings = 0
+        self.seconds = 0.0
+
+    def add(self, kernels: Iterable[str], launches: int, findings: int, seconds: float) -> None:
+        self.kernels.update(kernels)
+        self.launches += launches
+        self.findings += findings
+        self.seconds += seconds
+
+    def add_launches(self, launches: Sequence[Launch]) -> None:
+        self.add(
+            {x.kernel for x in launches}, len(launches), sum(len(x.findings) for x in launches),
+            sum(x.seconds for x in launches),
+        )
+
+    def line(self, arch: str) -> str:
+        """Return one line, such as 'simulated sm_90: 2 kernels, 5 launches, 0 findings, 1.2 s'."""
+        kernels = _count(len(self.kernels), "kernel")
+        launches = _count(self.launches, "launch", "es")
+        return f"simulated {arch}: {kernels}, {launches}, {_count(self.findings, 'finding')}, {self.seconds:.1f} s"
+
+
+def summary(arch: str, launches: Sequence[Launch]) -> str:
+    """Return a line with the numbers of some launches."""
+    counts = Counts()
+    counts.add_launches(launches)
+    return counts.line(arch)
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{plural if number != 1 else ''}"
 
 
 def raise_first(findings: Sequence[Finding]) -> None:
