@@ -1,4 +1,6 @@
 """Kernels of Triton as users write them, and functions that launch them."""
+# Triton's names of types are annotations
+# ruff: noqa: F821
 
 import torch
 import triton
@@ -35,9 +37,18 @@ def all_store_to_one_place(out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def scaled_kernel(x_ptr, out_ptr, scale, half, BLOCK: tl.constexpr):
-    offsets = tl.arange(0, BLOCK)
-    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets) * scale + half)
+def store_scalars(
+    out_ptr, half: "fp16", brain: "bf16", single: "fp32", double: "fp64", byte: "i8", word: "u16", long: "i64",
+    flag: "i1",
+):
+    tl.store(out_ptr, half)
+    tl.store(out_ptr + 1, brain)
+    tl.store(out_ptr + 2, single)
+    tl.store(out_ptr + 3, double)
+    tl.store(out_ptr + 4, byte)
+    tl.store(out_ptr + 5, word)
+    tl.store(out_ptr + 6, long)
+    tl.store(out_ptr + 7, flag)
 
 
 @triton.jit

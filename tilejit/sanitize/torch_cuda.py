@@ -109,10 +109,10 @@ class _Generator(torch.Generator):
 
     @property
     def device(self) -> torch.device:
-        return torch.device("cuda", 0) if self._is_on_gpu else torch.device("cpu")  # type: ignore[attr-defined]
+        return torch.device("cuda", 0) if self._is_on_gpu else torch.device("cpu")
 
 
-_AUTOCAST = torch.autocast
+_AUTOCAST: Any = torch.autocast
 
 
 class _Autocast(_AUTOCAST):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -210,7 +210,7 @@ def is_cuda(device: Any) -> bool:
     if isinstance(device, str):
         return device.startswith("cuda")
     if isinstance(device, torch.device):
-        return device.type == "cuda"
+        return bool(device.type == "cuda")
     # torch takes a number for the index of a GPU
     return isinstance(device, int) and not isinstance(device, bool)
 
@@ -227,7 +227,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(x)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _traits(func: Any) -> tuple[str, tuple[tuple[int, str], ...]]:
     """Return an operator's name, and the positions and names of the parameters that it writes."""
     schema = func._schema
@@ -251,7 +251,8 @@ def _key(tensor: torch.Tensor) -> int | None:
 
 def _host_bytes(address: int, size: int) -> Bytes:
     """Return a view of the host's memory that doesn't keep it alive."""
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    memory: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+    return memory
 
 
 def _elements(memory: NDArray[np.bool_], tensor: torch.Tensor) -> NDArray[np.bool_]:

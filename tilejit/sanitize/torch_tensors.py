@@ -40,9 +40,9 @@ class TensorMode(TorchFunctionMode):
         self._constructors = _constructors()
         self._answers: dict[Any, Callable[..., Any]] = {
             # getters are new objects at each access, but equal ones
-            tensor.device.__get__: self.device,  # type: ignore[attr-defined]
-            tensor.is_cuda.__get__: self.is_cuda,  # type: ignore[attr-defined]
-            tensor.is_cpu.__get__: self.is_cpu,  # type: ignore[attr-defined]
+            tensor.device.__get__: self.device,
+            tensor.is_cuda.__get__: self.is_cuda,
+            tensor.is_cpu.__get__: self.is_cpu,
             tensor.get_device: self.get_device,
             tensor.data_ptr: self.data_ptr,
             tensor.to: self.to,
