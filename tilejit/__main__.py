@@ -31,6 +31,7 @@ from .runtime.device import checks_wanted
 from .runtime.store import EntryKind
 from .runtime.variant_builder import BuildRequest
 from .sanitize import command as check_command
+from .sanitize import running
 from .target import Target
 from .target import target as find_target
 
@@ -133,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     cached = commands.add_parser("cache", help="report on, clear or verify the cache of compiled kernels on disk")
     cached.add_argument("action", nargs="?", choices=tuple(_CACHE_ACTIONS), default="info")
     check_command.add_parser(commands)
+    running.add_parser(commands)
     return parser
 
 
@@ -482,7 +484,7 @@ def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
 #: command -> the function that yields its output, called with the command's options
 _COMMANDS: dict[str, Callable[..., Iterator[str]]] = {
     "doctor": doctor, "explain": explain, "compile": compile_ahead, "operations": operations, "simulator": simulator,
-    "cache": lambda action: _CACHE_ACTIONS[action](),
+    "cache": lambda action: _CACHE_ACTIONS[action](), "run": running.run,
     "check": lambda **options: check_command.check(version=__version__, **options),
 }
 
