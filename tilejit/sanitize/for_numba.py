@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -138,6 +139,7 @@ def simulated_numba(chosen: Options) -> Iterator[NumbaSession]:
             patch(devices._DeviceContextManager, "__enter__", lambda manager: None)
             patch(devices._DeviceContextManager, "__exit__", lambda manager, *error: None)
             patch(devicearray, "_to_strided_memory_view", _on_device(devicearray._to_strided_memory_view))
+            patch(devicearray, "_make_strided_memory_view", _of_host)
             patch(kernel, "__init__", _with_lines(kernel.__init__))
             patch(kernel, "bind", lambda kernel: None)
             patch(kernel, "launch", _launcher(session))
@@ -182,6 +184,11 @@ class _View(devicearray._StridedMemoryViewShim):
             ptr=shim.ptr or 0, shape=shim.shape, dtype=shim.dtype, size=shim.size, _layout=shim._layout
         )
         self.array = array
+
+
+def _of_host(obj: Any, *, stream_ptr: object) -> SimpleNamespace:
+    """Return a description of an array's or a record's memory on the host."""
+    return SimpleNamespace(ptr=obj.__array_interface__["data"][0])
 
 
 def _on_device(view: Callable[..., Any]) -> Callable[..., Any]:
