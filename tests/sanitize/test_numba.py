@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tilejit import sanitize
+from tilejit.__main__ import main
 from tilejit.errors import (
     LaunchError,
     OutOfBoundsError,
@@ -19,12 +20,28 @@ from tilejit.errors import (
     UninitializedReadError,
     UnsupportedInstructionError,
 )
+from tilejit.sanitize.report import as_text, document, results_of
 
 pytestmark = pytest.mark.integration
 
 HAS_NUMBA = importlib.util.find_spec("numba_cuda") is not None
 needs_numba = pytest.mark.skipif(not HAS_NUMBA, reason="numba-cuda is not installed: pip install -e '.[numba]'")
 
+SCRIPT = """\
+import sys
+
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    x[cuda.grid(1)] *= 2
+
+if __name__ == "__main__":
+    x = np.ones(int(sys.argv[1]), np.float32)
+    double[1, 64](x)
+    assert (x == 2).all()
+"""
 NAMES = (
     "vectors", "arrays_of_the_host", "reduction", "dynamic_shared_memory", "matrices", "kinds_of_scalars", "records",
     "signatures_and_device_functions", "streams_and_events", "mapped_memory", "random_numbers", "atomics", "library",
@@ -81,6 +98,37 @@ def test_findings_are_collected(programs: Any) -> None:
     assert {finding.rule for finding in second.findings} == {"race"}
     assert f":{line_of('# not atomic')}" in second.findings[0].message
     assert "out+0 bytes, element 0 of int64[1]" in second.findings[0].message
+
+
+@needs_numba
+def test_a_session_has_a_report(programs: Any) -> None:
+    with sanitize.numba(on_finding="collect", schedules=2) as session:
+        programs.vectors()
+        programs.racy_reverse[1, 128](np.zeros(128, np.float32))
+        programs.vectors()
+    data = document(results_of(session.launches), "0")
+    clean, racy = data["kernels"]
+    assert (clean["kernel"], clean["verdict"], len(clean["launches"])) == ("add", "clean", 4)
+    assert (racy["kernel"], racy["verdict"], len(racy["launches"])) == ("racy_reverse", "findings", 2)
+    assert [launch["schedule"] for launch in racy["launches"]] == [0, 1]
+    places = [finding["places"][0] for finding in racy["findings"] if finding["rule"] == "race"]
+    assert {Path(place["file"]).resolve() for place in places} == {SOURCE}
+    assert {place["line"] for place in places} == {line_of("# the race"), line_of("# the race") - 1}
+    file = places[0]["file"]
+    assert f"{file}:{line_of('# the race')}: x[thread] = tile[127 - thread]  # the race" in list(as_text(data))
+
+
+@needs_numba
+def test_a_script_runs_unmodified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    assert main(["run", "--numba", str(script), "64"]) == 0
+    assert capsys.readouterr().err.startswith("simulated sm_90: 1 kernel, 1 launch, 0 findings, ")
+    assert main(["run", "--numba", str(script), "63"]) == 1
+    shown = capsys.readouterr().err
+    assert "OutOfBoundsError: " in shown and f"{script}:8" in shown and "; x has 252 bytes" in shown
+    assert main(["run", str(script)]) == 1
+    assert "nothing to simulate was selected" in capsys.readouterr().err
 
 
 @needs_numba

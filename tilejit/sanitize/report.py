@@ -14,6 +14,7 @@ from .schema import VERSION, Document, FindingData, KernelData, LaunchData, List
 
 if TYPE_CHECKING:
     from ..simulator import Finding, Location, Report
+    from .session import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,17 @@ class Result:
     reports: tuple[Report, ...]
     schedules: tuple[int, ...] = ()
     errors: tuple[str, ...] = ()
+
+
+def results_of(launches: Sequence[Launch]) -> list[Result]:
+    """Return a result for each kernel of a session's launches, in the order of their first launches."""
+    reports: dict[str, list[tuple[int, Report]]] = {}
+    for launch in launches:
+        reports.setdefault(launch.kernel, []).extend(enumerate(launch.reports))
+    return [
+        Result(kernel, "", tuple(report for _, report in each), tuple(schedule for schedule, _ in each))
+        for kernel, each in reports.items()
+    ]
 
 
 def document(results: Sequence[Result], version: str) -> Document:
