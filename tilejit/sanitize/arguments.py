@@ -40,7 +40,7 @@ Value = NDArray[Any] | np.generic | bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class WrittenArgument:
     """An argument. name: "" if none is given. value: that of a scalar or of each element; for a file, its contents."""
 
     text: str
@@ -84,7 +84,7 @@ class Argument:
         return np.asarray(random.standard_normal(self.shape)).astype(self.dtype)
 
 
-def parsed(text: str) -> Argument:
+def parsed(text: str) -> WrittenArgument:
     """Parse an argument. raises: LaunchError if it is invalid, or names a file that NumPy can't load."""
     rest, name, is_output = text.strip(), "", False
     while (match := _PREFIX.fullmatch(rest)) is not None and match[1] not in _types() and match[1] != "bytes":
@@ -96,14 +96,14 @@ def parsed(text: str) -> Argument:
             raise _invalid(text, f"it has two names, {name} and {match[1]}")
         rest = match[2].strip()
     if rest.startswith("bytes:"):
-        made = Argument(text, name, "bytes", value=_structure(text, rest[6:]))
+        made = WrittenArgument(text, name, "bytes", value=_structure(text, rest[6:]))
     elif rest.endswith(".npy"):
         made = _file(text, name, rest)
     elif (array := _ARRAY.fullmatch(rest)) is not None:
         made = _array(text, name, array, is_output)
     elif (scalar := _SCALAR.fullmatch(rest)) is not None:
         dtype = _dtype(text, scalar[1])
-        made = Argument(text, name, "scalar", dtype, value=_value(text, scalar[2].strip(), dtype))
+        made = WrittenArgument(text, name, "scalar", dtype, value=_value(text, scalar[2].strip(), dtype))
     else:
         raise _invalid(text, "it has none of the known forms")
     if is_output and made.kind != "output":
@@ -145,7 +145,7 @@ def _value(text: str, value: str, dtype: np.dtype[Any]) -> np.generic:
     return item
 
 
-def _array(text: str, name: str, match: re.Match[str], is_output: bool) -> Argument:
+def _array(text: str, name: str, match: re.Match[str], is_output: bool) -> WrittenArgument:
     dtype = _dtype(text, match[1])
     try:
         shape = tuple([int(part) for part in match[2].split(",") if part.strip()])
@@ -157,8 +157,8 @@ def _array(text: str, name: str, match: re.Match[str], is_output: bool) -> Argum
     if size > LARGEST:
         raise _invalid(text, f"the array has {size:,} bytes; at most {LARGEST:,} are possible")
     if match[3] is None:
-        return Argument(text, name, "output" if is_output else "random", dtype, shape)
-    return Argument(text, name, "filled", dtype, shape, _value(text, match[3].strip(), dtype))
+        return WrittenArgument(text, name, "output" if is_output else "random", dtype, shape)
+    return WrittenArgument(text, name, "filled", dtype, shape, _value(text, match[3].strip(), dtype))
 
 
 def _structure(text: str, digits: str) -> bytes:
@@ -168,14 +168,14 @@ def _structure(text: str, digits: str) -> bytes:
         raise _invalid(text, "the bytes must be pairs of hexadecimal digits") from None
 
 
-def _file(text: str, name: str, path: str) -> Argument:
+def _file(text: str, name: str, path: str) -> WrittenArgument:
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
         raise _invalid(text, f"NumPy can't load {path}: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise _invalid(text, f"{path} holds several arrays")
-    return Argument(text, name, "file", loaded.dtype, loaded.shape, loaded)
+    return WrittenArgument(text, name, "file", loaded.dtype, loaded.shape, loaded)
 
 
 def described(parameters: Sequence[ParameterData]) -> str:
@@ -184,7 +184,7 @@ def described(parameters: Sequence[ParameterData]) -> str:
     return "\n".join(lines) or "  none"
 
 
-def fitting(kernel: str, parameters: Sequence[ParameterData], texts: Sequence[str]) -> list[Argument]:
+def fitting(kernel: str, parameters: Sequence[ParameterData], texts: Sequence[str]) -> list[WrittenArgument]:
     """Parse the arguments of a kernel. raises: LaunchError if they don't fit its parameters, which the error shows."""
     arguments = [parsed(text) for text in texts]
     shown = f"the parameters of {kernel} are:\n{described(parameters)}"

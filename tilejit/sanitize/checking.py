@@ -10,7 +10,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..errors import LaunchError, SimulationError
 from ..simulator import Device, DeviceArray, Report
-from .arguments import Argument, Value, fitting
+from .arguments import WrittenArgument, Value, fitting
 from .listing import located, supported
 from .loading import KernelFile
 from .names import readable
@@ -66,7 +66,7 @@ def _refusal(problems: Sequence[UnsupportedData], loaded: KernelFile) -> str:
 
 
 def _launched(
-    file: KernelFile, entry: str, parameters: Sequence[ParameterData], arguments: Sequence[Argument],
+    file: KernelFile, entry: str, parameters: Sequence[ParameterData], arguments: Sequence[WrittenArgument],
     settings: Settings, schedule: int,
 ) -> Report:
     device = Device()

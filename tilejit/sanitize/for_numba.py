@@ -24,7 +24,7 @@ from numba.cuda.np import numpy_support
 
 from ..errors import LaunchError
 from ..simulator import DeviceModule, PtxParam, Report
-from .numba_driver import SimulatedDriver
+from .numba_driver import NumbaDriver
 from .session import Options, Session
 
 _active: list[NumbaSession] = []
@@ -37,7 +37,7 @@ class NumbaSession(Session):
 
     def __init__(self, chosen: Options) -> None:
         super().__init__(chosen)
-        self.driver = SimulatedDriver(self.device)
+        self.driver = NumbaDriver(self.device)
 
 
 class _Context(driver.Context):
@@ -46,7 +46,7 @@ class _Context(driver.Context):
     Numba's own finalizers would call functions that are replaced only until the context of the session ends.
     """
 
-    def __init__(self, device: Any, memory: SimulatedDriver) -> None:
+    def __init__(self, device: Any, memory: NumbaDriver) -> None:
         # a handle that is not that of a context of CUDA
         super().__init__(device, 1)
         self.memory = memory
@@ -96,7 +96,7 @@ class _Context(driver.Context):
 class _Gpu(driver.Device):
     """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`."""
 
-    def __init__(self, chosen: Options, memory: SimulatedDriver) -> None:
+    def __init__(self, chosen: Options, memory: NumbaDriver) -> None:
         self.id = 0
         self.compute_capability = divmod(int("".join(filter(str.isdigit, chosen.target.name))), 10)
         self.name = f"simulated {chosen.target.name}"
@@ -244,7 +244,7 @@ class _Label:
 
 
 @contextmanager
-def _labelled(memory: SimulatedDriver, labels: Sequence[_Label]) -> Iterator[None]:
+def _labelled(memory: NumbaDriver, labels: Sequence[_Label]) -> Iterator[None]:
     """Give the arrays the names of the parameters until the context ends."""
     labelled = []
     for label in labels:

@@ -1,6 +1,6 @@
 """CUDA's driver as far as Numba's arrays, streams and events use it: memory of the simulator, and no waiting.
 
-The methods of `SimulatedDriver` replace functions of Numba's driver with the same names.
+The methods of `NumbaDriver` replace functions of Numba's driver with the same names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def host_bytes(address: int, size: int) -> Bytes:
     return view
 
 
-class SimulatedDriver:
+class NumbaDriver:
     """Memory, streams and events. Each operation ends before its call returns."""
 
     def __init__(self, device: Device) -> None:
