@@ -68,7 +68,7 @@ class Rounds:
         return counts
 
     def of(self, records: Record) -> NDArray[np.int32]:
-        """Return which execution of its instruction each record is, 0 if unknown. records: stores by one thread each."""
+        """Return which execution of its instruction each record, of one thread's store, is; 0 if unknown."""
         result = np.zeros(records.size, np.int32)
         events = records >> HALF
         for event in np.unique(events).tolist():
