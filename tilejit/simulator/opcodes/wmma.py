@@ -19,8 +19,9 @@ _SUB_BYTE = ("s4", "u4", "b1")
 
 def tile_of(e: BlockWriter, m: Match, role: str) -> MatrixTile:
     element, shape = m["t"], m["shape"]
-    operands = [element] if role != "c" else [a for a, (_, sums) in _FORMS.items() if element in sums]
-    if not any(shape in _FORMS[a][0] for a in operands):
+    forms = _FORMS.items()
+    shapes = [x for a, (some, sums) in forms for x in some if (element in sums if role == "c" else element == a)]
+    if shape not in shapes:
         e.fail(f"{e.ins.root}{e.ins.suffix} doesn't exist: .{element} has no shape {shape}")
     if element in _SUB_BYTE and m["layout"] != ("row" if role == "a" else "col"):
         e.fail(f"A of type .{element} must be in row-major order, and B in column-major order")
