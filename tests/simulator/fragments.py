@@ -162,7 +162,7 @@ BITS = {"b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "f16": 16, "bf16": 16, "tf3
 
 
 def wmma_places(role, shape, t):
-    """(row, column) of each element of each lane's fragment of wmma, on devices from sm_80 to sm_90.
+    """(row, column) of each element of each lane's fragment of wmma, on sm_90.
 
     role: "a", "b" or "c". The fragment consists of those of one or two mma; in m8n32k16, of mma with A and B exchanged.
     """

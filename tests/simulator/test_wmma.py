@@ -295,6 +295,14 @@ def test_asynchronous_copies_must_have_been_waited_for():
             simulate(text, aligned(np.zeros(4, "u4")), registers=TILE)
 
 
+def test_matrices_in_local_memory_are_refused():
+    body = "mov.u64 %x1, own; cvta.local.u64 %x1, %x1; mov.u32 %r5, 7;"
+    for instruction in (STORE.replace(".shared", ""), LOAD_C.replace(".shared", "")):
+        with pytest.raises(SimulationError, match="a matrix in local memory; it must be in global or shared memory"):
+            simulate(body + "st.local.u32 [own], %r5;" + instruction.replace("[%r2]", "[%x1]") + "ret;",
+                     registers=".local .align 16 .b8 own[1024];", checks=False)
+
+
 def test_outputs_may_be_read_only():
     program = programs.Program("m16n16k16", "f16", "f32", "f32")
     arrays = [aligned(x) for x in program.arrays]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import SimulationError
 from ..decode.names import DTYPES
 from ..numerics.fragments import MatrixTile
 from .access import Access
@@ -34,32 +35,34 @@ class MatrixTiles:
         self.access = access
         self.lanes = access.lanes
 
-    def load(self, number: int, address: Any, stride: Any, tile: MatrixTile, pc: int) -> NDArray[Any]:
+    def load(self, number: int, address: Any, stride: Any, tile: MatrixTile) -> NDArray[Any]:
         """wmma.load: return registers × threads. number: of the accesses to chunks."""
-        self.warps.whole(pc)
+        self.warps.whole(self.access.sites[number].pc)
         parts = [
             self.access.load(number, at).reshape(-1, tile.lanes.size)
-            for _, at in self.passes(address, stride, tile, pc)
+            for _, at in self.passes(number, address, stride, tile)
         ]
         chunks = np.empty((parts[0].shape[0], tile.order.size), parts[0].dtype)
         chunks[:, tile.order.reshape(-1)] = np.concatenate(parts, axis=1)
         lines = chunks.view(tile.fragment.dtype).reshape(chunks.shape[0], tile.lines, -1)
         return tile.fragment.registers(tile.exchange(lines))
 
-    def store(
-        self, number: int, address: Any, stride: Any, values: Sequence[Any], tile: MatrixTile, pc: int
-    ) -> None:
+    def store(self, number: int, address: Any, stride: Any, values: Sequence[Any], tile: MatrixTile) -> None:
         """wmma.store: the inverse of `load`. values: registers."""
-        self.warps.whole(pc)
+        self.warps.whole(self.access.sites[number].pc)
         lines = tile.exchange(tile.fragment.matrix(values, self.lanes.n))
         chunks = lines.reshape(lines.shape[0], -1).view(DTYPES[self.access.sites[number].dtype])
-        for order, at in self.passes(address, stride, tile, pc):
+        for order, at in self.passes(number, address, stride, tile):
             self.access.store(number, at, chunks[:, order].reshape(-1))
 
     def passes(
-        self, address: Any, stride: Any, tile: MatrixTile, pc: int
+        self, number: int, address: Any, stride: Any, tile: MatrixTile
     ) -> Iterator[tuple[Index, NDArray[Any]]]:
-        """Select the lanes of each pass; yield the chunks of each warp's lanes, and each executing lane's address."""
+        """Select the lanes of each pass; yield the chunks of each warp's lanes, and each executing lane's address.
+
+        raises: SimulationError, after a pass, if the matrix isn't in global or shared memory.
+        """
+        pc = self.access.sites[number].pc
         starts = self.access.uniform(address, WARP, "the address of a matrix", pc)
         strides = self.access.uniform(stride, WARP, "the stride of a matrix", pc).astype(np.uint64)
         per_line = np.uint64(tile.order.size // tile.lines)
@@ -72,3 +75,7 @@ class MatrixTiles:
                 self.lanes.select(positions[:, tile.lanes].reshape(-1))
             yield order, at.reshape(-1)
             self.lanes.select(group)
+            bound = self.access.bound[number]
+            if bound is not None and bound.region.space not in ("global", "shared"):
+                what = f"accesses a matrix in {bound.region.space} memory; it must be in global or shared memory"
+                raise self.access.error(SimulationError, self.lanes.positions(), what, pc)

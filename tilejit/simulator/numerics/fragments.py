@@ -7,7 +7,7 @@ With lane = 4·g + t and w elements in a 32-bit word (w = 1 for 64 bits, w = 2 f
 columns 0 … w-1; g adds g rows and t adds t·w columns. The lane's other elements are 4·w columns and 8 rows apart.
 
 The ISA documents this for mma. The fragments of wmma are unspecified, except for their number of registers; these are
-those of sm_80 to sm_90, which consist of fragments of mma.
+those of sm_90, which consist of fragments of mma and don't depend on the order of the matrix in memory.
 
 source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f64 floating point type", "Matrix Fragments for WMMA"; for wmma,
 what an sm_90 GPU loads.

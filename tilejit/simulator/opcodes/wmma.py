@@ -47,7 +47,7 @@ def load(e: BlockWriter, m: Match) -> None:
     tile = tile_of(e, m, m["role"])
     registers = e.vector(targets, tile.fragment.count)
     arguments = accesses(e, m, "load", source, tile)
-    values = e.temp(f"S.tiles.load({arguments}, {named(e, tile)}, {e.pc})")
+    values = e.temp(f"S.tiles.load({arguments}, {named(e, tile)})")
     e.write_each(registers, tile.fragment.register, values)
 
 
@@ -56,7 +56,7 @@ def store(e: BlockWriter, m: Match) -> None:
     tile = tile_of(e, m, "c")
     values = e.sources(e.vector(sources, tile.fragment.count), tile.fragment.register)
     arguments = accesses(e, m, "store", target, tile)
-    e.stmt(f"S.tiles.store({arguments}, {values}, {named(e, tile)}, {e.pc})")
+    e.stmt(f"S.tiles.store({arguments}, {values}, {named(e, tile)})")
 
 
 def at_most_three(e: BlockWriter) -> tuple[str, ...]:
