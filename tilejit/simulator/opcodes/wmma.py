@@ -43,7 +43,7 @@ def accesses(e: BlockWriter, m: Match, kind: str, operand: str, tile: MatrixTile
 
 
 def load(e: BlockWriter, m: Match) -> None:
-    targets, source, *_ = at_most_three(e)
+    targets, source, *_ = two_or_three(e)
     tile = tile_of(e, m, m["role"])
     registers = e.vector(targets, tile.fragment.count)
     arguments = accesses(e, m, "load", source, tile)
@@ -52,14 +52,14 @@ def load(e: BlockWriter, m: Match) -> None:
 
 
 def store(e: BlockWriter, m: Match) -> None:
-    target, sources, *_ = at_most_three(e)
+    target, sources, *_ = two_or_three(e)
     tile = tile_of(e, m, "c")
     values = e.sources(e.vector(sources, tile.fragment.count), tile.fragment.register)
     arguments = accesses(e, m, "store", target, tile)
     e.stmt(f"S.tiles.store({arguments}, {values}, {named(e, tile)})")
 
 
-def at_most_three(e: BlockWriter) -> tuple[str, ...]:
+def two_or_three(e: BlockWriter) -> tuple[str, ...]:
     if len(e.ins.operands) not in (2, 3):
         e.fail(f"the number of operands must be 2, or 3 with a stride, got {len(e.ins.operands)}")
     return e.ins.operands
@@ -113,22 +113,26 @@ def multiply(e: BlockWriter, shape: str, types: tuple[str, ...], text: str) -> N
 
 
 _LAYOUT, _SPACE = r"\.(?P<layout>row|col)", r"(?:\.(?P<space>global|shared)(?:::cta)?)?"
-_SHAPE = r"\.(?P<shape>m16n16k16|m8n32k16|m32n8k16|m16n16k8|m8n8k4|m8n8k32|m8n8k128)"
+_SHAPE = r"\.(?P<shape>m16n16k16|m8n32k16|m32n8k16"
+_ANY_SHAPE = rf"{_SHAPE}|m16n16k8|m8n8k4|m8n8k32|m8n8k128)"
 _PRODUCT = r"\.sync\.aligned\.(?P<la>row|col)\.(?P<lb>row|col)"
 _ROUND = r"(?:\.(?P<round>rn|rz|rm|rp))?"
 _F64 = r"\.f64\.f64\.f64\.f64"
 _LANES = Fidelity("exact", "each lane has the elements that it has on sm_90; the ISA leaves them open")
-FUSED = approximated("fused multiply-adds, each rounded, in ascending order of k as on sm_90; the ISA leaves it open")
+FUSED = approximated(
+    "fused multiply-adds, each rounded, in ascending order of k as on sm_90; the ISA leaves the order open"
+)
 ENTRIES: Entries = {
     "wmma": (
-        (rf"\.load\.(?P<role>[abc])\.sync\.aligned{_LAYOUT}{_SHAPE}{_SPACE}"
+        (rf"\.load\.(?P<role>[abc])\.sync\.aligned{_LAYOUT}{_ANY_SHAPE}{_SPACE}"
          r"\.(?P<t>f16|bf16|tf32|f32|f64|[su]8|s32|[su]4|b1)", load, _LANES),
-        (rf"\.store\.d\.sync\.aligned{_LAYOUT}{_SHAPE}{_SPACE}\.(?P<t>f16|f32|f64|s32)", store, _LANES),
-        (rf"\.mma{_PRODUCT}{_SHAPE}\.(?P<d>s32)\.(?P<a>[su][48])\.(?P<b>[su][48])\.(?P<c>s32)"
+        (rf"\.store\.d\.sync\.aligned{_LAYOUT}{_ANY_SHAPE}{_SPACE}\.(?P<t>f16|f32|f64|s32)", store, _LANES),
+        (rf"\.mma{_PRODUCT}{_SHAPE}|m8n8k32)\.(?P<d>s32)\.(?P<a>[su][48])\.(?P<b>[su][48])\.(?P<c>s32)"
          r"(?P<sat>\.satfinite)?", wmma),
-        (rf"\.mma\.(?P<op>xor|and)\.popc{_PRODUCT}{_SHAPE}\.(?P<d>s32)\.(?P<a>b1)\.(?P<b>b1)\.(?P<c>s32)", wmma),
-        (rf"\.mma{_PRODUCT}{_SHAPE}\.(?P<d>f16|f32)(?:\.(?P<a>bf16|tf32)\.(?P<b>bf16|tf32))?\.(?P<c>f16|f32)", wmma,
-         FLOAT_SUMS),
+        (rf"\.mma\.(?P<op>xor|and)\.popc{_PRODUCT}\.(?P<shape>m8n8k128)\.(?P<d>s32)\.(?P<a>b1)\.(?P<b>b1)\.(?P<c>s32)",
+         wmma),
+        (rf"\.mma{_PRODUCT}{_SHAPE}|m16n16k8)"
+         r"\.(?P<d>f16|f32)(?:\.(?P<a>bf16|tf32)\.(?P<b>bf16|tf32))?\.(?P<c>f16|f32)", wmma, FLOAT_SUMS),
         (rf"\.mma{_PRODUCT}\.(?P<shape>m8n8k4){_ROUND}{_F64}(?:\.(?P<last>rn|rz|rm|rp))?", doubles, FUSED),
     ),
     "mma": ((rf"\.sync\.aligned\.(?P<shape>m8n8k4|m16n8k(?:4|8|16))\.row\.col{_ROUND}{_F64}", doubles, FUSED),),
