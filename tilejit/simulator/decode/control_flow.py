@@ -239,11 +239,13 @@ class ControlFlow:
         return flow, decisive
 
     def chosen_by(self, block: BasicBlock) -> list[Roles] | None:
-        """Return the instructions between a branch and a later block at which all its paths meet.
+        """Return the instructions between a branch and a block at which all its paths meet.
 
         None if there is no such block near, or if these instructions affect more than registers.
         """
-        for join in range(block.index + 1, min(block.index + _NEAR, len(self.blocks))):
+        near = [t for t in block.targets if t != EXIT]
+        for join in near:
+            near.extend(t for t in self.forward[join] if t not in near and len(near) < _NEAR)
             between = reached([t for t in block.targets if t != join], {**self.forward, join: []}) - {join}
             inside = [self.blocks[i] for i in sorted(between - {EXIT})]
             code = self.roles_in(inside)
