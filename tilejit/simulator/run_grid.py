@@ -15,7 +15,7 @@ from ..progress import Progress
 from .checks.findings import Findings, Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
-from .checks.records import add_shadow
+from .checks.records import add_shadow, finest_shift
 from .checks.report import Report
 from .decode.translate import Program, translate
 from .machine.access import Access
@@ -190,10 +190,12 @@ class _GridRun:
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             written = unwritten.get(region.base)
-            if parts or written is not None or (stores and region.writable):
-                add_shadow(region, self.program.cell_shift, parts)
             if written is not None:
+                shift = finest_shift(written, self.program.cell_shift["global"])
+                add_shadow(region, {"global": shift}, parts)
                 region.shadow.mark_unwritten(written)
+            elif parts or (stores and region.writable):
+                add_shadow(region, self.program.cell_shift, parts)
 
     def note_writes(self) -> None:
         """Add the bytes that the kernel wrote to the masks of the device's arrays; warn of partly written arrays."""

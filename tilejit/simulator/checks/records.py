@@ -108,10 +108,9 @@ class Shadow:
         self.read_by: dict[int, int] = {}
 
     def mark_unwritten(self, written: NDArray[np.bool_]) -> None:
-        """Mark cells with unwritten bytes. written: a mask of the region's bytes, which begin with a cell."""
-        cells = np.ones((self.writes.size, 1 << self.cell_shift), bool)
-        cells.reshape(-1)[: written.size] = written
-        self.writes[~cells.all(axis=1)] = UNWRITTEN
+        """Mark unwritten cells. written: a mask of the region's bytes; cells are written wholly or not at all."""
+        cells = written[:: 1 << self.cell_shift]
+        self.writes[: cells.size][~cells] = UNWRITTEN
 
     def written(self, size: int) -> NDArray[np.bool_]:
         """Return a mask of the region's first `size` bytes, which begin with a cell: those in written cells."""
@@ -165,6 +164,13 @@ def add_shadow(region: MemoryRegion, shifts: Mapping[str, int], fresh: Sequence[
     """Add records to a region. shifts: state space → log2 of a cell's size. fresh: see `Shadow`."""
     shift = shifts[region.space]
     region.shadow = LocalShadow(region, shift) if region.space == "local" else Shadow(region, shift, fresh)
+
+
+def finest_shift(written: NDArray[np.bool_], most: int) -> int:
+    """Return log2 of the size in bytes of the largest cells that are written wholly or not at all, at most `most`."""
+    changes = np.flatnonzero(written[1:] != written[:-1]) + 1
+    starts = int(np.bitwise_or.reduce(changes, initial=1 << most))
+    return (starts & -starts).bit_length() - 1
 
 
 @dataclass(slots=True)
