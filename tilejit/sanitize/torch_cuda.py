@@ -195,6 +195,8 @@ def cuda_is_there(target: Target, clock: Callable[[], float]) -> Iterator[None]:
         mock.patch.multiple(torch.cuda, **_present(torch.cuda, answers)),
         mock.patch.multiple(torch.accelerator, **_present(torch.accelerator, accelerator)),
         mock.patch.object(torch, "Generator", _Generator),
+        # torch checks the type of its argument before it asks the modes
+        mock.patch.object(torch.Tensor, "record_stream", lambda tensor, stream: None),
         mock.patch.object(torch, "compile", _uncompiled),
         mock.patch.object(torch, "autocast", _Autocast),
         mock.patch.object(torch.amp, "autocast", _Autocast),

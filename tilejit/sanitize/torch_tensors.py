@@ -54,7 +54,6 @@ class TensorMode(TorchFunctionMode):
             tensor.type_as: self.type_as,
             tensor.__deepcopy__: self.deepcopy,
             tensor.pin_memory: lambda x, *_, **__: x,
-            tensor.record_stream: lambda *_: None,
         }
 
     def __torch_function__(
