@@ -30,6 +30,7 @@ from .runtime import devices, store
 from .runtime.device import checks_wanted
 from .runtime.store import EntryKind
 from .runtime.variant_builder import BuildRequest
+from .sanitize import command as check_command
 from .sanitize import running
 from .target import Target
 from .target import target as find_target
@@ -55,14 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the output may contain characters that the terminal's encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = vars(_parser().parse_args(argv))
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # `check` reports results with 1 and 2, the statuses of errors and invalid options elsewhere
+    failed = check_command.BAD_INPUT if arguments[:1] == ["check"] else 1
+    try:
+        options = vars(_parser().parse_args(arguments))
+    except SystemExit as ended:
+        raise SystemExit(failed if ended.code and failed != 1 else ended.code) from None
     command = _COMMANDS[options.pop("command")]
     try:
-        print(*command(**options), sep="\n")
+        status = _printed(command(**options))
         _flush()
     except TilejitError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        return failed
     except KeyboardInterrupt:
         # 128 + SIGINT, as a shell reports it
         return 130
@@ -72,9 +79,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return 1
+            return failed
         # the reader closed the pipe, as `head` does
-    return 0
+        return 0
+    return status
+
+
+def _printed(lines: Iterator[str]) -> int:
+    """Print lines, and return the exit status: the value that a generator returns, if any, else 0."""
+    while True:
+        try:
+            print(next(lines))
+        except StopIteration as ended:
+            return int(ended.value or 0)
 
 
 def _flush() -> None:
@@ -116,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("simulator", help="list the PTX instructions that the simulator knows, and how exact each is")
     cached = commands.add_parser("cache", help="report on, clear or verify the cache of compiled kernels on disk")
     cached.add_argument("action", nargs="?", choices=tuple(_CACHE_ACTIONS), default="info")
+    check_command.add_parser(commands)
     running.add_parser(commands)
     return parser
 
@@ -467,6 +485,7 @@ def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
 _COMMANDS: dict[str, Callable[..., Iterator[str]]] = {
     "doctor": doctor, "explain": explain, "compile": compile_ahead, "operations": operations, "simulator": simulator,
     "cache": lambda action: _CACHE_ACTIONS[action](), "run": running.run,
+    "check": lambda **options: check_command.check(version=__version__, **options),
 }
 
 

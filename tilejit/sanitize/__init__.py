@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..simulator import Checks
+    from .for_numba import NumbaSession
     from .for_triton import TritonSession
     from .session import Autotune, OnFinding
 
-__all__ = ["triton"]
+__all__ = ["numba", "triton"]
 
 
 def triton(
@@ -49,3 +50,33 @@ def triton(
     from .for_triton import simulated_triton
 
     return simulated_triton(chosen)
+
+
+def numba(
+    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1
+) -> AbstractContextManager[NumbaSession]:
+    """Return a context in which the arrays and kernels of Numba-CUDA belong to a simulated device.
+
+    The context manager returns the session, whose `launches` and `findings` are data. Programs are unmodified; arrays
+    that a program created before the context can't be used in it.
+
+    ```python
+    with tilejit.sanitize.numba(on_finding="collect") as session:
+        x = cuda.to_device(np.arange(1000))
+        double[8, 128](x)
+    for finding in session.findings:
+        print(finding)
+    ```
+
+    The parameters are those of `triton`.
+    raises: LaunchError if an option is invalid, Numba-CUDA is missing, or its version isn't supported.
+    """
+    from .session import options
+
+    chosen = options(arch, on_finding, checks, schedules, "all")
+    from .versions import require_numba
+
+    require_numba()
+    from .for_numba import simulated_numba
+
+    return simulated_numba(chosen)

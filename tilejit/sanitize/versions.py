@@ -35,3 +35,22 @@ def installed() -> str:
         import triton
 
         return str(triton.__version__)
+
+
+#: supported minor versions of numba-cuda
+SUPPORTED_NUMBA = ("0.30",)
+
+
+def require_numba() -> None:
+    """Raise LaunchError if numba-cuda is missing or its version isn't supported."""
+    try:
+        version = metadata.version("numba-cuda")
+    except metadata.PackageNotFoundError:
+        raise LaunchError(
+            "the sanitizer for Numba needs numba-cuda, which isn't installed", hint="pip install 'tilejit[numba]'"
+        ) from None
+    if ".".join(version.split(".")[:2]) not in SUPPORTED_NUMBA:
+        raise LaunchError(
+            f"numba-cuda {version} is not supported; supported: {', '.join(SUPPORTED_NUMBA)}",
+            hint="pip install 'tilejit[numba]'",
+        )
