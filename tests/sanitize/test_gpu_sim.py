@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -65,6 +66,24 @@ def test_that_catches_the_error():
 """
 
 
+NUMBA = """
+import numpy as np
+import pytest
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    at = cuda.grid(1)
+    x[at] *= 2
+
+@pytest.mark.parametrize("n", [64, 60])
+def test_double(n):
+    x = cuda.to_device(np.ones(n, np.float32))
+    double[1, 64](x)
+    assert (x.copy_to_host() == 2).all()
+"""
+
+
 def pytest_says(folder: Path, *options: str, tests: str = TESTS) -> str:
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_it.py").write_text(tests, encoding="utf-8")
@@ -98,9 +117,23 @@ def test_the_first_configuration_only(tmp_path: Path) -> None:
 
 def test_in_processes_of_xdist(tmp_path: Path) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist isn't installed")
-    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "-p", "xdist", "-n", "2")
+    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "-p", "xdist", "-n", "2", "--gpu-sim-sarif=found.sarif")
     assert "2 failed, 2 passed" in text
     assert "simulated sm_80: 2 kernels, 8 launches, 2 findings, " in text
+    assert rules_in(tmp_path / "found.sarif") == ["bounds", "undefined"]
+
+
+def rules_in(file: Path) -> list[str]:
+    (run,) = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    return sorted(result["ruleId"] for result in run["results"])
+
+
+def test_numba(tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda isn't installed")
+    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "--gpu-sim-sarif=found.sarif", tests=NUMBA)
+    assert "1 failed, 1 passed" in text
+    assert "simulated sm_80: 1 kernel, 2 launches, 1 finding, " in text
+    assert rules_in(tmp_path / "found.sarif") == ["bounds"]
 
 
 def test_without_the_option_nothing_is_simulated_or_imported(tmp_path: Path) -> None:

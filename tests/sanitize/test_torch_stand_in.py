@@ -75,7 +75,8 @@ def test_numpy_does_not_share_the_gpus_memory() -> None:
 
 
 def test_modules_and_gradients() -> None:
-    for module in (torch.nn.Linear(3, 2).cuda(), torch.nn.Linear(3, 2).to("cuda"), torch.nn.Linear(3, 2, device="cuda")):
+    linear = torch.nn.Linear
+    for module in (linear(3, 2).cuda(), linear(3, 2).to("cuda"), linear(3, 2, device="cuda")):
         out = module(torch.ones(1, 3, device="cuda"))
         out.sum().backward()
         assert out.is_cuda and module.weight.is_cuda and module.weight.grad.is_cuda
