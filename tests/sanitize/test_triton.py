@@ -239,7 +239,7 @@ def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "installed", lambda: "3.12.1")
     with pytest.raises(tilejit.LaunchError) as caught:
         sanitize.triton()
-    assert str(caught.value) == "Triton 3.12.1 is not supported: install 3.7, 3.8 or 3.9"
+    assert str(caught.value) == "Triton 3.12.1 is not supported\nhelp: install Triton 3.7, 3.8 or 3.9"
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

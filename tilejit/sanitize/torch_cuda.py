@@ -1,4 +1,4 @@
-"""Stand-ins for the parts of `torch.cuda` that programs use to choose a device, to wait for it and to measure time."""
+"""Replacements of the parts of `torch.cuda` that programs use to choose a device, to wait for it and to measure time."""
 
 from __future__ import annotations
 
@@ -216,5 +216,5 @@ def _present(module: Any, answers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _uncompiled(model: Any = None, **kwargs: Any) -> Any:
-    """Return a function as it is: a compiled one would not see the stand-ins."""
+    """Return a function as it is: a compiled one would not see the replacements."""
     return (lambda f: f) if model is None else model

@@ -1,7 +1,7 @@
 """Storages of torch at addresses of the simulator: their device, their address, and their uninitialized bytes.
 
-CPU tensors stand in for CUDA tensors. A storage belongs to the stand-in's GPU if the program created it there, or if
-a tensor on it is the result of an operation on such a tensor.
+CPU tensors represent CUDA tensors. A storage belongs to the simulated GPU if the program created it there, or if a
+tensor on it is the result of an operation on such a tensor.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def _constructors() -> frozenset[Any]:
 
 
 class TensorMode(TorchFunctionMode):
-    """Answer questions about tensors on the stand-in's GPU as torch answers those about CUDA tensors."""
+    """Answer questions about tensors on the simulated GPU as torch answers those about CUDA tensors."""
 
     def __init__(self, memory: TorchMemory) -> None:
         super().__init__()

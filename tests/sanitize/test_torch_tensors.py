@@ -1,4 +1,4 @@
-"""CPU tensors that stand in for CUDA tensors: what programs ask torch, and its answers."""
+"""CPU tensors that represent CUDA tensors: what programs ask torch, and its answers."""
 
 from __future__ import annotations
 
