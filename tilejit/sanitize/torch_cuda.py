@@ -1,4 +1,4 @@
-"""Replacements of the parts of `torch.cuda` that programs use to choose a device, to wait for it and to measure time."""
+"""Replacements of parts of `torch.cuda`, by which programs choose a device, wait for it and measure time."""
 
 from __future__ import annotations
 
