@@ -171,3 +171,15 @@ def test_addresses_are_those_of_the_simulated_gpu() -> None:
     assert x.data_ptr() % 512 == 0 and x[3:].data_ptr() == x.data_ptr() + 12
     assert abs(x.data_ptr() - y.data_ptr()) > 16 << 20
     assert x.view(10, 10)[2].data_ptr() == x.data_ptr() + 80
+
+
+def test_products_with_a_wider_result(session: Any) -> None:
+    a, b = (torch.randn(2, 4, 4, device="cuda", dtype=torch.float16) for _ in range(2))
+    wide = torch.bmm(a, b, out_dtype=torch.float32)
+    # exact products, four of which are added
+    torch.testing.assert_close(wide, a.float() @ b.float(), rtol=1e-6, atol=1e-6)
+    assert wide.is_cuda
+    sums, out = torch.ones(4, 4, device="cuda"), torch.empty(4, 4, device="cuda")
+    torch.addmm(sums, a[0], b[0], out_dtype=torch.float32, out=out)
+    assert session.memory.record(out).written is None
+    torch.testing.assert_close(out, 1 + a[0].float() @ b[0].float(), rtol=1e-6, atol=1e-6)

@@ -235,6 +235,11 @@ def test_a_launch_from_another_thread_says_what_to_write() -> None:
         assert len(session.launches) == 1
 
 
+def test_tensors_of_other_devices_are_refused() -> None:
+    with sanitize.triton(), pytest.raises(tilejit.LaunchError, match="a tensor is on the device meta"):
+        programs.add(torch.empty(8, device="meta"), on_gpu(8), on_gpu(8))
+
+
 def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "installed", lambda: "3.12.1")
     with pytest.raises(tilejit.LaunchError) as caught:
