@@ -120,6 +120,7 @@ for _name, _function in {
     "sub.sat.s32": lambda a, b: np.clip(a.astype("i8") - b, -(2**31), 2**31 - 1),
     "min.relu.s32": lambda a, b: np.maximum(np.minimum(a, b), 0),
     "max.relu.s32": lambda a, b: np.maximum(np.maximum(a, b), 0),
+    "max.s32.relu": lambda a, b: np.maximum(np.maximum(a, b), 0),
 }.items():
     elementwise(f"{_name} {TWO}", "i4 i4", "i4", _function)
 for _name, _function in {
@@ -134,6 +135,31 @@ for _name, _function in {
     "dp4a.s32.s32": lambda a, b, c: c + (a.view("i1").astype("i4") * b.view("i1")).reshape(-1, 4).sum(axis=1),
 }.items():
     elementwise(f"{_name} {THREE}", "i4 i4 i4", "i4", lambda *x, f=_function: f(*x).astype("i8").astype("i4"))
+elementwise(f"dp2a.hi.s32.u32 {THREE}", "i4 u4 i4", "i4", lambda a, b, c: (
+    c + (a.view("i2").reshape(-1, 2).astype("i8") * b.view("u1").reshape(-1, 4)[:, 2:]).sum(axis=1)).astype("i4"))
+for _name, _simd in {
+    "add": np.add, "sub": np.subtract, "absdiff": lambda a, b: abs(a - b), "min": np.minimum, "max": np.maximum,
+}.items():
+    for _n, _bits in ((2, 16), (4, 8)):
+        elementwise(f"v{_name}{_n}.u32.u32.u32.sat {THREE}", "u4 u4 u4", "u4", lambda a, b, c, f=_simd, n=_bits: (
+            np.clip(f(a.view(f"u{n // 8}").astype("i8"), b.view(f"u{n // 8}").astype("i8")), 0, (1 << n) - 1)
+            .astype(f"u{n // 8}").view("u4")))
+        elementwise(f"v{_name}{_n}.s32.s32.u32.add {THREE}", "i4 u4 i4", "i4", lambda a, b, c, f=_simd, n=_bits: (
+            c + f(a.view(f"i{n // 8}").astype("i8"), b.view(f"u{n // 8}").astype("i8")).reshape(-1, 32 // n)
+            .sum(axis=1)).astype("i4"))
+        elementwise(f"v{_name}{_n}.s32.s32.s32 {THREE}", "i4 i4 i4", "i4", lambda a, b, c, f=_simd, n=_bits: (
+            f(a.view(f"i{n // 8}").astype("i8"), b.view(f"i{n // 8}").astype("i8")).astype(f"i{n // 8}").view("i4")))
+
+
+def nth_set_bit(mask: int, base: int, offset: int) -> int:
+    """fns, bit by bit."""
+    steps = range(base, 32) if offset > 0 else range(base, -1, -1) if offset < 0 else [base]
+    found = [i for i in steps if mask >> i & 1]
+    return found[max(abs(offset), 1) - 1] if len(found) >= max(abs(offset), 1) else -1
+
+
+elementwise(f"fns.b32 {THREE}", "u4 u4 i4", "i4", lambda a, b, c: np.vectorize(nth_set_bit)(a, b, c),
+            operands=lambda a, b, c: (a, b % 32, c % 17 - 8))
 elementwise(f"mad24.lo.u32 {THREE}", "u4 u4 u4", "u4",
             lambda a, b, c: ((a & 0xFFFFFF).astype("u8") * (b & 0xFFFFFF) + c & 0xFFFFFFFF))
 elementwise(f"mul.wide.s32 {TWO}", "i4 i4", "i8", lambda a, b: a.astype("i8") * b)
@@ -148,6 +174,7 @@ elementwise(f"add.u16x2 {TWO}", "u4 u4", "u4", halves(np.add, "u2"))
 for _op, _pick in (("min", np.minimum), ("max", np.maximum)):
     elementwise(f"{_op}.u16x2 {TWO}", "u4 u4", "u4", halves(_pick, "u2"))
     elementwise(f"{_op}.s16x2 {TWO}", "u4 u4", "u4", halves(_pick, "i2"))
+    elementwise(f"{_op}.s16x2.relu {TWO}", "u4 u4", "u4", halves(lambda a, b, f=_pick: np.maximum(f(a, b), 0), "i2"))
 for _name, _function in {
     "neg.s32": lambda a: -a, "abs.s32": abs, "not.b32": lambda a: ~a, "cnot.b32": lambda a: a == 0,
     "popc.b32": lambda a: np.unpackbits(a.view("u1")).reshape(-1, 32).sum(axis=1),
@@ -222,6 +249,17 @@ elementwise("setp.lt.f16x2 %p5|%p6, {a}, {b}; selp.u32 %r20, 1, 0, %p5; selp.u32
             operands=packed("u4 u4", "f2"))
 elementwise(f"set.lt.u32.s32 {TWO}", "i4 i4", "u4", lambda a, b: np.where(a < b, 0xFFFFFFFF, 0))
 elementwise(f"set.lt.u32.f32 {TWO}", "f4 f4", "u4", lambda a, b: np.where(a < b, 0xFFFFFFFF, 0))
+elementwise(f"set.ge.f16.f16 {TWO}", "f2 f2", "f2", lambda a, b: a >= b)
+elementwise(f"set.ge.s16.bf16 {TWO}", "bf16 bf16", "i2", lambda a, b: -(a >= b).astype("i2"))
+elementwise(f"set.le.bf16.s32 {TWO}", "i4 i4", "bf16", lambda a, b: a <= b)
+for _t, _kind in (("f16x2", "f2"), ("bf16x2", "bf16")):
+    _view = BF16 if _kind == "bf16" else _kind
+    elementwise(f"set.neu.{_t}.{_t} {TWO}", "u4 u4", "u4",
+                lambda a, b, v=_view: (a.view(v) != b.view(v)).astype(v).view("u4"), operands=packed("u4 u4", _kind))
+    elementwise(f"setp.gt.s32 %p5, {{a}}, {{b}}; set.lt.or.u32.{_t} {{d}}, {{a}}, {{b}}, %p5;", "u4 u4", "u4",
+                lambda a, b, v=_view: np.where(
+                    (a.view(v) < b.view(v)) | (a.view("i4") > b.view("i4")).repeat(2), 0xFFFF, 0
+                ).astype("u2").view("u4"), f"set.lt.or.u32.{_t}", operands=packed("u4 u4", _kind))
 
 
 @case("mov.u32", kind="approximate")
@@ -521,12 +559,12 @@ def printing(body: str) -> str:
 
 @case("call.uni")
 def calls() -> None:
-    """vprintf prints; a call of any other function is refused."""
+    """vprintf prints; a call of a function that the PTX doesn't define is refused."""
     printed: list[str] = []
     text = np.frombuffer(b"hello\0\0\0", "u4").copy()
     run(printing(OWN + PRINT.format("%x1") + "ret;"), "k", (1,), (2,), [pointer(text)], write=printed.append)
     assert "".join(printed) == "hellohello"
-    with pytest.raises(SimulationError, match="call of f: only vprintf with two arguments and __assertfail are"):
+    with pytest.raises(SimulationError, match="call of f, which the PTX doesn't define"):
         results("call f, (); mov.u32 %r10, 0;")
 
 

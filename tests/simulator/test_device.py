@@ -331,3 +331,21 @@ def test_a_tensor_map_covers_part_of_a_device_array(device, first_row):
     np.testing.assert_array_equal(out.array[: 2 * 64].view("f4").reshape(2, 16), tensor[1:3])
     with pytest.raises(LaunchError, match="cannot create a tensor map of x: .*multiple of 16"):
         module.launch("k", (1,), (32,), [replace(box, offset_bytes=4), out])
+
+
+def test_an_array_that_a_launch_writes_in_part_is_a_warning(device, copies):
+    x, y, z = device.array(np.arange(8, dtype="f4")), device.empty((2, 4), "f4", "y"), device.empty(8, "f4", "z")
+    report = copies.launch("copy", (1,), (32,), [x, y, np.int32(5)])
+    assert [str(f) for f in report.findings] == [
+        "warning [unwritten] (3 times): 3 of 8 elements were not written, although others were: "
+        "first y+20 bytes, element [1, 1] of float32[2, 4]"
+    ]
+    assert report.verdict == "clean"
+    # neither a launch that writes nothing more of y, nor one that completes it, nor z, which none writes
+    assert not copies.launch("copy", (1,), (32,), [x, y, np.int32(5)]).findings
+    assert not copies.launch("copy", (1,), (32,), [x, y, np.int32(8)]).findings
+    y, z = device.empty(8, "f4", "y"), device.empty(8, "f4", "z")
+    y.label("head", "float32", 4, (4,))
+    assert not copies.launch("copy", (1,), (32,), [x, y, np.int32(4)]).findings
+    (finding,) = copies.launch("copy", (1,), (32,), [x, np.uint64(z.address), np.int32(3)]).findings
+    assert finding.message.startswith("5 of 8 elements")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import LaunchError, UnsupportedInstructionError
 from .checks.report import Report
+from .decode.functions import link
 from .decode.parser import parse
 from .decode.ptx import PtxParam
 from .decode.statements import parse_kernel
@@ -134,7 +135,7 @@ class DeviceModule:
         """
         text = self._module.kernel(kernel)
         try:
-            body = parse_kernel(self._module, text).body
+            body = link(self._module, parse_kernel(self._module, text)).body
             unknown = [x for x in body if lookup(x.root, x.suffix) is None]
             if not unknown:
                 translate(self._ptx, kernel, 0)
@@ -161,6 +162,7 @@ class DeviceModule:
         checks: Checks = True,
         on_finding: Literal["raise", "collect"] = "raise",
         schedule: int = 0,
+        replicas_differ: Literal["error", "warning"] = "error",
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
@@ -178,6 +180,7 @@ class DeviceModule:
         return run(
             self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
             dynamic_shared_bytes=shared_bytes, resident=resident, on_finding=on_finding, schedule=schedule,
+            replicas_differ=replicas_differ,
         )
 
 

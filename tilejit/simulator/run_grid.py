@@ -47,6 +47,7 @@ def run(
     profile: bool = False,
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
+    replicas_differ: Literal["error", "warning"] = "error",
     delivery: str = "late",
     shared_map: Sequence[SharedName] = (),
     dynamic_shared_bytes: int = 0,
@@ -62,6 +63,8 @@ def run(
         votes, matches and warp reductions don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all findings in the report.
     schedule: seed of the thread order; each seed gives a legal order.
+    replicas_differ: the level of findings about threads of a CTA that store different values to a location of shared
+        memory by the same execution of one instruction. A warning suits compilers that replicate computations.
     delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
     shared_map: buffers in shared memory, for messages: (name, PTX variable, byte offset in it, size in bytes).
     locate: converts the file index, line and column of a `.loc` to the string that messages show.
@@ -73,13 +76,15 @@ def run(
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
+    if replicas_differ not in ("error", "warning"):
+        raise LaunchError(f"replicas_differ must be 'error' or 'warning', got {replicas_differ!r}")
     if on_finding not in ("raise", "collect"):
         raise LaunchError(f"on_finding must be 'raise' or 'collect', got {on_finding!r}")
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     collect = on_finding == "collect"
     launch = _GridRun(
         program, grid, block, checks, profile, collect, schedule, delivery, shared_map, locate, write,
-        resident or Resident(),
+        resident or Resident(), replicas_differ == "warning",
     )
     with np.errstate(all="ignore"):
         launch.placing.place(args)
@@ -141,12 +146,13 @@ class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
         collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: Locate | None,
-        write: Callable[[str], object] | None, resident: Resident,
+        write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
     ) -> None:
         self.program = program
         self.grid = grid
         self.block = block
         self.checks = checks
+        self.replicas_differ = replicas_differ
         self.cluster = _cluster_of(program.function.bounds.cluster or ALONE, grid)
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
@@ -190,12 +196,18 @@ class _GridRun:
                 region.shadow.mark_unwritten(written)
 
     def note_writes(self) -> None:
-        """Add the bytes that the kernel has written to the masks of the device's arrays."""
+        """Add the bytes that the kernel wrote to the masks of the device's arrays; warn of partly written arrays."""
         for x in self.placing.resident.allocations:
             region = self.memory.find("global", x.address)
-            if x.written is not None and region is not None and region.shadow is not None:
-                x.written |= region.shadow.written(x.written.size)
-                x.define(0, 0)
+            if x.written is None or region is None or region.shadow is None:
+                continue
+            before, x.written = x.written, x.written | region.shadow.written(x.written.size)
+            for part in x.parts[:-1] or x.parts:
+                own = slice(part.start, part.start + part.size_bytes)
+                left = np.flatnonzero(~x.written[own])
+                if left.size and np.count_nonzero(x.written[own] & ~before[own]):
+                    self.findings.left_unwritten(part, left)
+            x.define(0, 0)
 
     def run(self, progress: Progress) -> None:
         if not self.ctas:
@@ -204,7 +216,8 @@ class _GridRun:
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas), self.cluster)
         checker: AccessChecker | None = None
         if self.checks:
-            checker = AccessChecker(program, lanes, self.ctas, self.findings, self.checks == "strict")
+            strict = self.checks == "strict"
+            checker = AccessChecker(program, lanes, self.ctas, self.findings, strict, self.replicas_differ)
             self.shadow_globals()
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)

@@ -54,6 +54,7 @@ class Case:
     entry: the kernel's name in the PTX; "" for the only one of its file.
     make: makes the arguments of one launch, in a device's memory where structures hold addresses.
     launches: how often it is launched with the same arguments.
+    cooperative: launched with cuLaunchCooperativeKernel, since the threads of the grid wait for each other.
     """
 
     family: str
@@ -64,6 +65,7 @@ class Case:
     shared_bytes: int
     make: Callable[[Any], Launch]
     launches: int = 1
+    cooperative: bool = False
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """Compiles the kernels again: `python regenerate.py [nvcc] [triton] [numba]`, in an environment with requirements.txt.
 
-No GPU is needed. The sources are compiled as files of `FOLDER`, which is what the line information names.
+No GPU is needed. The sources are compiled as files of `FOLDER`, which is what the line information names,
+and so are CUDA's headers, by a link.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ FOLDER = Path("/tmp/tilejit-foreign")
 # Line information with `inlined_at` where helpers are inlined; the first file shows nvcc's default output.
 NVCC_FLAGS = {
     "elementwise": (), "cooperation": ("-lineinfo",), "tiles": ("-lineinfo",), "libraries": ("-std=c++17", "-lineinfo"),
+    "calls": ("-lineinfo",), "pointers": (), "tables": ("-lineinfo",), "slow_paths": (), "wmma": ("-lineinfo",),
+    "packed": (), "pipelines": ("-std=c++17", "-lineinfo"), "groups": ("-std=c++17", "-lineinfo"),
+    "clusters": ("-std=c++17", "-lineinfo"), "double_mma": ("-lineinfo",), "bulk": ("-std=c++17", "-lineinfo"),
+    "tensormaps": ("-std=c++17", "-lineinfo", "-arch=sm_90a"),
+    "arrays": (), "sorting": ("-lineinfo",), "science": ("-lineinfo",), "searching": (),
 }
 
 
@@ -39,14 +45,14 @@ def load(family: str) -> Any:
 
 
 def nvcc() -> None:
-    toolkit = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13"
+    toolkit = FOLDER / "cuda"
+    toolkit.symlink_to(Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13")
     include = [f"-I{toolkit / 'include'}", f"-I{toolkit / 'include' / 'cccl'}"]
     for name, flags in NVCC_FLAGS.items():
         out = FOLDER / f"{name}.ptx"
         source = FOLDER / "nvcc" / f"{name}.cu"
-        subprocess.run(
-            [toolkit / "bin" / "nvcc", "-ptx", "-arch=sm_90", *include, *flags, source, "-o", out], check=True
-        )
+        arch = () if any(flag.startswith("-arch") for flag in flags) else ("-arch=sm_90",)
+        subprocess.run([toolkit / "bin" / "nvcc", "-ptx", *arch, *include, *flags, source, "-o", out], check=True)
         write("nvcc", name, out.read_text())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -201,6 +201,18 @@ class AccessFindings:
                 self.replicas.watch(finding, (x.site.pc, pc), hint, readers, stores)
             at, wrong = at[~same], wrong or not warned
         return wrong
+
+    def replicas_differ(self, x: CellAccess, record: int, at: int, values: tuple[Any, Any], count: int) -> None:
+        """Warn that replicas store different values. record: of the earlier store. values: the later, the earlier."""
+        other = self.precedence.one_of(x.shadow, record, int(x.me[at]))
+        later, earlier = (f"0x{np.asarray(v).tobytes()[::-1].hex()}" for v in values)
+        self.findings.add(
+            "replicas",
+            f"replicas differ: {self.party(x, at)} of {x.region.space} memory, {later}",
+            x.site.pc, None, self.threads(x.me[[at]]), count, level="warning",
+            more=f"\nand {self.lanes.describe(other & int(ACTOR))} wrote {earlier} there by the same execution of the "
+            "same instruction; which of the two remains is undefined",
+        )
 
     def before_exchange(self, x: CellAccess, other_pc: int) -> bool:
         """True if `x` and `other_pc` are a plain load and a compare-and-swap with the same address operand.

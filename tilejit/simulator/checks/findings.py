@@ -20,14 +20,19 @@ from ...errors import (
     UnsupportedInstructionError,
     shown_file,
 )
+from ...fast_unique import fast_unique
 from ..decode.ptx import Loc, Module, PtxFunction
+from ..machine.lanes import Index
+from ..machine.memory import MemoryPart
 
 #: rule → the class of the error that a launch raises for it
 RULES: dict[str, type[SimulationError]] = {
     "race": RaceError,
     "scope": RaceError,
+    "replicas": RaceError,
     "read-only": RaceError,
     "undefined": UninitializedReadError,
+    "unwritten": UninitializedReadError,
     "in-flight": AsyncHazardError,
     "barrier": AsyncHazardError,
     "bounds": OutOfBoundsError,
@@ -121,6 +126,14 @@ class Findings:
         if not self.collect:
             raise RULES[finding.rule](finding.message, hint=hint, instructions=instructions, threads=finding.threads)
         finding.level = "error"
+
+    def left_unwritten(self, part: MemoryPart, left: Index) -> None:
+        """Warn of an array that the launch has written in part. left: offsets of its unwritten bytes, ascending."""
+        size = part.elements.size_bytes if part.elements else 1
+        count = fast_unique(left // size).size
+        where = part.place(int(left[0]) // size * size, 1)
+        message = f"{count} of {part.size_bytes // size} elements were not written, although others were: first {where}"
+        self.collected["unwritten", part.name] = Finding("unwritten", "warning", message, None, None, (), count)
 
     def end(self, error: SimulationError) -> None:
         pc, other_pc = (*error.instructions, None, None)[:2]

@@ -1,4 +1,4 @@
-"""Races with loads whose values are unused.
+"""Races with loads whose values are unused, and stores of values that should be equal.
 
 Compilers replicate small tiles over the warps of a CTA: several threads load a location with the same instruction and
 compute the same result, and one of them stores it there. The store races with the other threads' loads, which is
@@ -10,9 +10,15 @@ harmless as long as the loaded values are unused. Such a race is a warning only 
   executes none of these stores and atomics later.
 - If the reader read before the racing store, it has executed none of them since the CTA's last barrier. The same holds
   for every other load from this memory since that barrier, because not every read is recorded.
+
+Replicated computations may also differ in their last bits, for example if lanes add the same terms in other orders. If
+shared memory is the compiler's own, threads of a CTA that store different values to a location by the same execution of
+one instruction (each thread's n-th) are such replicas: a warning. Stores by two instructions or by two executions race.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +29,7 @@ from ..decode.roles import LOAD_ROOTS
 from ..machine.lanes import Index, Lanes
 from .findings import Finding, Findings
 from .precedence import Precedence
-from .records import HALF, KIND, LOW, CellAccess, Record, Shadow, actors_of
+from .records import ACTOR, HALF, KIND, LOW, SEVERAL, CellAccess, Record, Shadow, actors_of
 
 UNUSED = "\nno instruction uses the value that was read"
 
@@ -36,6 +42,53 @@ class UnusedRead:
     hint: str
     readers: NDArray[np.bool_]
     stores: set[int]
+
+#: the number of stores above which `Rounds` forgets those before the last barrier
+MOST_ROUNDS = 64
+
+
+class Rounds:
+    """For each store, the number of times that each thread of the chunk has executed it."""
+
+    def __init__(self, total: int, position: Callable[[Index], Index]) -> None:
+        """total: number of threads of the chunk. position: converts actors of records to positions in the chunk."""
+        self.total = total
+        self.position = position
+        self.counts: dict[int, NDArray[np.int32]] = {}
+        #: event of a store → the counts of its instruction at that time
+        self.at: dict[int, NDArray[np.int32]] = {}
+
+    def execute(self, pc: int, positions: Index, base: int) -> NDArray[np.int32]:
+        """Count an execution by the threads at `positions`, and return the counts. base: the oldest relevant event."""
+        if len(self.at) > MOST_ROUNDS:
+            self.at = {event: counts for event, counts in self.at.items() if event >= base}
+        counts = self.counts.get(pc)
+        counts = self.counts[pc] = np.zeros(self.total, np.int32) if counts is None else counts.copy()
+        counts[positions] += 1
+        return counts
+
+    def of(self, records: Record) -> NDArray[np.int32]:
+        """Return which execution of its instruction each record is. records: stores, each by one thread."""
+        result = np.zeros(records.size, np.int32)
+        events = records >> HALF
+        for event in np.unique(events).tolist():
+            mine = np.flatnonzero(events == event)
+            result[mine] = self.at[event][self.position(actors_of(records[mine]))]
+        return result
+
+    def same(self, counts: NDArray[np.int32], me: Record, records: Record, shadow: Shadow) -> NDArray[np.bool_]:
+        """Return a mask of the records whose writers' counts equal those of the threads `me`.
+
+        counts: those of the instruction that `me` execute. records: earlier stores by the same instruction.
+        """
+        mine = counts[self.position(actors_of(me))]
+        single = records & KIND == 0
+        result = np.zeros(records.size, bool)
+        result[single] = self.of(records[single]) == mine[single]
+        for i in np.flatnonzero(records & KIND == SEVERAL).tolist():
+            entries = shadow.log.chain(int(records[i] & ACTOR), 1 << 10)
+            result[i] = bool((self.of(shadow.log.records[entries]) == mine[i]).all())
+        return result
 
 
 class Replicas:
@@ -50,6 +103,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
+        self.rounds = Rounds(lanes.total, self.order.position)
         # store or atomic → per thread, `order.event` when it last executed this in a group other than the whole chunk
         self.executed: dict[int, NDArray[np.uint32]] = {}
         # store or atomic → the value of `order.event` when all threads of the chunk last executed it together

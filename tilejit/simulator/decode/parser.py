@@ -27,6 +27,9 @@ VARIABLE = re.compile(
 )
 _ENTRY = re.compile(r"(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{;]*)\{")
 _FUNC = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.func\b([^;{]*)([;{])")
+_DECLARATION = re.compile(
+    r"\s*(?:\((?P<results>[^)]*)\))?\s*(?:\.\w+\s+)*(?P<name>[\w$]+)\s*(?:\((?P<params>[^)]*)\))?"
+)
 _SECTION = re.compile(r"\.section\s+[.\w]+\s*\{[^}]*\}")
 _TUNING = re.compile(
     r"\s+|\.(?:maxntid|reqntid|reqnctapercluster)\s+\d+(?:\s*,\s*\d+)*"
@@ -74,12 +77,17 @@ class _Parser(Cursor):
         return True
 
     def device_function(self, match: re.Match[str]) -> None:
-        names = re.sub(r"\([^)]*\)", " ", match[1]).split()
-        name = next((n for n in names if not n.startswith(".")), "")
+        declared = _DECLARATION.match(match[1])
+        name = declared["name"] if declared else ""
         has_body = match[2] == "{"
         self.module.functions[name] = has_body or self.module.functions.get(name, False)
-        if has_body:
-            self.pos = self.source.closing_brace(self.pos)
+        if not has_body:
+            return
+        begin = self.pos
+        self.pos = self.source.closing_brace(begin)
+        if declared and ".reg" not in match[1]:
+            results, params = (self.params(declared[x] or "", match.start()) for x in ("results", "params"))
+            self.module.texts[name] = KernelText(name, params, begin, self.pos, results=results)
 
     def entry(self, match: re.Match[str]) -> None:
         if _TUNING.sub("", match[3]):
@@ -102,7 +110,7 @@ class _Parser(Cursor):
             align = int(match[1] or size)
             size *= int(match[4] or 1)
             offset = -(-offset // align) * align
-            params.append(PtxParam(match[3], offset, size))
+            params.append(PtxParam(match[3], offset, size, align))
             offset += size
         return tuple(params)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...dataclass import dataclass, field
 from ...errors import UnsupportedInstructionError
+
+if TYPE_CHECKING:
+    from .functions import Linked
 
 _SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
@@ -169,6 +172,7 @@ class PtxParam:
     name: str
     offset: int
     size_bytes: int
+    align: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +191,13 @@ class LaunchBounds:
 
 @dataclass(slots=True)
 class PtxFunction:
-    """A parsed kernel."""
+    """A parsed kernel or device function."""
 
     name: str
     params: tuple[PtxParam, ...]
     #: name → width in bits, 1 for predicates
     registers: dict[str, int] = field(default_factory=dict)
-    call_params: dict[str, int] = field(default_factory=dict)
+    call_params: dict[str, Variable] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     body: list[PtxInstruction] = field(default_factory=list)
     #: name → index in `body`
@@ -202,17 +206,27 @@ class PtxFunction:
     #: registers that LLVM declares undefined, by `implicit-def` comments
     undefined: set[str] = field(default_factory=set)
     bounds: LaunchBounds = LaunchBounds()
+    #: of a device function
+    results: tuple[PtxParam, ...] = ()
+    #: the functions whose bodies are part of a kernel's; None if it calls none
+    linked: Linked | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel whose body has not been parsed: its parameters, and the extent of its body in the PTX source."""
+    """A kernel or function whose body has not been parsed: its parameters, and the extent of its body in the source."""
 
     name: str
     params: tuple[PtxParam, ...]
     begin: int
     end: int
-    bounds: LaunchBounds
+    bounds: LaunchBounds = LaunchBounds()
+    results: tuple[PtxParam, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The sizes in bytes of results and parameters."""
+        return tuple(x.size_bytes for x in self.results), tuple(x.size_bytes for x in self.params)
 
 
 @dataclass(slots=True)
@@ -223,6 +237,8 @@ class Module:
     kernels: dict[str, KernelText] = field(default_factory=dict)
     #: name of a `.func` → True if it has a body
     functions: dict[str, bool] = field(default_factory=dict)
+    #: the functions with bodies
+    texts: dict[str, KernelText] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from .ptx import NAME, TYPE_BYTES, Cursor, KernelText, Loc, Module, PtxFunction,
 
 _STATEMENT = re.compile(
     r"(?:@(?P<neg>!?)\s*(?P<guard>[%\w$]+)\s+)?(?P<root>[a-z]\w*)(?P<suffix>(?:(?:\.|::)\w+)*)(?=[\s;])"
-    r"\s*(?P<ops>[^;]*);"
+    r"\s*(?P<ops>(?!\s*:)[^;]*);"
     r"|(?P<label>[\w$%]+)\s*:(?!:)|(?P<open>\{)|(?P<close>\})|(?P<directive>\.\w+)|(?P<stray>;)"
 )
 _IMPLICIT = re.compile(r"//\s*implicit-def:\s*(%[\w$]+)")
@@ -22,13 +22,14 @@ _LOC = re.compile(
 _ASM = re.compile(r"//\s*begin inline asm.*?//\s*end inline asm", re.S)
 _REG = re.compile(r"\.reg\s*\.(\w+)\s+([^;]*);")
 _TARGETS = re.compile(r"\.branchtargets\s+([^;]*);")
+_PROTOTYPE = re.compile(r"\.callprototype\s+[^;]*;")
 _PRAGMA = re.compile(r'\.pragma\s+"[^"]*"\s*;')
 _BRANCHES = frozenset({"bra", "brx"})
 
 
 def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
-    """Parse a kernel's body. raises: UnsupportedInstructionError for unknown syntax."""
-    function = PtxFunction(kernel.name, kernel.params, bounds=kernel.bounds)
+    """Parse the body of a kernel or function. raises: UnsupportedInstructionError for unknown syntax."""
+    function = PtxFunction(kernel.name, kernel.params, bounds=kernel.bounds, results=kernel.results)
     _Body(module, function, kernel).parse()
     function.undefined.update(_IMPLICIT.findall(module.source.text, kernel.begin, kernel.end))
     return function
@@ -96,8 +97,11 @@ class _Body(Cursor):
         scope = self.scopes[-1]
         if name in scope.labels:
             raise self.refusal(f"label {name} is defined twice", pos)
-        scope.labels[name] = unique = name if len(self.scopes) == 1 else self.unique(name)
         self.skip()
+        if self.take(_PROTOTYPE):
+            # a call's own parameters tell all that its prototype does
+            return
+        scope.labels[name] = unique = name if len(self.scopes) == 1 else self.unique(name)
         if targets := self.take(_TARGETS):
             self.function.branch_tables[unique] = tuple(x.strip() for x in targets[1].split(","))
             scope.tables.append(unique)
@@ -167,7 +171,7 @@ class _Body(Cursor):
 
     def variable(self, parsed: Variable) -> None:
         if parsed.space == "param":
-            self.function.call_params[self.declare(parsed.name)] = parsed.size_bytes
+            self.function.call_params[self.declare(parsed.name)] = parsed
         else:
             name = self.declare(parsed.name, "")
             self.function.variables[name] = replace(parsed, name=name)

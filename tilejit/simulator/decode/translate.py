@@ -17,6 +17,7 @@ from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, live_after, liveness, split
 from .control_flow import ControlFlow
 from .emitter import BlockWriter
+from .functions import link
 from .names import SPECIAL, KernelNames
 from .ordering import Ordering
 from .parser import parse
@@ -80,7 +81,7 @@ class Program:
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
     module = parse(ptx)
-    function = parse_kernel(module, module.kernel(entry))
+    function = link(module, parse_kernel(module, module.kernel(entry)))
     return _Translator(module, function, dynamic_shared_bytes).program()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
+from ..decode.functions import STACK
 from ..decode.names import DTYPES
 from ..decode.translate import Program
 from ..numerics.products import WordArray, stacked
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 # rows, and 32-bit words per row, of the matrices that ldmatrix and stmatrix move: 8 x 8 elements of 16 bits
 MATRIX_ROWS, MATRIX_ROW_WORDS = 8, 4
+
+
+#: the number of callers that an error about the stack shows
+MOST_CALLS = 8
 
 
 class Units:
@@ -163,6 +168,46 @@ class Units:
         self.mbarriers.fence(publishes=False)
         if self.order is not None:
             self.order.fence_proxy(self.lanes.positions(), space)
+
+    def check_stack(self, pc: int, frame: Any, link: Any, site: int, size: int) -> None:
+        """Raise an error, with the chain of calls, if the frame of a callee may not fit into a thread's stack.
+
+        frame: the address of the caller's frame, of `size` bytes. link: the caller's link register. site: of the call.
+        """
+        linked = self.program.function.linked
+        assert linked is not None, "only linked kernels have stacks"
+        start = next(at for v, at in self.program.placed if v.name == STACK)
+        deep = np.flatnonzero(np.broadcast_to(frame, (self.n,)) + np.uint64(size) > start + linked.last_frame)
+        if not deep.size:
+            return
+        positions = self.lanes.positions()[deep]
+        position = int(positions[0])
+        region = self.access.memory.find("local", start)
+        assert region is not None, "the stack is placed in local memory"
+
+        def read(address: int) -> int:
+            offset = position * region.stride + address - region.base
+            return int(region.memory[offset : offset + 4].view(np.uint32)[0])
+
+        own_link, own_frame = (int(np.broadcast_to(x, (self.n,))[deep[0]]) for x in (link, frame))
+        chain = linked.chain(site, own_link, own_frame, read)
+        shown = [self.places.describe(linked.sites[x].linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
+        left = len(chain) - 1 - len(shown)
+        more = "".join(f"\ncalled by\n  {x}" for x in shown) + (f"\nafter {left} other calls" if left else "")
+        name = self.lanes.describe_position(position)
+        what = f"{name} is {len(chain) - 1} calls deep: its stack has no room for another frame"
+        raise self.access.failure(SimulationError, positions, what, pc, "end the recursion earlier", more=more)
+
+    def index_of_callee(self, pc: int, address: Any, functions: Any) -> Any:
+        """Return the indices of function addresses in `functions`; raise SimulationError if one isn't there."""
+        order = np.argsort(functions)
+        index = np.minimum(np.searchsorted(functions, address, sorter=order), functions.size - 1)
+        wrong = np.flatnonzero(np.broadcast_to(functions[order[index]] != address, (self.n,)))
+        if wrong.size:
+            value = int(np.broadcast_to(address, (self.n,))[wrong[0]])
+            what = f"calls the address {value:#x}, at which there is no function with these parameters"
+            raise self.access.error(SimulationError, self.lanes.positions()[wrong], what, pc)
+        return order[index].astype(np.uint32)
 
     def vprintf(self, pc: int, form: Any, arguments: Any) -> Any:
         try:

@@ -263,9 +263,63 @@ def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return total.astype(np.uint32)
 
 
-def _byte(a: PerThread, i: int) -> PerThread:
-    part = (a >> a.dtype.type(8 * i)).astype(np.int8 if a.dtype.kind == "i" else np.uint8)
+def dp2a(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
+    """Return c plus the dot product of the halves of a and the low ("lo") or high two bytes of b."""
+    first = 0 if mode == "lo" else 2
+    total = c.astype(np.int64)
+    for i in range(2):
+        total = total + _part(a, i, 2) * _byte(b, first + i)
+    return total.astype(np.uint32)
+
+
+def fns(mask: PerThread, base: PerThread, offset: PerThread) -> PerThread:
+    """Return the position of a set bit of `mask`, or all ones if there is none.
+
+    offset: n > 0 for the n-th set bit from bit `base` upwards, -n for downwards, 0 for bit `base` itself.
+    """
+    mask, base, offset = np.broadcast_arrays(mask, base.astype(np.int64), offset.astype(np.int64))
+    bits = (mask[..., None] >> np.arange(32, dtype=np.uint32)) & 1 == 1
+    position = np.arange(32)
+    at = base[..., None]
+    reached = np.where(offset[..., None] > 0, position >= at, position <= at)
+    counted = bits & np.where(offset[..., None] == 0, position == at, reached)
+    upwards = np.cumsum(counted, axis=-1)
+    order = np.where(offset[..., None] < 0, upwards[..., -1:] - upwards + 1, upwards)
+    hit = counted & (order == np.maximum(abs(offset), 1)[..., None])
+    return np.where(hit.any(axis=-1), hit.argmax(axis=-1), -1).astype(np.int32).view(np.uint32)
+
+
+_SIMD: dict[str, Callable[[PerThread, PerThread], PerThread]] = {
+    "add": np.add, "sub": np.subtract, "absdiff": lambda x, y: abs(x - y), "min": np.minimum, "max": np.maximum,
+}
+
+
+def simd(
+    a: PerThread, b: PerThread, c: PerThread, name: str, size: int, signed: bool, flags: tuple[str, ...]
+) -> PerThread:
+    """Apply an operation to the parts of a and of b, of `size` bytes; parts are signed if the dtype of a or b is.
+
+    The results replace the parts of c or, with "add" in `flags`, are added to c. signed: True if results are.
+    """
+    bits = 8 * size
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    results = [_SIMD[name](_part(a, i, size), _part(b, i, size)) for i in range(4 // size)]
+    if "add" in flags:
+        return sum(results, c.astype(np.int64)).astype(np.uint32)
+    if "sat" in flags:
+        results = [np.clip(x, low, high) for x in results]
+    parts = [(x & ((1 << bits) - 1)) << bits * i for i, x in enumerate(results)]
+    return sum(parts).astype(np.uint32)
+
+
+def _part(a: PerThread, i: int, size: int) -> PerThread:
+    """Return part i, of `size` bytes, as int64; it is signed if the dtype of `a` is."""
+    part = (a >> a.dtype.type(8 * size * i)).astype(f"{a.dtype.kind}{size}")
     return part.astype(np.int64)
+
+
+def _byte(a: PerThread, i: int) -> PerThread:
+    return _part(a, i, 1)
 
 
 def functions_of(namespace: dict[str, Any]) -> dict[str, Callable[..., Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
-from ..decode.emitter import Entries, Entry, Fidelity, Form, Match
+from ..decode.emitter import Entry, Fidelity, Form, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
 #: modules with `ENTRIES`; `python -m tilejit simulator` prints the first lines of their docstrings as headings
@@ -20,8 +20,7 @@ TOPICS = (
 
 def _merge() -> dict[str, tuple[Form, ...]]:
     merged: dict[str, tuple[Form, ...]] = {}
-    for topic in TOPICS:
-        entries: Entries = topic.ENTRIES
+    for entries in (*(topic.ENTRIES for topic in TOPICS), sync.INTERNAL):
         for root, forms in entries.items():
             merged[root] = merged.get(root, ()) + forms
     return merged

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Entry, Match, expression
+from ..decode.emitter import BlockWriter, Entries, Entry, Match, expression, flags
 from ..decode.names import PTX_DTYPE, SIZE
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
 ANY_BITS = r"\.(?P<t>b16|b32|b64|pred)"
+SIMD = r"\.(?P<d>[us]32)\.(?P<a>[us]32)\.(?P<b>[us]32)(?:(?P<sat>\.sat)|(?P<add>\.add))?"
 PART = r"\.(?P<part>hi|lo)\.(?P<t>[us]32)"
 LOGIC = {"and": "&", "or": "|", "xor": "^"}
 
@@ -114,6 +115,22 @@ def dp4a(e: BlockWriter, m: Match) -> None:
     e.dst("u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
 
 
+def dp2a(e: BlockWriter, m: Match) -> None:
+    a = e.src(1, PTX_DTYPE[m["a"]])
+    b = e.src(2, PTX_DTYPE[m["b"]])
+    signed = "s" in m["a"] + m["b"]
+    e.dst("u4", f"dp2a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')}, {m['mode']!r})")
+
+
+def simd(e: BlockWriter, m: Match) -> None:
+    """Emit a SIMD video instruction, whose destination and sources are whole registers."""
+    root = e.ins.root
+    a, b = (e.src(i, "i4" if m[t] == "s32" else "u4") for i, t in ((1, "a"), (2, "b")))
+    signed = m["d"] == "s32"
+    how = f"{root[1:-1]!r}, {4 // int(root[-1])}, {signed}, {flags(m, 'sat', 'add')}"
+    e.dst("u4", f"simd({a}, {b}, {e.src(3, 'u4')}, {how})")
+
+
 add_sat = expression("i4", "{root}_sat({0}, {1})", "i4", "i4")
 divide = expression("t", "{root}({0}, {1})", "t", "t")
 minmax = expression("t", "{root}imum({0}, {1})", "t", "t")
@@ -121,8 +138,9 @@ count = expression("u4", "{root}({0})", "t")
 MINMAX = (
     (INT, minmax),
     # a negative result is replaced by 0
-    (r"\.relu\.s32", expression("i4", "maximum({root}imum({0}, {1}), i4.type(0))", "i4", "i4")),
-    (r"\.(?P<t>u16)x2", minmax_x2), (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2),
+    (r"(?:\.relu\.s32|\.s32\.relu)", expression("i4", "maximum({root}imum({0}, {1}), i4.type(0))", "i4", "i4")),
+    (r"\.(?P<t>u16)x2", minmax_x2),
+    (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2), (r"\.(?P<t>s16)x2(?P<relu>\.relu)", minmax_x2),
 )
 
 ENTRIES: Entries = {
@@ -168,4 +186,7 @@ ENTRIES: Entries = {
     "prmt": ((r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?",
               expression("u4", "prmt({0}, {1}, {2}, {mode!r})", "u4", "u4", "u4")),),
     "dp4a": ((r"\.(?P<a>[us]32)\.(?P<b>[us]32)", dp4a),),
+    "dp2a": ((r"\.(?P<mode>lo|hi)\.(?P<a>[us]32)\.(?P<b>[us]32)", dp2a),),
+    "fns": ((r"\.b32", expression("u4", "fns({0}, {1}, {2})", "u4", "u4", "i4")),),
+    **{f"v{name}{n}": ((SIMD, simd),) for name in ("add", "sub", "absdiff", "min", "max") for n in (2, 4)},
 }

@@ -159,30 +159,50 @@ def _comparison(e: BlockWriter, m: Match) -> str:
 
 def set_(e: BlockWriter, m: Match) -> None:
     """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true, 0 for false."""
-    result = _comparison(e, m)
+    d = m["d"]
+    results = _halves_compared(e, m) if m["t"].endswith("x2") else [_comparison(e, m)]
     if m.get("bool"):
-        result = f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})"
-    if m["d"] == "f32":
-        e.dst("f4", f"{result}.astype(f4)")
-    else:
-        e.dst("i4", f"-{result}.astype(i4)")
+        results = [f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})" for result in results]
+    if d == "f32":
+        e.dst("f4", f"{results[0]}.astype(f4)")
+        return
+    if len(results) == 1:
+        size = SIZE[PTX_DTYPE[d]]
+        one = _ONE.get(d)
+        e.dst(f"u{size}" if one else f"i{size}", f"{results[0]}.astype(u{size}) * {e.names.constant(one, f'u{size}')}"
+              if one else f"-{results[0]}.astype(i{size})")
+        return
+    # both halves of the result
+    values = (e.names.constant(_ONE.get(d, 0xFFFF) << shift, "u4") for shift in (0, 16))
+    e.dst("u4", " | ".join(f"{x}.astype(u4) * {one}" for x, one in zip(results, values, strict=True)))
 
 
 def setp_x2(e: BlockWriter, m: Match) -> None:
     """Emit setp on f16x2 or bf16x2: p is the result for the low halves, q for the high halves."""
-    targets = paired(e.ins.operands[0])
-    low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
-    a, b = e.src(1, "u4"), e.src(2, "u4")
-    for target, half in zip(targets, (low, low.replace("low", "high")), strict=False):
-        x, y = e.temp(f"{half}({a})"), e.temp(f"{half}({b})")
-        result = e.temp(compare(e, m["how"], x, y, True))
+    results = _halves_compared(e, m)
+    if m.get("bool"):
+        results = [f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})" for result in results]
+    for target, result in zip(paired(e.ins.operands[0]), [e.temp(x) for x in results], strict=False):
         if target != "_":
             e.write(target, "p", result)
+
+
+def _halves_compared(e: BlockWriter, m: Match) -> list[str]:
+    """Return expressions for the comparisons of the low and of the high halves."""
+    low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
+    a, b = e.src(1, "u4"), e.src(2, "u4")
+    results = []
+    for half in (low, low.replace("low", "high")):
+        x, y = (f"ftz({half}({v}))" if m.get("ftz") else f"{half}({v})" for v in (a, b))
+        results.append(e.temp(compare(e, m["how"], e.temp(x), e.temp(y), True)))
+    return results
 
 
 INT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
 FLOAT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
 BOOL = r"(?:\.(?P<bool>and|or|xor))?"
+#: 1.0 as the bits of a number, or of each half of a pair
+_ONE = {"f16": 0x3C00, "f16x2": 0x3C00, "bf16": 0x3F80, "bf16x2": 0x3F80}
 SET_D = r"\.(?P<d>u32|s32|f32)"
 ENTRIES: Entries = {
     "mov": ((ANY, mov, approximated(
@@ -196,7 +216,11 @@ ENTRIES: Entries = {
               expression("t", "sel({2} >= 0, {0}, {1})", "t", "t", "c")),),
     "setp": ((INT_HOW + BOOL + r"\.(?P<t>[bus](?:16|32|64))", setp),
              (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16|bf16|f32|f64)", setp),
-             (FLOAT_HOW + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp_x2)),
+             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp_x2)),
     "set": ((INT_HOW + BOOL + SET_D + r"\.(?P<t>[bus](?:16|32|64))", set_),
-            (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?" + SET_D + r"\.(?P<t>f16|bf16|f32|f64)", set_)),
+            (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?" + SET_D + r"\.(?P<t>f16|bf16|f32|f64)", set_),
+            (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<d>f16|bf16|u16|s16)\.(?P<t>f16|bf16|f32|f64)", set_),
+            (INT_HOW + BOOL + r"\.(?P<d>f16|bf16)\.(?P<t>[bus](?:16|32|64))", set_),
+            (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<d>u32|s32|f16x2)\.(?P<t>f16x2)", set_),
+            (FLOAT_HOW + BOOL + r"\.(?P<d>u32|s32|bf16x2)\.(?P<t>bf16x2)", set_)),
 }

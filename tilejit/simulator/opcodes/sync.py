@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, paired, statement
 from ..decode.names import PTX_DTYPE
 
@@ -81,9 +83,22 @@ def call(e: BlockWriter, m: Match) -> None:
         values = [e.read(f"{x}+0", "u4" if i == 2 else "u8") for i, x in enumerate(arguments)]
         e.stmt(f"S.assertfail({e.pc}, {', '.join(values)})")
         return
-    if e.module.functions.get(name):
-        e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
-    e.fail(f"call of {name}: only vprintf with two arguments and __assertfail are supported")
+    e.fail(f"call of {name}: vprintf must have two arguments")
+
+
+def check_stack(e: BlockWriter, m: Match) -> None:
+    """Emit a check that the stack has room for a call. Operands: %fp, the link register, site, the frame's size."""
+    frame, link, site, size = e.ins.operands
+    values = e.read(frame.strip("[]"), "u8"), "0" if link == "%link" else e.read(link, "u4")
+    e.stmt(f"S.check_stack({e.pc}, {values[0]}, {values[1]}, {site}, {size})")
+
+
+def index_of_callee(e: BlockWriter, m: Match) -> None:
+    """Emit a search for a function's address. Operands: the result, the address, the functions' names."""
+    target, source, names = e.ins.operands
+    addresses = [e.module.code_addresses[x.strip()] for x in names.strip("()").split(",")]
+    table = e.names.value(np.array(addresses, np.uint64))
+    e.write(target, "u4", f"S.index_of_callee({e.pc}, {e.read(source, 'u8')}, {table})")
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"
@@ -92,6 +107,8 @@ _BARRIER = (
     (r"(?:\.cta)?\.(?P<how>red)\.(?P<op>popc)" + _ALIGNED + r"\.u32", barrier),
     (r"(?:\.cta)?\.(?P<how>red)\.(?P<op>and|or)" + _ALIGNED + r"\.pred", barrier),
 )
+#: instructions that `decode.functions` inserts
+INTERNAL: Entries = {"call": ((r"\.%stack", check_stack), (r"\.%index", index_of_callee))}
 ENTRIES: Entries = {
     "bar": (*_BARRIER, (r"\.warp\.sync", warp_barrier)),
     "barrier": _BARRIER,
@@ -108,7 +125,8 @@ ENTRIES: Entries = {
     "brx": ((r"\.idx(?:\.uni)?", nothing),),
     "ret": ((r"(?:\.uni)?", nothing),),
     "exit": ((r"", nothing),),
-    "call": ((r"(?:\.uni)?", call, Fidelity("exact", "vprintf and __assertfail; no other function", races=False)),),
+    "call": ((r"(?:\.uni)?", call, Fidelity(
+        "exact", "vprintf and __assertfail; functions of the PTX become part of the kernel", races=False)),),
     "trap": ((r"", statement("S.trap({pc})")),),
     "brkpt": ((r"", nothing, approximated("ignored")),),
     "nanosleep": ((r"\.u32", nothing, Fidelity("exact", "takes no time")),),
