@@ -110,6 +110,23 @@ def test_scalars_have_the_types_that_triton_gives_them() -> None:
         assert out.tolist() == [tenths[0], 2.5, tenths[1], tenths[2], -7, 65535, -(2**40), 1]
 
 
+@pytest.mark.parametrize("columns", [64, 100, 128, 256])
+def test_replicas_that_round_differently_are_no_error(columns: int) -> None:
+    with sanitize.triton() as session:
+        x = on_gpu(3, columns)
+        torch.testing.assert_close(programs.sums_of_squares(x), x.square().sum(1))
+        assert all(finding.level == "warning" for finding in session.findings)
+
+
+@pytest.mark.parametrize("n", [16, 50, 64])
+def test_replicas_may_load_what_one_of_them_stores(n: int) -> None:
+    with sanitize.triton():
+        x = on_gpu(n)
+        expected = 2 * x
+        programs.double_in_place_kernel[(1,)](x, n, BLOCK=64)
+        assert torch.equal(x, expected)
+
+
 def test_autotuning_runs_and_checks_every_configuration() -> None:
     with sanitize.triton() as session:
         x = on_gpu(1000)
