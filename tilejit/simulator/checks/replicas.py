@@ -68,12 +68,14 @@ class Rounds:
         return counts
 
     def of(self, records: Record) -> NDArray[np.int32]:
-        """Return which execution of its instruction each record is. records: stores, each by one thread."""
+        """Return which execution of its instruction each record, of one thread's store, is; 0 if unknown."""
         result = np.zeros(records.size, np.int32)
         events = records >> HALF
         for event in np.unique(events).tolist():
-            mine = np.flatnonzero(events == event)
-            result[mine] = self.at[event][self.position(actors_of(records[mine]))]
+            counts = self.at.get(event)
+            if counts is not None:
+                mine = np.flatnonzero(events == event)
+                result[mine] = counts[self.position(actors_of(records[mine]))]
         return result
 
     def same(self, counts: NDArray[np.int32], me: Record, records: Record, shadow: Shadow) -> NDArray[np.bool_]:
