@@ -295,3 +295,11 @@ def test_a_kernel_runs_again_in_another_context() -> None:
             assert torch.equal(programs.add(x, x), x + x)
             assert len(session.launches) == 1
     assert not torch.cuda.is_available() or torch.version.cuda
+
+
+def test_clusters_of_two_ctas() -> None:
+    with sanitize.triton("sm_90") as session:
+        a, b = on_gpu(64, 64, dtype=torch.float16), on_gpu(64, 128, dtype=torch.float16)
+        c = programs.matmul(a, b, (64, 64, 32), num_ctas=2)
+        torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
+    assert session.launches[0].grid == (2, 2, 1)

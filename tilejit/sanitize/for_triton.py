@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -28,7 +28,7 @@ from ..simulator import DeviceArray, Report, TensorMap
 from .session import Session, SessionOptions
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
-from .torch_tensors import TensorMode
+from .torch_tensors import TensorMode, active_in_backward
 from .triton_arguments import Argument, described, flatten, scalar
 
 #: registers per thread that a compiled kernel reports: only ptxas knows the number
@@ -56,17 +56,25 @@ class TritonSession(Session):
     @contextmanager
     def thread(self) -> Iterator[None]:
         """Let CPU tensors represent CUDA tensors in this thread."""
-        mode = TensorMode(self.memory)
-        with MarkingMode(self.memory), mode, mode.in_backward():
+        with MarkingMode(self.memory), TensorMode(self.memory):
             self._threads.entered = True
             try:
                 yield
             finally:
                 self._threads.entered = False
 
+    @property
+    def is_thread_entered(self) -> bool:
+        """True if this thread has entered `thread()`."""
+        return getattr(self._threads, "entered", False)
+
+    def tensor_mode(self) -> AbstractContextManager[object]:
+        """Return the mode that answers for CUDA tensors, or a context without effect in threads without modes."""
+        return TensorMode(self.memory) if self.is_thread_entered else nullcontext()
+
     def check_thread(self, kernel: str) -> None:
         """Raise LaunchError if this thread has not entered `thread()`."""
-        if not getattr(self._threads, "entered", False):
+        if not self.is_thread_entered:
             name = threading.current_thread().name
             raise LaunchError(
                 f"{kernel} is launched by the thread {name}, in which CPU tensors don't represent CUDA tensors: "
@@ -100,7 +108,7 @@ def simulated_triton(chosen: SessionOptions) -> Iterator[TritonSession]:
             mock.patch.object(Autotuner, "run", _tuned_anew(session, Autotuner.run)),
             mock.patch.object(Autotuner, "prune_configs", _pruned(session, Autotuner.prune_configs)),
             cuda_is_there(chosen.target, lambda: session.instructions / _PER_MILLISECOND),
-            session.thread(),
+            active_in_backward(session.tensor_mode), session.thread(),
         ):
             yield session
     finally:

@@ -2,21 +2,6 @@
 
 #: what the error says -> the kernels
 FAILING: dict[str, list[str]] = {
-    "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 is not supported": [
-        "nvcc/double_m8n8k4", "nvcc/double_gemm", "nvcc/double_distances", "nvcc/double_matrix_power",
-    ],
-    "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 is not supported": [
-        "nvcc/double_m16n8k4",
-    ],
-    "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 is not supported": [
-        "nvcc/double_m16n8k8",
-    ],
-    "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 is not supported": [
-        "nvcc/double_m16n8k16",
-    ],
-    "mma.sync.aligned.m8n8k4.row.col.rn.f64.f64.f64.f64 is not supported": [
-        "nvcc/double_mma_rounding",
-    ],
     "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 is not supported": [
         "nvcc/bulk_add",
     ],
@@ -47,60 +32,6 @@ FAILING: dict[str, list[str]] = {
     "tensormap.replace.tile.global_address.shared::cta.b1024.b64 is not supported": [
         "nvcc/map_of_a_matrix", "nvcc/map_per_group", "nvcc/map_with_new_addresses", "nvcc/map_for_stores",
         "nvcc/map_with_swizzle", "nvcc/map_changed_in_global",
-    ],
-    "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 is not supported": [
-        "nvcc/matmul_wmma", "nvcc/wmma_f16_f32_rows", "nvcc/wmma_twice",
-    ],
-    "wmma.load.a.sync.aligned.col.m16n16k16.global.f16 is not supported": [
-        "nvcc/wmma_f16_f16_columns",
-    ],
-    "wmma.load.a.sync.aligned.col.m32n8k16.global.f16 is not supported": [
-        "nvcc/wmma_f16_m32n8k16",
-    ],
-    "wmma.load.a.sync.aligned.row.m8n32k16.global.f16 is not supported": [
-        "nvcc/wmma_f16_m8n32k16",
-    ],
-    "wmma.load.a.sync.aligned.row.m16n16k16.bf16 is not supported": [
-        "nvcc/wmma_bf16",
-    ],
-    "wmma.load.a.sync.aligned.col.m8n32k16.bf16 is not supported": [
-        "nvcc/wmma_bf16_m8n32k16",
-    ],
-    "wmma.load.a.sync.aligned.row.m16n16k16.global.s8 is not supported": [
-        "nvcc/wmma_int8",
-    ],
-    "wmma.load.a.sync.aligned.row.m32n8k16.global.u8 is not supported": [
-        "nvcc/wmma_uint8_m32n8k16",
-    ],
-    "wmma.load.a.sync.aligned.col.m8n32k16.global.s8 is not supported": [
-        "nvcc/wmma_int8_m8n32k16",
-    ],
-    "wmma.load.a.sync.aligned.col.m16n16k16.global.s8 is not supported": [
-        "nvcc/wmma_int8_saturated",
-    ],
-    "wmma.load.a.sync.aligned.row.m8n8k4.f64 is not supported": [
-        "nvcc/wmma_double",
-    ],
-    "wmma.load.a.sync.aligned.col.m8n8k4.f64 is not supported": [
-        "nvcc/wmma_double_columns",
-    ],
-    "wmma.load.a.sync.aligned.row.m16n16k8.tf32 is not supported": [
-        "nvcc/wmma_tf32",
-    ],
-    "wmma.load.a.sync.aligned.row.m8n8k32.global.s4 is not supported": [
-        "nvcc/wmma_int4",
-    ],
-    "wmma.load.a.sync.aligned.row.m8n8k128.global.b1 is not supported": [
-        "nvcc/wmma_bits",
-    ],
-    "WARP_SZ is not declared": [
-        "nvcc/wmma_gemm",
-    ],
-    "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 is not supported": [
-        "nvcc/wmma_shared_tiles",
-    ],
-    "wmma.load.c.sync.aligned.row.m16n16k16.shared.f32 is not supported": [
-        "nvcc/wmma_layer",
     ],
     "vabsdiff.u32.u32.u32 is not supported": [
         "nvcc/video_instructions",

@@ -34,7 +34,7 @@ _PURE = frozenset({
 #: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
 #: opcodes whose results depend only on registers of the participating lanes
-_AMONG_LANES = WARP_SYNC_ROOTS | {"mma"}
+_AMONG_LANES = WARP_SYNC_ROOTS | {"mma", "wmma"}
 
 
 @dataclass(frozen=True, slots=True)

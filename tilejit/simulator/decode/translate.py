@@ -11,6 +11,7 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...gc_pause import gc_paused
+from ..machine.lanes import WARP
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
@@ -123,7 +124,7 @@ class _Translator:
         addresses = {v.name: at for v, at in self.placed}
         # addresses are relative to the state space of the variable or parameter; cvta makes them generic
         params = {p.name: p.offset for p in function.params}
-        addresses = self.module.code_addresses | addresses | params
+        addresses = {"WARP_SZ": WARP} | self.module.code_addresses | addresses | params
         names = KernelNames(function, addresses, params)
         names.namespace.update(FUNCTIONS)
         if prod(function.bounds.cluster or (1,)) > 1:

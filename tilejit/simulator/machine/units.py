@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .clusters import Clusters
     from .copies import AsyncCopies
     from .far_arrivals import FarArrivals
+    from .matrix_tiles import MatrixTiles
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
 
@@ -90,6 +91,12 @@ class Units:
         from .wgmma import WgmmaGroups
 
         return WgmmaGroups(self.program.product_registers, self.warps, self.access, self.operations)
+
+    @cached_property
+    def tiles(self) -> MatrixTiles:
+        from .matrix_tiles import MatrixTiles
+
+        return MatrixTiles(self.warps, self.access)
 
     @cached_property
     def clusters(self) -> Clusters:
