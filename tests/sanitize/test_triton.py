@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -303,3 +304,20 @@ def test_clusters_of_two_ctas() -> None:
         c = programs.matmul(a, b, (64, 64, 32), num_ctas=2)
         torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
     assert session.launches[0].grid == (2, 2, 1)
+
+
+def test_a_program_at_another_place_is_named_although_its_kernel_is_cached(tmp_path: Path) -> None:
+    text = Path(programs.__file__).read_text(encoding="utf-8")
+    for folder in ("first", "second"):
+        file = tmp_path / folder / "moved.py"
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("moved", file)
+        assert spec is not None and spec.loader is not None
+        moved = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(moved)
+
+        def program(moved: Any = moved) -> None:
+            moved.copy_without_mask[(8,)](on_gpu(1000), on_gpu(1024), BLOCK=128)
+
+        assert f"{folder}/moved.py:" in refused(tilejit.OutOfBoundsError, program)

@@ -29,7 +29,7 @@ from .session import Session, SessionOptions
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
 from .torch_tensors import TensorMode, active_in_backward
-from .triton_arguments import Argument, described, flatten, scalar
+from .triton_arguments import Argument, described, flatten, scalar, with_file
 
 #: registers per thread that a compiled kernel reports: only ptxas knows the number
 _REGISTERS = 64
@@ -242,12 +242,15 @@ class SimulatedLauncher:
         self.signature: Mapping[str, Any] = dict(source.signature)
         self.metadata = metadata
         self.boxes = getattr(metadata, "tensordesc_meta", None)
+        function = getattr(getattr(source, "fn", None), "fn", None)
+        self.file = function.__code__.co_filename if function is not None else ""
+        self._ptx = ""
 
     def __call__(
         self, x: int, y: int, z: int, stream: Any, function: tuple[str, str], packed: Any, launch_metadata: Any,
         enter: Callable[[Any], object] | None, leave: Callable[[Any], object] | None, *values: Any,
     ) -> None:
-        name, ptx = function
+        name, binary = function
         if not _active:
             raise LaunchError(
                 f"{name} was compiled for the simulator, and no context of tilejit.sanitize.triton is active",
@@ -258,7 +261,8 @@ class SimulatedLauncher:
         if enter is not None:
             enter(launch_metadata)
         if x * y * z > 0:
-            _Run(self, session, name, ptx).launch((x, y, z), values, stream)
+            self._ptx = self._ptx or with_file(binary, self.file)
+            _Run(self, session, name, self._ptx).launch((x, y, z), values, stream)
         if leave is not None:
             leave(launch_metadata)
 
