@@ -39,6 +39,8 @@ UNUSED = {
     "stored by the owner to another place": LOAD + STORE + "@%p1 st.global.b32 [%x4], %r4;",
     "an update by the owner": LOAD + STORE + "@%p1 red.global.add.u32 [%x4], %r4;",
     "in a loop": LOOP.format(LOAD + STORE + "bar.sync 0;"),
+    "a selection": LOAD + "setp.gt.s32 %q2, %r3, 7; selp.b32 %r4, %r3, 2, %q2;" + STORE,
+    "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 add.s32 %r4, %r4, 1;" + STORE,
     "a use before the preceding barrier": LOAD + "st.global.b32 [%x4], %r4; bar.sync 0;" + LOAD.replace("%r3", "%r5")
         .replace("%r4", "%r6") + STORE.replace("%r4", "%r6"),
 }
@@ -64,7 +66,11 @@ USED = {
                                + f"{OTHERS} st.local.b32 [%x7], %r3;",
     "an update": LOAD + STORE + f"{OTHERS} red.global.add.u32 [%x4], %r4;",
     "an address": LOAD + STORE + "cvt.u64.u32 %x7, %r3; add.u64 %x7, %x7, %x4; ld.global.b8 %r6, [%x7];",
-    "a predicate": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; selp.b32 %r5, 1, 2, %q2;",
+    "a selection": LOAD + "setp.gt.s32 %q2, %r3, 7; selp.b32 %r4, 1, 2, %q2;" + STORE
+        + f"{OTHERS} st.global.b32 [%x4], %r4;",
+    "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 add.s32 %r4, %r4, 1;" + STORE
+        + f"{OTHERS} st.global.b32 [%x4], %r4;",
+    "a guarded store": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 st.global.b32 [%x4], %r1;" + STORE,
     "a branch": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; @%q2 bra PAST; PAST:",
     "a shuffle": LOAD + STORE + "shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;",
     "a sum over turns": "mov.u32 %r6, 0;" + LOOP.format(LOAD + "add.s32 %r6, %r6, %r3;" + STORE + "bar.sync 0;")

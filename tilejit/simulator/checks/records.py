@@ -58,8 +58,8 @@ END = -1
 GROUPS = 8
 # A log with more entries (64 MiB) isn't extended: later writers of equal values count as ordered before every access.
 LONGEST_LOG = 1 << 22
-# Maximum number of records in a region's `Shadow.later_reads` (512 KiB).
-MOST_LATER = 1 << 15
+# Maximum number of records in a region's `Shadow.later_reads` (16 MiB).
+MOST_LATER = 1 << 20
 # Larger arrays are mapped without reserving memory, because Linux refuses to reserve more than is available.
 _RESERVED_BYTES = 1 << 30
 # source: mmap(2) and asm-generic/mman.h; Python names it from 3.13 on

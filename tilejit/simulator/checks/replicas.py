@@ -6,8 +6,8 @@ harmless as long as the loaded values are unused. Such a race is a warning only 
 
 - Reader and writer are in one CTA. The writer has read the location before, with the reader's instruction, which is an
   ordinary load (a weak ld or ldu without .nc), and the data that the writer stores depend on that load.
-- The value is used only in arithmetic and as data of stores and atomics, not in addresses or predicates. The reader
-  executes none of these stores and atomics later.
+- The value is used only in arithmetic and selections, and as data of stores and atomics, not in addresses or branches.
+  The reader executes none of these stores and atomics later.
 - If the reader read before the racing store, it has executed none of them since the CTA's last barrier. The same holds
   for every other load from this memory since that barrier, because not every read is recorded.
 

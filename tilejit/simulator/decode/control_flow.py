@@ -211,14 +211,28 @@ class ControlFlow:
         for x in every:
             for name in x.reads if x.root in _PURE else ():
                 flow.setdefault(name, []).extend(x.writes)
+        decisive = set()
+        for block in self.blocks:
+            guarded = self.guarded(block)
+            if guarded is not None:
+                flow.setdefault(block.predicate, []).extend(guarded.writes)
+            elif block.predicate:
+                decisive.add(block.predicate)
         registers = reached(self.roles[pc].writes, flow) - {"_"}
-        if registers & predicates(self.blocks) or any(self.function.registers.get(x) == 1 for x in registers):
+        if registers & decisive:
             return None
         if any(not registers.isdisjoint(x.addresses) for x in every):
             return None
         stores = {site.pc for site in self.sites if site.kind in ("store", "atomic")}
         users = {x.pc: x.root for x in every if x.root not in _PURE and registers & {*x.reads}}
         return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
+
+    def guarded(self, block: BasicBlock) -> Roles | None:
+        """Return the instruction that a block's branch guards if the instruction affects only its results."""
+        if block.kind != "branch" or not block.predicate:
+            return None
+        x = self.roles[block.end_pc]
+        return x if x.predicate and x.root in _PURE and x.root not in LOAD_ROOTS else None
 
     @cached_property
     def roles(self) -> list[Roles]:
