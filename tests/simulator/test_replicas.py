@@ -39,6 +39,10 @@ UNUSED = {
     "stored by the owner to another place": LOAD + STORE + "@%p1 st.global.b32 [%x4], %r4;",
     "an update by the owner": LOAD + STORE + "@%p1 red.global.add.u32 [%x4], %r4;",
     "in a loop": LOOP.format(LOAD + STORE + "bar.sync 0;"),
+    "a store of another value": LOAD + STORE.replace("%r4", "%r1") + "@%p1 st.global.b32 [%x4], %r4;",
+    "a load after the store": STORE.replace("%r4", "%r1") + LOAD + "@%p1 st.global.b32 [%x4], %r4;",
+    "a read of other code": "@%p1 bra FIRST; ld.global.b32 %r3, [%x3]; bra DONE; FIRST:" + LOAD
+                            + "st.global.b32 [%x3], %r4; DONE:",
     "a selection": LOAD + "setp.gt.s32 %q2, %r3, 7; selp.b32 %r4, %r3, 2, %q2;" + STORE,
     "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 add.s32 %r4, %r4, 1;" + STORE,
     "a use before the preceding barrier": LOAD + "st.global.b32 [%x4], %r4; bar.sync 0;" + LOAD.replace("%r3", "%r5")
@@ -87,8 +91,6 @@ USED = {
               "mov.u32 %r4, 1;" + STORE,
     "an ordered load": LOAD.replace("ld.global", "ld.relaxed.gpu.global") + STORE,
     # readers that don't do what the writer does
-    "a read of other code": "@%p1 bra FIRST; ld.global.b32 %r3, [%x3]; bra DONE; FIRST:" + LOAD
-                            + "st.global.b32 [%x3], %r4; DONE:",
 }
 
 
@@ -133,9 +135,3 @@ def test_other_ctas_readers_are_in_doubt():
     body = LOAD.replace("[%x3]", "[%x6]") + "setp.eq.u32 %q2, %r9, 0; @%q2 st.global.b32 [%x6], %r4;"
     with pytest.raises(RaceError):
         attempt("ld.param.u64 %x6, [p0];" + body)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_store_of_another_value_is_no_replica(schedule):
-    with pytest.raises(RaceError):
-        attempt(f"{LOAD} {STORE.replace('%r4', '%r1')}", schedule=schedule)
