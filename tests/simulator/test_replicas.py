@@ -45,6 +45,8 @@ UNUSED = {
                             + "st.global.b32 [%x3], %r4; DONE:",
     "a selection": LOAD + "setp.gt.s32 %q2, %r3, 7; selp.b32 %r4, %r3, 2, %q2;" + STORE,
     "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 add.s32 %r4, %r4, 1;" + STORE,
+    "a choice between two sums": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 bra HIGH; add.s32 %r4, %r3, 2; bra JOIN;"
+        "HIGH: setp.gt.s32 %q3, %r3, 9; @%q3 bra JOIN; add.s32 %r4, %r3, 3; JOIN:" + STORE,
     "a use before the preceding barrier": LOAD + "st.global.b32 [%x4], %r4; bar.sync 0;" + LOAD.replace("%r3", "%r5")
         .replace("%r4", "%r6") + STORE.replace("%r4", "%r6"),
 }
@@ -74,8 +76,12 @@ USED = {
         + f"{OTHERS} st.global.b32 [%x4], %r4;",
     "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 add.s32 %r4, %r4, 1;" + STORE
         + f"{OTHERS} st.global.b32 [%x4], %r4;",
+    "a choice between a sum and a store": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 bra HIGH; st.global.b32 [%x4], %r1;"
+        "bra JOIN; HIGH: add.s32 %r4, %r3, 3; JOIN:" + STORE,
+    "an exit": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 ret;" + STORE,
+    "a loop": LOAD + "AGAIN: sub.s32 %r4, %r4, 1; setp.gt.s32 %q2, %r4, 0; @%q2 bra AGAIN;" + STORE,
     "a guarded store": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 st.global.b32 [%x4], %r1;" + STORE,
-    "a branch": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; @%q2 bra PAST; PAST:",
+    "a branch": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; @%q2 bra PAST; st.global.b32 [%x4], %r1; PAST:",
     "a shuffle": LOAD + STORE + "shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;",
     "a sum over turns": "mov.u32 %r6, 0;" + LOOP.format(LOAD + "add.s32 %r6, %r6, %r3;" + STORE + "bar.sync 0;")
                         + f"{OTHERS} st.global.b32 [%x4], %r6;",

@@ -31,6 +31,8 @@ T = TypeVar("T", int, str)
 _PURE = frozenset({
     *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, *LOAD_ROOTS, "mapa", "getctarank",
 })
+#: the number of blocks among which the end of a selection by a branch is looked for
+_NEAR = 16
 #: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
 #: opcodes whose results depend only on registers of the participating lanes
@@ -206,19 +208,9 @@ class ControlFlow:
         return self.stores_from[pc]
 
     def follow(self, pc: int) -> frozenset[int] | None:
-        flow: dict[str, list[str]] = {}
-        every = self.roles_in(self.blocks)
-        for x in every:
-            for name in x.reads if x.root in _PURE else ():
-                flow.setdefault(name, []).extend(x.writes)
-        decisive = set()
-        for block in self.blocks:
-            guarded = self.guarded(block)
-            if guarded is not None:
-                flow.setdefault(block.predicate, []).extend(guarded.writes)
-            elif block.predicate:
-                decisive.add(block.predicate)
+        flow, decisive = self.data_flow
         registers = reached(self.roles[pc].writes, flow) - {"_"}
+        every = self.roles_in(self.blocks)
         if registers & decisive:
             return None
         if any(not registers.isdisjoint(x.addresses) for x in every):
@@ -227,12 +219,40 @@ class ControlFlow:
         users = {x.pc: x.root for x in every if x.root not in _PURE and registers & {*x.reads}}
         return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
 
-    def guarded(self, block: BasicBlock) -> Roles | None:
-        """Return the instruction that a block's branch guards if the instruction affects only its results."""
-        if block.kind != "branch" or not block.predicate:
-            return None
-        x = self.roles[block.end_pc]
-        return x if x.predicate and x.root in _PURE and x.root not in LOAD_ROOTS else None
+    @cached_property
+    def data_flow(self) -> tuple[dict[str, list[str]], set[str]]:
+        """Register → registers computed from it, also by selections; and the registers that decide what is executed.
+
+        A branch around instructions that affect only registers, such as the slow path of a logarithm, is a selection.
+        """
+        flow: dict[str, list[str]] = {}
+        for x in self.roles_in(self.blocks):
+            for name in x.reads if x.root in _PURE else ():
+                flow.setdefault(name, []).extend(x.writes)
+        decisive = set()
+        for block in self.blocks:
+            chosen = self.chosen_by(block) if block.predicate else None
+            if chosen is not None:
+                flow.setdefault(block.predicate, []).extend(name for x in chosen for name in x.writes)
+            elif block.predicate:
+                decisive.add(block.predicate)
+        return flow, decisive
+
+    def chosen_by(self, block: BasicBlock) -> list[Roles] | None:
+        """Return the instructions between a branch and a later block at which all its paths meet.
+
+        None if there is no such block near, or if these instructions affect more than registers.
+        """
+        for join in range(block.index + 1, min(block.index + _NEAR, len(self.blocks))):
+            between = reached([t for t in block.targets if t != join], {**self.forward, join: []}) - {join}
+            inside = [self.blocks[i] for i in sorted(between - {EXIT})]
+            code = self.roles_in(inside)
+            if EXIT in between or block.index in between or len(between) >= _NEAR:
+                continue
+            if all(EXIT not in x.targets and x.kind in ("fall", "branch") for x in inside):
+                is_pure = all(x.root in _PURE and x.root not in LOAD_ROOTS for x in code)
+                return code if is_pure else None
+        return None
 
     @cached_property
     def roles(self) -> list[Roles]:
