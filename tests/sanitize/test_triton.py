@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,23 @@ def test_scalars_have_the_types_that_triton_gives_them() -> None:
         programs.store_scalars[(1,)](out, 0.1, 2.5, 0.1, 0.1, -7, 65535, -(2**40), True)
         tenths = [float(np.array(0.1, dtype)) for dtype in (np.float16, np.float32, np.float64)]
         assert out.tolist() == [tenths[0], 2.5, tenths[1], tenths[2], -7, 65535, -(2**40), 1]
+
+
+@pytest.mark.parametrize("columns", [64, 100, 128, 256])
+def test_replicas_that_round_differently_are_no_error(columns: int) -> None:
+    with sanitize.triton() as session:
+        x = on_gpu(3, columns)
+        torch.testing.assert_close(programs.sums_of_squares(x), x.square().sum(1))
+        assert all(finding.level == "warning" for finding in session.findings)
+
+
+@pytest.mark.parametrize("n", [16, 50, 64])
+def test_replicas_may_load_what_one_of_them_stores(n: int) -> None:
+    with sanitize.triton():
+        x = on_gpu(n)
+        expected = 2 * x
+        programs.double_in_place_kernel[(1,)](x, n, BLOCK=64)
+        assert torch.equal(x, expected)
 
 
 def test_autotuning_runs_and_checks_every_configuration() -> None:
@@ -235,11 +253,16 @@ def test_a_launch_from_another_thread_says_what_to_write() -> None:
         assert len(session.launches) == 1
 
 
+def test_tensors_of_other_devices_are_refused() -> None:
+    with sanitize.triton(), pytest.raises(tilejit.LaunchError, match="a tensor is on the device meta"):
+        programs.add(torch.empty(8, device="meta"), on_gpu(8), on_gpu(8))
+
+
 def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "installed", lambda: "3.12.1")
     with pytest.raises(tilejit.LaunchError) as caught:
         sanitize.triton()
-    assert str(caught.value) == "Triton 3.12.1 is not supported: install 3.7, 3.8 or 3.9"
+    assert str(caught.value) == "Triton 3.12.1 is not supported\nhelp: install Triton 3.7, 3.8 or 3.9"
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,3 +296,28 @@ def test_a_kernel_runs_again_in_another_context() -> None:
             assert torch.equal(programs.add(x, x), x + x)
             assert len(session.launches) == 1
     assert not torch.cuda.is_available() or torch.version.cuda
+
+
+def test_clusters_of_two_ctas() -> None:
+    with sanitize.triton("sm_90") as session:
+        a, b = on_gpu(64, 64, dtype=torch.float16), on_gpu(64, 128, dtype=torch.float16)
+        c = programs.matmul(a, b, (64, 64, 32), num_ctas=2)
+        torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
+    assert session.launches[0].grid == (2, 2, 1)
+
+
+def test_a_program_at_another_place_is_named_although_its_kernel_is_cached(tmp_path: Path) -> None:
+    text = Path(programs.__file__).read_text(encoding="utf-8")
+    for folder in ("first", "second"):
+        file = tmp_path / folder / "moved.py"
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("moved", file)
+        assert spec is not None and spec.loader is not None
+        moved = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(moved)
+
+        def program(moved: Any = moved) -> None:
+            moved.copy_without_mask[(8,)](on_gpu(1000), on_gpu(1024), BLOCK=128)
+
+        assert f"{folder}/moved.py:" in refused(tilejit.OutOfBoundsError, program)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -25,11 +25,11 @@ from triton.runtime.autotuner import Autotuner
 
 from ..errors import LaunchError
 from ..simulator import DeviceArray, Report, TensorMap
-from .session import Options, Session
+from .session import Session, SessionOptions
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
-from .torch_tensors import TensorMode
-from .triton_arguments import Argument, described, flatten, scalar
+from .torch_tensors import TensorMode, active_in_backward
+from .triton_arguments import Argument, described, flatten, scalar, with_file
 
 #: registers per thread that a compiled kernel reports: only ptxas knows the number
 _REGISTERS = 64
@@ -43,11 +43,11 @@ _active: list[TritonSession] = []
 class TritonSession(Session):
     """The launches of Triton's kernels in a program.
 
-    The modes of torch that make CPU tensors stand in for CUDA tensors belong to the thread that entered the context.
+    The modes of torch by which CPU tensors represent CUDA tensors belong to the thread that entered the context.
     Another thread that launches kernels enters `thread()`.
     """
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: SessionOptions) -> None:
         super().__init__(chosen)
         self.memory = TorchMemory(self.device)
         self.tuned: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -55,31 +55,41 @@ class TritonSession(Session):
 
     @contextmanager
     def thread(self) -> Iterator[None]:
-        """Let CPU tensors stand in for CUDA tensors in this thread."""
-        mode = TensorMode(self.memory)
-        with MarkingMode(self.memory), mode, mode.in_backward():
+        """Let CPU tensors represent CUDA tensors in this thread."""
+        with MarkingMode(self.memory), TensorMode(self.memory):
             self._threads.entered = True
             try:
                 yield
             finally:
                 self._threads.entered = False
 
+    @property
+    def is_thread_entered(self) -> bool:
+        """True if this thread has entered `thread()`."""
+        return getattr(self._threads, "entered", False)
+
+    def tensor_mode(self) -> AbstractContextManager[object]:
+        """Return the mode that answers for CUDA tensors, or a context without effect in threads without modes."""
+        return TensorMode(self.memory) if self.is_thread_entered else nullcontext()
+
     def check_thread(self, kernel: str) -> None:
         """Raise LaunchError if this thread has not entered `thread()`."""
-        if not getattr(self._threads, "entered", False):
+        if not self.is_thread_entered:
             name = threading.current_thread().name
             raise LaunchError(
-                f"{kernel} is launched by the thread {name}, in which CPU tensors don't stand in for CUDA tensors: "
+                f"{kernel} is launched by the thread {name}, in which CPU tensors don't represent CUDA tensors: "
                 "the modes of torch belong to the thread that entered the context",
                 hint="in that thread, write `with session.thread():`",
             )
 
 
 @contextmanager
-def simulated_triton(chosen: Options) -> Iterator[TritonSession]:
+def simulated_triton(chosen: SessionOptions) -> Iterator[TritonSession]:
     """Run Triton's kernels on the simulator until the context ends."""
     if _active:
-        raise LaunchError("a context of tilejit.sanitize.triton is active: contexts can't be nested")
+        raise LaunchError(
+            "a context of tilejit.sanitize.triton is active: contexts can't be nested", hint="use the active session"
+        )
     if knobs.runtime.interpret:
         raise LaunchError(
             "TRITON_INTERPRET=1 is set, so that Triton doesn't compile kernels", hint="unset TRITON_INTERPRET"
@@ -98,7 +108,7 @@ def simulated_triton(chosen: Options) -> Iterator[TritonSession]:
             mock.patch.object(Autotuner, "run", _tuned_anew(session, Autotuner.run)),
             mock.patch.object(Autotuner, "prune_configs", _pruned(session, Autotuner.prune_configs)),
             cuda_is_there(chosen.target, lambda: session.instructions / _PER_MILLISECOND),
-            session.thread(),
+            active_in_backward(session.tensor_mode), session.thread(),
         ):
             yield session
     finally:
@@ -201,7 +211,7 @@ class SimulatedDriver(DriverBase):
         return bool(_active)
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        raise LaunchError(f"the simulated GPU has no C type of {ty}")
+        raise NotImplementedError(ty)
 
     def get_current_target(self) -> GPUTarget:
         return self._target
@@ -232,22 +242,27 @@ class SimulatedLauncher:
         self.signature: Mapping[str, Any] = dict(source.signature)
         self.metadata = metadata
         self.boxes = getattr(metadata, "tensordesc_meta", None)
+        function = getattr(getattr(source, "fn", None), "fn", None)
+        self.file = function.__code__.co_filename if function is not None else ""
+        self._ptx = ""
 
     def __call__(
         self, x: int, y: int, z: int, stream: Any, function: tuple[str, str], packed: Any, launch_metadata: Any,
         enter: Callable[[Any], object] | None, leave: Callable[[Any], object] | None, *values: Any,
     ) -> None:
-        name, ptx = function
+        name, binary = function
         if not _active:
             raise LaunchError(
-                f"{name} was compiled for the simulator, and no context of tilejit.sanitize.triton is active"
+                f"{name} was compiled for the simulator, and no context of tilejit.sanitize.triton is active",
+                hint="launch it in `with tilejit.sanitize.triton():`",
             )
         session = _active[-1]
         session.check_thread(name)
         if enter is not None:
             enter(launch_metadata)
         if x * y * z > 0:
-            _Run(self, session, name, ptx).launch((x, y, z), values, stream)
+            self._ptx = self._ptx or with_file(binary, self.file)
+            _Run(self, session, name, self._ptx).launch((x, y, z), values, stream)
         if leave is not None:
             leave(launch_metadata)
 
@@ -282,9 +297,10 @@ class _Run:
         before = [(a, a.memory.copy()) for a in arrays] if self.session.options.schedules > 1 else []
 
         def run(schedule: int) -> Report:
+            # shared memory is the compiler's: where threads replicate a computation, all of them store the result
             return module.launch(
                 self.name, grid, block, args, shared_bytes=metadata.shared, checks=checks, on_finding="collect",
-                schedule=schedule,
+                schedule=schedule, replicas_differ="warning",
             )
 
         def restore() -> None:
@@ -347,7 +363,9 @@ class _Run:
         base = argument.value.base
         array = self.label(argument.name, base)
         if array is None:
-            raise LaunchError(f"the descriptor {argument.name} is one of an empty tensor")
+            raise LaunchError(
+                f"the descriptor {argument.name} is one of an empty tensor", hint="don't launch the kernel for it"
+            )
         made = described(argument)
         return TensorMap(
             array, made.dims, made.strides, made.box, made.element_bytes, str(base.dtype).removeprefix("torch."),

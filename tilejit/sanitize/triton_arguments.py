@@ -1,7 +1,8 @@
-"""The arguments of a launch of Triton: from the program's values to the parameters of the PTX kernel."""
+"""A launch of Triton: arguments, from the program's values to parameters of the PTX, and names of files."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from ..errors import LaunchError
 _FLOATS: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
 #: codes of swizzle modes in the metadata of descriptors, as in CUtensorMapSwizzle of the CUDA driver API
 _SWIZZLES = ("none", "32B", "64B", "128B")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
+_FIRST_LOCATION = re.compile(r"^\s*\.loc\s+(\d+)\s", re.MULTILINE)
 _INTEGER = re.compile(r"[iu](\d+)")
 
 
@@ -81,11 +84,35 @@ def scalar(argument: Argument) -> bytes:
             return bytes(np.array(float(value)).astype("<f4").tobytes()[2:])
         found = _INTEGER.fullmatch(type_)
         if found is None:
-            raise LaunchError(f"the type {type_} of the argument {argument.name} is not supported")
+            raise LaunchError(
+                f"the type {type_} of the argument {argument.name} is not supported", hint="pass a number or a tensor"
+            )
         size = max(int(found[1]) // 8, 1)
         return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     except (TypeError, ValueError):
-        raise LaunchError(f"the argument {argument.name} must be a number of type {type_}, got {value!r}") from None
+        raise LaunchError(
+            f"the argument {argument.name} has the type {type_}, and {value!r} is not such a number",
+            hint="pass a number",
+        ) from None
+
+
+def with_file(ptx: str, file: str) -> str:
+    """Return PTX whose kernel is in the file `file`; "" for an unknown one.
+
+    Triton's cache doesn't know the names of files: the PTX may be that of a program elsewhere with the same text. Files
+    of the other program's folder become those with the same name in the folder of `file`, if there are any.
+    """
+    index = _FIRST_LOCATION.search(ptx)
+    files = dict(_FILE.findall(ptx))
+    former = files.get(index[1]) if index is not None else None
+    if former is None or file in ("", former):
+        return ptx
+    moved = {former: file}
+    for path in files.values():
+        here = os.path.join(os.path.dirname(file), os.path.basename(path))
+        if path != former and os.path.dirname(path) == os.path.dirname(former) and os.path.isfile(here):
+            moved[path] = here
+    return _FILE.sub(lambda found: found[0].replace(f'"{found[2]}"', f'"{moved.get(found[2], found[2])}"'), ptx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +136,16 @@ def described(argument: Argument) -> Described:
     }
     for feature, asked in refused.items():
         if asked:
-            raise LaunchError(f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support")
+            raise LaunchError(
+                f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support",
+                hint="copy without it",
+            )
     width = int(box["elem_size"])
     if value.strides[-1] != 1:
-        raise LaunchError(f"the last dimension of the descriptor {argument.name} must be contiguous")
+        raise LaunchError(
+            f"the last dimension of the descriptor {argument.name} has the stride {value.strides[-1]}",
+            hint="make it contiguous",
+        )
     return Described(
         tuple(int(x) for x in reversed(value.shape)),
         tuple(int(x) * width for x in reversed(value.strides[:-1])),
