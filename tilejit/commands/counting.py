@@ -91,9 +91,10 @@ def _counts(kernel: str, target: Target, report: Report, version: str) -> CountD
     executed = sorted(report.instructions.items(), key=lambda item: (-item[1], item[0]))
     lines: list[LineData] = []
     for number, each in sorted(report.lines.items()):
-        traffic = each.traffic
+        traffic, location = each.traffic, report.locations.get(number, "")
         lines.append({
-            "line": number, "location": report.locations.get(number, ""), "instructions": each.instructions,
+            # without the calls through which the code was inlined
+            "line": number, "location": location.partition("\n")[0], "instructions": each.instructions,
             "wavefronts": traffic.wavefronts, "ideal_wavefronts": traffic.ideal_wavefronts,
             "sectors": traffic.sectors, "ideal_sectors": traffic.ideal_sectors,
         })

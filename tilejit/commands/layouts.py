@@ -11,6 +11,7 @@ import numpy as np
 from .. import layout as layouts
 from ..errors import LaunchError, LayoutError, TilejitError
 from ..layout import Swizzle, TileLayout
+from ..wording import with_article
 from .schema import VERSION, AxisData, LayoutDocument
 
 #: maximum number of elements, copies counted, whose places are listed
@@ -41,7 +42,7 @@ def _evaluated(expression: str) -> TileLayout:
             hint=f"write an expression such as {_EXAMPLE}, with names of tilejit.layout",
         ) from error
     if not isinstance(value, TileLayout):
-        what = "a swizzle, which needs a layout" if isinstance(value, Swizzle) else f"a {type(value).__name__}"
+        what = "a swizzle, which needs a layout" if isinstance(value, Swizzle) else with_article(type(value).__name__)
         raise LaunchError(f"{expression} is {what}", hint=f"write a layout, such as {_EXAMPLE}")
     return value
 

@@ -212,7 +212,7 @@ class LineData(TypedDict):
 
     #: 0 for instructions without a location
     line: int
-    #: `FILE:LINE`, "" if unknown
+    #: `FILE:LINE: TEXT`, "" if unknown
     location: str
     #: executed instructions, summed over threads
     instructions: int
