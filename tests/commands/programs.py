@@ -11,6 +11,19 @@ def copy(A: tj.Tensor = tj.spec((32, 8), tj.float32), B: tj.Tensor = tj.spec((32
     tj.warp.copy(B[0:32, 0:8], smem)
 """
 
+LAUNCHED = """
+import numpy as np
+import tilejit as tj
+
+@tj.kernel(threads=32)
+def store(A: tj.Tensor):
+    A[tj.thread_id()] = 1
+
+if __name__ == "__main__":
+    print("launching")
+    store[1](np.zeros(32, np.float32))
+"""
+
 #: explanations with everything that one may have
 VARIED = """
 import tilejit as tj

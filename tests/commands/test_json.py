@@ -45,12 +45,14 @@ COMMANDS: dict[tuple[str, ...], tuple[Any, str]] = {
         schema.DoctorDocument, "python on not installed GPUs none simulator checks are kernels cached in not on disk "
         "will be used compiling for because compiler unusable which is not writable new",
     ),
-    ("explain", "copy.py"): (schema.ExplanationDocument, "line operation operations variant width rounds instructions per "
-                             "thread for tile x not"),
+    ("explain", "copy.py"): (
+        schema.ExplanationDocument, "line operation operations variant width rounds instructions per thread for tile x "
+        "not",
+    ),
     ("explain", "varied.py", "--all", "--target", "sm_90a"): (
-        schema.ExplanationDocument, "line operation operations variant width rounds instructions per thread for tile x not "
-        "by elements wider uncoalesced element memory times bits tensor map of elements dimensions fastest first box "
-        "swizzle inserted because",
+        schema.ExplanationDocument, "line operation operations variant width rounds instructions per thread for tile x "
+        "not by elements wider uncoalesced element memory times bits tensor map of elements dimensions fastest first "
+        "box swizzle inserted because",
     ),
     ("count", "copy.py", "--grid", "1"): (
         schema.CountDocument, "for grid block instructions summed over threads line shared wavefronts ideal global "
@@ -122,7 +124,8 @@ def test_instructions_of_the_simulator_are_those_of_its_table(printed: Print) ->
         assert re.sub(r"\s", "", row["topic"]) in joined and row["opcodes"]
         assert (f"({opcodes})" if len(row["opcodes"]) > 1 else opcodes)[:60] in joined
         assert row["fidelity"] in text and row["note"][:20] in text
-    started = [line for line in text[len(data["notation"]) :].splitlines() if re.match(r"\S.*  (exact|appr|unsu)", line)]
+    rows = text.removeprefix(data["notation"]).splitlines()
+    started = [line for line in rows if re.match(r"\S.*  (exact|approximate|unsupported)", line)]
     assert len(started) == len(data["instructions"]) > 100
 
 

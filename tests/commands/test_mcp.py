@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tilejit as tj
-from tests.commands.programs import COPY, RACE_PTX, VARIED
+from tests.commands.programs import COPY, LAUNCHED, RACE_PTX, VARIED
 from tests.support.typed_data import conforming
 from tilejit.__main__ import main
 from tilejit.commands import schema
@@ -136,13 +136,9 @@ def test_explain_returns_the_data_of_the_command(
 
 
 def test_explain_can_run_a_program(client: Client) -> None:
-    launched = (
-        "import numpy as np\nimport tilejit as tj\n@tj.kernel(threads=32)\ndef store(A: tj.Tensor):\n"
-        "    A[tj.thread_id()] = 1\nif __name__ == '__main__':\n    print('hello')\n    store[1](np.zeros(32, np.float32))\n"
-    )
-    assert "the arguments of store in program.py are unknown" in client.failure("explain", source=launched)
-    (kernel,) = client.data("explain", source=launched, run=True)["kernels"]
-    assert [each["line"] for each in kernel["elements"]] == ["program.py:5"]
+    assert "the arguments of store in program.py are unknown" in client.failure("explain", source=LAUNCHED)
+    (kernel,) = client.data("explain", source=LAUNCHED, run=True)["kernels"]
+    assert [each["line"] for each in kernel["elements"]] == ["program.py:7"]
 
 
 def test_check_finds_a_race_and_lists_kernels(client: Client) -> None:
