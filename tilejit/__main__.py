@@ -109,7 +109,8 @@ def _parser() -> argparse.ArgumentParser:
         help="k.ptx, k.cubin or k.h; any other name writes OUT.tile, OUT.lane, OUT.ll and OUT.ptx; may be repeated",
     )
     counted = commands.add_parser(
-        "count", help="run a kernel on the simulator, on random data, and count instructions and memory traffic"
+        "count", help="run a kernel on the simulator, on random arrays, and count instructions and memory traffic; "
+        "each scalar needs a value",
     )
     counted.add_argument("place", metavar="FILE[::KERNEL]")
     counted.add_argument("--grid", metavar="X[,Y[,Z]]", required=True, help="CTAs along each axis")

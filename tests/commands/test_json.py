@@ -73,11 +73,11 @@ def test_json_and_text_have_the_same_facts(printed: Print, command: tuple[str, .
     facts = {flat(str(leaf)).replace(",", "") for leaf in leaves(data) if leaf is not None and leaf != ""}
     missing = {fact for fact in facts if fact not in text} - {"True", "False"}
     assert not missing, f"the text lacks {missing}"
-    told = {word for fact in facts for word in re.findall(r"\w+", fact)} | set(labels.split())
+    words = {word for fact in facts for word in re.findall(r"\w+", fact)} | set(labels.split())
     # the text alone counts the operations
     counts = {str(len(kernel.get("operations", ()))) for kernel in data.get("kernels", ())}
     copies = {str(number) for number in range(1, 3)} if "copy" in labels.split() else set()
-    lacking = set(re.findall(r"\w+", text)) - told - counts - copies
+    lacking = set(re.findall(r"\w+", text)) - words - counts - copies
     assert not lacking, f"the JSON lacks {lacking}"
 
 
