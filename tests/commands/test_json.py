@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 import tilejit as tj
 from tests.commands.programs import COPY, VARIED
 from tests.support.typed_data import conforming, leaves
-from tilejit.__main__ import main
+from tilejit.__main__ import _parser, main
 from tilejit.commands import schema
 
 Print = Callable[..., str]
@@ -98,6 +99,12 @@ def test_variants_for_other_memory_spaces_are_data_only_if_all_are_asked_for(pri
     )
     assert len(some["declined"]) < len(every["declined"])
     assert all(declined in every["declined"] for declined in some["declined"])
+
+
+def test_every_command_with_json_is_in_the_table_of_types() -> None:
+    (commands,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    documented = re.findall(r"^\| `(\w+)` \|", schema.__doc__ or "", re.MULTILINE)
+    assert {name for name, parser in commands.choices.items() if "--format" in parser.format_usage()} == {*documented}
 
 
 @pytest.mark.parametrize("option", ["--ptx", "--tile-ir", "--lane-ir", "--llvm"])

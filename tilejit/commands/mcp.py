@@ -1,7 +1,8 @@
 """`python -m tilejit mcp`: a server of the Model Context Protocol (MCP) over standard input and output.
 
 Code that a client sends is run, without a sandbox, as the user that started the server. Each call is a process of its
-own, which is stopped after `--timeout` seconds, and in which each process may use `--memory` MiB.
+own, which is stopped after `--timeout` seconds; it and each process that it starts may use `--memory` MiB. Calls are
+answered one after the other; notifications, among them that a call is canceled, are ignored.
 
 source: Model Context Protocol specification, revision 2025-11-25: "Lifecycle", "Transports", "Tools"
 """
@@ -34,6 +35,11 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 _GOOD = {"check": (0, 1, 2)}
 #: the most characters of a failed call's output, and bytes of a result, that are returned
 _MOST_SHOWN, _MOST_BYTES = 4000, 16 << 20
+_EPILOG = """\
+Many clients are configured by a file such as:
+  {"mcpServers": {"tilejit": {"command": "python", "args": ["-m", "tilejit", "mcp", "--timeout", "120"]}}}
+Code that a client sends is run, without a sandbox, as the user that started the server.
+"""
 _INSTRUCTIONS = (
     "Tools of tilejit, for GPU kernels on a machine without a GPU. Programs that are sent are run as the user that "
     "started this server."
@@ -45,6 +51,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     served = commands.add_parser(
         "mcp", help=f"serve the tools {', '.join(TOOLS)} to MCP clients over standard input and output; programs that "
         "a client sends are run as the user that started the server",
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     served.add_argument("--timeout", metavar="SECONDS", default="60", help="time limit of a call (default: 60)")
     served.add_argument(
