@@ -89,8 +89,30 @@ def test_the_callers_of_inlined_functions_are_named(cuda: Run) -> None:
     status, out, _ = cuda(*options, "--format", "sarif")
     (result,) = (x for x in json.loads(out)["runs"][0]["results"] if x["ruleId"] == "bounds")
     (caller,) = result["relatedLocations"]
-    assert caller["message"]["text"] == "called from here"
-    assert caller["physicalLocation"] == {"artifactLocation": {"uri": "k.cu"}, "region": {"startLine": 7}}
+    assert caller["message"]["text"] == "this access is inlined here"
+    physical = caller["physicalLocation"]
+    assert (physical["artifactLocation"]["uri"], physical["region"]) == ("k.cu", {"startLine": 7})
+
+
+@pytest.mark.integration
+def test_a_finding_in_a_library_is_shown_at_the_user_s_line(cuda: Run) -> None:
+    Path("k.cu").write_text(
+        "#include <cuda/atomic>\n"
+        'extern "C" __global__ void k(int* x) {\n'
+        "  cuda::atomic_ref<int, cuda::thread_scope_block>(*x).fetch_add(1);\n"
+        "}\n"
+    )
+    options = ("k.cu", "k", "--grid", 2, "--block", 1, "--arg", "x:i32[1]")
+    status, out, _ = cuda(*options)
+    assert status == 1
+    call = "cuda::atomic_ref<int, cuda::thread_scope_block>(*x).fetch_add(1);"
+    assert f"k.cu:3: {call}\n  error [scope] " in out
+    (result,) = json.loads(cuda(*options, "--format", "sarif")[1])["runs"][0]["results"]
+    (location,) = result["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == "k.cu"
+    assert location["physicalLocation"]["region"] == {"startLine": 3}
+    others = [x["physicalLocation"]["artifactLocation"]["uri"] for x in result["relatedLocations"]]
+    assert others[0].startswith("file:///") and "k.cu" in others
 
 
 @pytest.mark.integration

@@ -10,7 +10,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..errors import LaunchError, SimulationError
 from ..simulator import Device, DeviceArray, Report
-from .arguments import WrittenArgument, Value, fitting
+from .arguments import Value, WrittenArgument, fitting
 from .listing import located, supported
 from .loading import KernelFile
 from .names import readable

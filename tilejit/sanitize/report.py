@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from os.path import isabs
 from typing import TYPE_CHECKING
 
 from ..dataclass import dataclass
@@ -115,6 +116,25 @@ def _split(location: str) -> tuple[str, str]:
     return (path, number) if path else (location, "0")
 
 
+def frames(place: PlaceData) -> list[PlaceData]:
+    """Return an instruction's place and those of the calls through which it was inlined, innermost first."""
+    result = [place]
+    for caller in place["callers"]:
+        file, _, number = caller.rpartition(":")
+        line = int(number)
+        result.append({**place, "file": file, "line": line, "column": 0, "source": line_text(file, line)})
+    return result
+
+
+def users_frame(place: PlaceData, file: str) -> int:
+    """Return the index of the innermost frame in the user's files: the checked file and those of the working directory.
+
+    0 if no frame is there.
+    """
+    users = [index for index, each in enumerate(frames(place)) if each["file"] == file or not isabs(each["file"])]
+    return users[0] if users else 0
+
+
 def _merge(merged: dict[tuple[object, ...], FindingData], index: int, finding: FindingData) -> None:
     key = (finding["rule"], finding["level"], *((p["file"], p["line"], p["column"]) for p in finding["places"]))
     if not finding["places"]:
@@ -157,7 +177,7 @@ def as_text(data: Document) -> Iterator[str]:
 def _heading(finding: FindingData, file: str) -> str:
     if not finding["places"] or not finding["places"][0]["line"]:
         return f"{file or 'unknown file'}, unknown line"
-    place = finding["places"][0]
+    place = frames(finding["places"][0])[users_frame(finding["places"][0], file)]
     where = f"{place['file']}:{place['line']}"
     return f"{where}: {place['source']}" if place["source"] else where
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .report import frames, users_frame
 from .schema import Document, FindingData, KernelData, PlaceData
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -74,27 +75,22 @@ def _result(kernel: KernelData, finding: FindingData, rule_index: int) -> dict[s
         "message": {"text": finding["message"]}, "occurrenceCount": finding["count"],
         "properties": {"kernel": kernel["kernel"], "threads": finding["threads"], "launches": finding["launches"]},
     }
-    places = [place for place in finding["places"] if place["file"]]
-    if places:
-        result["locations"] = [_location(places[0], kernel["kernel"])]
-    elif kernel["file"]:
+    related = []
+    for number, place in enumerate(place for place in finding["places"] if place["file"]):
+        users = users_frame(place, kernel["file"])
+        for index, frame in enumerate(frames(place)):
+            location = _location(frame, kernel["kernel"])
+            if number == 0 and index == users:
+                result["locations"] = [location]
+                continue
+            party = "the other access" if number else "this access"
+            text = f"{party} is inlined here" if index > users else f"{party}, in an inlined function"
+            related.append({**location, "message": {"text": party if index == users else text}})
+    if "locations" not in result and kernel["file"]:
         result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(kernel["file"])}}}]
-    related = [_related(place, kernel["kernel"], "the other access") for place in places[1:]]
-    callers = [caller for place in places for caller in _callers(place)]
-    related += [_related(caller, kernel["kernel"], "called from here") for caller in callers]
     if related:
         result["relatedLocations"] = related
     return result
-
-
-def _related(place: PlaceData, kernel: str, message: str) -> dict[str, Any]:
-    return {**_location(place, kernel), "message": {"text": message}}
-
-
-def _callers(place: PlaceData) -> Iterator[PlaceData]:
-    for caller in place["callers"]:
-        file, _, line = caller.rpartition(":")
-        yield {**place, "file": file, "line": int(line), "column": 0, "source": "", "callers": []}
 
 
 def _location(place: PlaceData, kernel: str) -> dict[str, Any]:
