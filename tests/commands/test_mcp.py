@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.commands.programs import COPY, LAUNCHED, RACE_PTX, VARIED
 from tests.support.typed_data import conforming
 from tilejit.__main__ import main
-from tilejit.commands import schema
-from tilejit.commands.mcp import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, PROTOCOLS
+from tilejit.commands import mcp, schema
 from tilejit.commands.tools import TOOLS, fault_of
 
 ROOT = Path(tj.__file__).parents[1]
@@ -90,9 +91,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 def test_a_session_begins_with_the_version_that_the_client_asks_for(client: Client) -> None:
-    for asked, given in (*((version, version) for version in PROTOCOLS), ("2099-01-01", PROTOCOLS[0])):
+    for asked, served in (*((version, version) for version in mcp.PROTOCOLS), ("2099-01-01", mcp.PROTOCOLS[0])):
         result = client.request("initialize", protocolVersion=asked, capabilities={}, clientInfo={})["result"]
-        assert result["protocolVersion"] == given
+        assert result["protocolVersion"] == served
         assert result["serverInfo"] == {"name": "tilejit", "version": tj.__version__}
         assert result["capabilities"] == {"tools": {}} and "as the user" in result["instructions"]
 
@@ -165,23 +166,23 @@ def test_count_and_layouts_return_numbers(client: Client) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "key"),
     [
-        ("{", PARSE_ERROR, None),
-        (b"\xff\xfe", PARSE_ERROR, None),
-        ("[" * 100_000, PARSE_ERROR, None),
-        ("[]", INVALID_REQUEST, None),
-        ('[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', INVALID_REQUEST, None),
-        ('{"id": 5, "method": "ping"}', INVALID_REQUEST, 5),
-        ('{"jsonrpc": "2.0", "id": 5}', INVALID_REQUEST, 5),
-        ('{"jsonrpc": "2.0", "id": 5, "method": 7}', INVALID_REQUEST, 5),
-        ('{"jsonrpc": "2.0", "id": null, "method": "ping"}', INVALID_REQUEST, None),
-        ('{"jsonrpc": "2.0", "id": [1], "method": "ping"}', INVALID_REQUEST, None),
-        ('{"jsonrpc": "2.0", "id": true, "method": "ping"}', INVALID_REQUEST, None),
-        ('{"jsonrpc": "2.0", "id": "a", "method": "resources/list"}', METHOD_NOT_FOUND, "a"),
-        ('{"jsonrpc": "2.0", "id": 6, "method": "server/discover"}', METHOD_NOT_FOUND, 6),
-        ('{"jsonrpc": "2.0", "id": 6, "method": "tools/list", "params": [1]}', INVALID_PARAMS, 6),
-        ('{"jsonrpc": "2.0", "id": 6, "method": "initialize"}', INVALID_PARAMS, 6),
-        ('{"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "rm"}}', INVALID_PARAMS, 6),
-        ('{"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": ["check"]}}', INVALID_PARAMS, 6),
+        ("{", mcp.PARSE_ERROR, None),
+        (b"\xff\xfe", mcp.PARSE_ERROR, None),
+        ("[" * 100_000, mcp.PARSE_ERROR, None),
+        ("[]", mcp.INVALID_REQUEST, None),
+        ('[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', mcp.INVALID_REQUEST, None),
+        ('{"id": 5, "method": "ping"}', mcp.INVALID_REQUEST, 5),
+        ('{"jsonrpc": "2.0", "id": 5}', mcp.INVALID_REQUEST, 5),
+        ('{"jsonrpc": "2.0", "id": 5, "method": 7}', mcp.INVALID_REQUEST, 5),
+        ('{"jsonrpc": "2.0", "id": null, "method": "ping"}', mcp.INVALID_REQUEST, None),
+        ('{"jsonrpc": "2.0", "id": [1], "method": "ping"}', mcp.INVALID_REQUEST, None),
+        ('{"jsonrpc": "2.0", "id": true, "method": "ping"}', mcp.INVALID_REQUEST, None),
+        ('{"jsonrpc": "2.0", "id": "a", "method": "resources/list"}', mcp.METHOD_NOT_FOUND, "a"),
+        ('{"jsonrpc": "2.0", "id": 6, "method": "server/discover"}', mcp.METHOD_NOT_FOUND, 6),
+        ('{"jsonrpc": "2.0", "id": 6, "method": "tools/list", "params": [1]}', mcp.INVALID_PARAMS, 6),
+        ('{"jsonrpc": "2.0", "id": 6, "method": "initialize"}', mcp.INVALID_PARAMS, 6),
+        ('{"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "rm"}}', mcp.INVALID_PARAMS, 6),
+        ('{"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": ["check"]}}', mcp.INVALID_PARAMS, 6),
     ],
 )
 def test_bad_requests_are_errors_of_the_protocol(
@@ -218,7 +219,13 @@ def test_bad_requests_are_errors_of_the_protocol(
         ("compile", {"source": "x ="}, "program.py raised SyntaxError"),
         ("compile", {"source": "raise ValueError('odd')"}, "program.py raised ValueError at line 1: odd"),
         ("compile", {"source": "import os; os._exit(0)"}, "ended the process"),
-        ("compile", {"source": "import os; os.abort()"}, "ended by signal SIGABRT"),
+        ("compile", {"source": "import os; os.abort()"}, "ended by signal 6 (Aborted)"),
+        ("compile", {"source": "import os; os.kill(os.getpid(), 40)"}, "ended by signal 40 ("),
+        (
+            "compile", {"source": "import atexit, os\natexit.register(os.write, 1, b'done')\n" + COPY},
+            "wrote to its standard output after the result",
+        ),
+        ("compile", {"source": "print('x' * 10_000)\nraise ValueError('odd')"}, "raised ValueError at line 2: odd"),
         ("compile", {"file": "missing.py"}, "no such file: missing.py"),
         ("explain", {"source": COPY, "all": "yes"}, "all is not of type boolean"),
         ("count", {"source": COPY, "grid": "1,2,3,4"}, "--grid 1,2,3,4 is not one to three integers"),
@@ -230,6 +237,49 @@ def test_bad_arguments_are_errors_of_the_tool(
     client: Client, tool: str, arguments: dict[str, Any], message: str
 ) -> None:
     assert message in client.failure(tool, **arguments)
+
+
+def answer(line: bytes) -> dict[str, Any] | None:
+    return mcp.answered(line, mcp.Limits(60, 4096), "1.0")
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    words = st.sampled_from(["2.0", "ping", "tools/call", "tools/list", "initialize", "check", "count", "layouts"])
+    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | words
+    keys = st.sampled_from(["jsonrpc", "id", "method", "params", "name", "arguments", "protocolVersion", "layout"])
+    return st.recursive(
+        leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=6), max_leaves=12
+    )
+
+
+@given(st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0") | json_values()}, optional={
+        "id": st.integers() | json_values(),
+        "method": st.sampled_from(["ping", "tools/list", "tools/call", "initialize"]) | json_values(),
+        "params": json_values()
+        | st.fixed_dictionaries({"name": st.sampled_from(list(TOOLS)), "arguments": json_values()}),
+    },
+))
+def test_no_message_ends_the_server(message: dict[str, Any]) -> None:
+    # a call with a layout starts a process
+    assume('"layout"' not in json.dumps(message.get("params")))
+    response = answer(json.dumps(message).encode())
+    assert response is None or ("result" in response) != ("error" in response)
+    assert response is None or json.loads(json.dumps(response)) == response
+
+
+@given(st.binary())
+def test_no_line_ends_the_server(line: bytes) -> None:
+    response = answer(line)
+    assert response is None or response["error"]["code"] in (mcp.PARSE_ERROR, mcp.INVALID_REQUEST)
+
+
+def test_nesting_of_any_depth_is_answered() -> None:
+    for depth in range(900, 1100):
+        nested = "[" * depth + "]" * depth
+        line = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": {nested}}}}}'
+        response = answer(line.encode())
+        assert response is not None and response["error"]["code"] in (mcp.PARSE_ERROR, mcp.INVALID_PARAMS)
 
 
 def test_arguments_that_are_no_object_are_an_error_of_the_tool(client: Client) -> None:

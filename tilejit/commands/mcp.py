@@ -33,7 +33,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 
 #: exit statuses of a command that printed JSON: `check` uses 1 for findings and 2 for an incomplete check
 _GOOD = {"check": (0, 1, 2)}
-#: the most characters of a failed call's output, and bytes of a result, that are returned
+#: the most bytes of a failed call's output, and of a result, that are returned
 _MOST_SHOWN, _MOST_BYTES = 4000, 16 << 20
 _EPILOG = """\
 Many clients are configured by a file such as:
@@ -157,11 +157,19 @@ def _list(params: dict[str, Any], limits: Limits, version: str) -> dict[str, Any
 
 def _call(params: dict[str, Any], limits: Limits, version: str) -> dict[str, Any]:
     name, arguments = params.get("name"), params.get("arguments", {})
-    if not isinstance(name, str) or name not in TOOLS:
+    if not isinstance(name, str):
+        raise _RequestError(INVALID_PARAMS, "name is not a string")
+    if name not in TOOLS:
         raise _RequestError(INVALID_PARAMS, f"there is no tool {name!r}; the tools are: {', '.join(TOOLS)}")
     # an error of the tool, which the model sees and can correct, not of the protocol
     fault = fault_of(arguments, TOOLS[name])
-    return _failed(fault) if fault is not None else _run(TOOLS[name], arguments, limits)
+    if fault is not None:
+        return _failed(fault)
+    try:
+        return _run(TOOLS[name], arguments, limits)
+    except OSError as error:
+        # such as a command line that is too long, or a full disk
+        return _failed(f"the call can't be run: {error.strerror}")
 
 
 #: MCP requires `ping`
@@ -176,30 +184,42 @@ def _failed(text: str) -> dict[str, Any]:
 
 def _run(tool: Tool, arguments: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """Run the command of a tool in a process, and return the result of the call."""
-    with tempfile.TemporaryDirectory(prefix="tilejit-mcp-") as folder, tempfile.TemporaryFile() as out, \
-            tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryDirectory(prefix="tilejit-mcp-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err,
+    ):
         line = command_line(tool, arguments, Path(folder))
-        try:
-            status = _ended(line, os.curdir if "file" in arguments else folder, out, err, limits)
-        except OSError as error:
-            # such as a command line that is too long
-            return _failed(f"the call can't be run: {error.strerror}")
+        status = _ended(line, os.curdir if "file" in arguments else folder, out, err, limits)
         if status is None:
             return _failed(f"stopped after {limits.seconds} seconds, the limit that --timeout sets")
-        result = _read(out, _MOST_BYTES + 1)
         if status in _GOOD.get(tool.command, (0,)):
-            if len(result) > _MOST_BYTES:
-                return _failed(f"the result has more than {_MOST_BYTES:,} bytes")
-            try:
-                data = json.loads(result)
-            except ValueError:
-                return _failed("the program ended the process, or wrote to its standard output after the result")
-            return {"content": [{"type": "text", "text": json.dumps(data)}], "structuredContent": data}
-        said = _read(err, _MOST_BYTES)[-_MOST_SHOWN:].strip()
-    killed = f"ended by signal {signal.Signals(-status).name}" if status < 0 else ""
+            return _result(out)
+        said = _end_of(err)
+    killed = f"ended by signal {-status} ({signal.strsignal(-status)})" if status < 0 else ""
     if status < 0 or "MemoryError" in said:
         killed += f"{', ' if killed else ''}while --memory limited each process to {limits.memory_mib} MiB"
     return _failed("\n".join(filter(None, (said, killed))) or f"exit status {status}")
+
+
+def _result(out: IO[bytes]) -> dict[str, Any]:
+    """Return the JSON that a command printed, as data and as text."""
+    out.seek(0)
+    printed = out.read(_MOST_BYTES + 1)
+    if len(printed) > _MOST_BYTES:
+        return _failed(f"the result has more than {_MOST_BYTES:,} bytes")
+    try:
+        data = json.loads(printed)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        return _failed("the program ended the process, or wrote to its standard output after the result")
+    return {"content": [{"type": "text", "text": json.dumps(data)}], "structuredContent": data}
+
+
+def _end_of(err: IO[bytes]) -> str:
+    size = err.seek(0, os.SEEK_END)
+    err.seek(max(0, size - _MOST_SHOWN))
+    return err.read().decode("utf-8", "replace").strip()
 
 
 def _ended(line: list[str], folder: str, out: IO[bytes], err: IO[bytes], limits: Limits) -> int | None:
@@ -226,11 +246,6 @@ def _ended(line: list[str], folder: str, out: IO[bytes], err: IO[bytes], limits:
         return None
     finally:
         # what the program has started ends, too
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _read(file: IO[bytes], most: int) -> str:
-    file.seek(0)
-    return file.read(most).decode("utf-8", "replace")
