@@ -63,6 +63,7 @@ def test_a_race_with_what_nothing_uses_is_a_warning(what, threads, schedule):
 
 
 OTHERS = "@!%p1"
+IN_SHARED = SHARED.replace(SHARED_STORE, SHARED_STORE.replace("%r4", "%r1") + "@%p1 st.global.b32 [%x4], %r4;")
 USED = {
     # after the race
     "a store": LOAD + STORE + f"{OTHERS} st.global.b32 [%x4], %r4;",
@@ -80,6 +81,7 @@ USED = {
         "bra JOIN; HIGH: add.s32 %r4, %r3, 3; JOIN:" + STORE,
     "an exit": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 ret;" + STORE,
     "a loop": LOAD + "AGAIN: sub.s32 %r4, %r4, 1; setp.gt.s32 %q2, %r4, 0; @%q2 bra AGAIN;" + STORE,
+    "a store of another value to shared memory": IN_SHARED,
     "a guarded store": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 st.global.b32 [%x4], %r1;" + STORE,
     "a branch": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; @%q2 bra PAST; st.global.b32 [%x4], %r1; PAST:",
     "a shuffle": LOAD + STORE + "shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;",

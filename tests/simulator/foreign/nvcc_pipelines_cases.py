@@ -119,7 +119,7 @@ def split_barrier(device: Any) -> Launch:
 
 @kernel("pipelines", (1,), (64,))
 def barrier_with_drops(device: Any) -> Launch:
-    """Some thread takes part in all eight rounds."""
+    """Some thread is active in all eight rounds."""
     lives = rng().integers(0, 9, 64).astype(i4)
     lives[5] = 8
     rounds = np.arange(8)[:, None]

@@ -7,6 +7,7 @@ values are unused. Such a race is a warning only if all of the following hold:
 - Reader and writer are in one CTA. The reader's instruction is an ordinary load (a weak ld or ldu without .nc).
 - The value has uses, but only in arithmetic and selections, and as data of stores and atomics, not in addresses or
   branches. The reader executes none of these stores and atomics later.
+- In shared memory, the data that the writer stores may depend on that load.
 - If the reader read before the racing store, it has executed none of them since the CTA's last barrier. The same holds
   for every other load from this memory since that barrier, because not every read is recorded.
 
@@ -168,13 +169,14 @@ class Replicas:
         """
         shadow, cells = x.shadow, x.cells[at]
         ctas = self.order.home(actors_of(x.me[at]))[0]
+        load, store = (pc, x.site.pc) if did == "read" else (x.site.pc, pc)
         stores = None
         if did == "wrote":
             if x.site.kind == "load":
-                stores = self.stores_of(x.site.pc, shadow, None)
+                stores = self.stores_of(load, shadow, None)
         elif shadow.later_reads is not None:
-            stores = self.stores_of(pc, shadow, int(self.order.cta_start[ctas].min()))
-        if not stores:
+            stores = self.stores_of(load, shadow, int(self.order.cta_start[ctas].min()))
+        if not stores or (shadow.shared and store not in (self.control_flow.stores_of(load) or ())):
             return np.zeros(cells.size, bool), frozenset()
         harmless = (records & KIND == 0) & (self.order.home(actors_of(records))[0] == ctas)
         if did == "read":

@@ -239,7 +239,7 @@ class ControlFlow:
         return flow, decisive
 
     def chosen_by(self, block: BasicBlock) -> list[Roles] | None:
-        """Return the instructions between a branch and a block at which all its paths meet.
+        """Return the instructions between a branch and the block at which its paths join.
 
         None if there is no such block near, or if these instructions affect more than registers.
         """

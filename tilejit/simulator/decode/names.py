@@ -36,6 +36,9 @@ SPECIAL = {
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
 
+#: the value of the constant WARP_SZ
+WARP_SIZE = 32
+
 SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
@@ -47,7 +50,7 @@ class KernelNames:
         self.bits: list[int] = []
         self.home: list[str] = []
         self.register_bits = {**function.registers, "%carry": 32}
-        self.addresses = addresses
+        self.addresses = {"WARP_SZ": WARP_SIZE, **addresses}
         self.params = params
         self.call_params = function.call_params
         #: (slot, dtype, byte offset) of each element that the kernel loads from its parameters

@@ -11,20 +11,18 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...gc_pause import gc_paused
-from ..machine.lanes import WARP
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, live_after, liveness, split
 from .control_flow import ControlFlow
 from .emitter import BlockWriter
-from .functions import link
+from .functions import load_kernel
 from .names import SPECIAL, KernelNames
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction
 from .roles import all_roles
-from .statements import parse_kernel
 from .variables import Placed, place_all
 
 
@@ -82,7 +80,7 @@ class Program:
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
     module = parse(ptx)
-    function = link(module, parse_kernel(module, module.kernel(entry)))
+    function = load_kernel(module, entry)
     return _Translator(module, function, dynamic_shared_bytes).program()
 
 
@@ -124,7 +122,7 @@ class _Translator:
         addresses = {v.name: at for v, at in self.placed}
         # addresses are relative to the state space of the variable or parameter; cvta makes them generic
         params = {p.name: p.offset for p in function.params}
-        addresses = {"WARP_SZ": WARP} | self.module.code_addresses | addresses | params
+        addresses = self.module.code_addresses | addresses | params
         names = KernelNames(function, addresses, params)
         names.namespace.update(FUNCTIONS)
         if prod(function.bounds.cluster or (1,)) > 1:
