@@ -18,6 +18,10 @@ from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Elements, Memor
 from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
 from .opcodes.move import WINDOWS
 
+# The memory of a cooperative launch at the address in %envreg1 (upper half) and %envreg2. Cooperative groups keep the
+# grid's barrier in the word at offset 4. The address exceeds 32 bits and is below those of variables.
+# source: CUDA's cooperative_groups/details, which nvcc compiles into kernels
+WORKSPACE, WORKSPACE_BYTES = 1 << 32, 256
 #: the byte that fresh device memory consists of
 POISON = 0xFF
 
@@ -144,7 +148,7 @@ class Placing:
         self.params = b""
         self.arrays: list[Pointer] = []
 
-    def place(self, args: Sequence[ParameterValue]) -> None:
+    def place(self, args: Sequence[ParameterValue], cooperative: bool = False) -> None:
         """Place the arguments, variables and resident memory, and fill the parameter space.
 
         raises: LaunchError if `args` are invalid; SimulationError if the kernel loads bytes of a tensor map;
@@ -171,6 +175,11 @@ class Placing:
         self.place_maps(args, address_of)
         self.place_params()
         self.place_variables()
+        if cooperative:
+            self.memory.workspace = WORKSPACE
+            memory = np.zeros(WORKSPACE_BYTES, np.uint8)
+            part = MemoryPart("the workspace of the cooperative launch", 0, WORKSPACE_BYTES)
+            self.memory.add(MemoryRegion("global", WORKSPACE, WORKSPACE_BYTES, memory, [part]))
         for x in self.resident.allocations:
             self.memory.add(MemoryRegion("global", x.address, x.memory.size, x.memory, x.parts))
         self.arrays = pointers

@@ -55,6 +55,7 @@ def run(
     write: Callable[[str], object] | None = None,
     resident: Resident | None = None,
     may_be_empty: bool = False,
+    cooperative: bool = False,
 ) -> Report:
     """Execute kernel `entry` of the module `ptx` with NumPy, and return its report.
 
@@ -71,6 +72,7 @@ def run(
     write: called with each string that the kernel prints; None for standard output.
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
+    cooperative: launch as by cuLaunchCooperativeKernel: all CTAs run at once, and the grid can synchronize.
     raises: SimulationError for errors in the kernel, unless raised by execution and collected; LaunchError for invalid
         arguments; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
@@ -84,10 +86,10 @@ def run(
     collect = on_finding == "collect"
     launch = _GridRun(
         program, grid, block, checks, profile, collect, schedule, delivery, shared_map, locate, write,
-        resident or Resident(), replicas_differ == "warning",
+        resident or Resident(), replicas_differ == "warning", cooperative,
     )
     with np.errstate(all="ignore"):
-        launch.placing.place(args)
+        launch.placing.place(args, cooperative)
         try:
             with Progress(f"simulating {entry}", launch.ctas) as progress:
                 launch.run(progress)
@@ -147,12 +149,14 @@ class _GridRun:
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
         collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: Locate | None,
         write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
+        cooperative: bool,
     ) -> None:
         self.program = program
         self.grid = grid
         self.block = block
         self.checks = checks
         self.replicas_differ = replicas_differ
+        self.cooperative = cooperative
         self.cluster = _cluster_of(program.function.bounds.cluster or ALONE, grid)
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
@@ -174,7 +178,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
         program = self.program
-        if program.control_flow.waits_for_ctas:
+        if self.cooperative or program.control_flow.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         ranks = prod(self.cluster)

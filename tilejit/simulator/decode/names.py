@@ -32,7 +32,7 @@ SPECIAL = {
     **dict.fromkeys(("%cluster_ctarank", "%cluster_nctarank"), "u4"), "%is_explicit_cluster": "p",
     **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
     **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
-    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
+    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo", "%envreg1", "%envreg2"), "u4"),
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
 

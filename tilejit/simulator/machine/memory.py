@@ -139,6 +139,7 @@ class AddressMap:
     """The regions, sorted by generic address. maps: address → tensor map, whose bytes are in no region.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
+    workspace: the address of the memory that a cooperative launch provides for synchronizing its grid; 0 if there is none.
     """
 
     def __init__(self) -> None:
@@ -147,6 +148,7 @@ class AddressMap:
         self.next_global = GLOBAL_BASE
         self.maps: dict[int, EncodedMap] = {}
         self.empty_maps: set[int] = set()
+        self.workspace = 0
 
     def add(self, region: MemoryRegion) -> None:
         i = bisect_right(self.starts, region.generic)

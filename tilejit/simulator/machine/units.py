@@ -223,7 +223,9 @@ class Units:
         raise self.access.failure(SimulationError, positions, message, pc)
 
     def trap(self, pc: int) -> NoReturn:
-        raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc)
+        missing = "%envreg2" in dict(self.program.special) and not self.access.memory.workspace
+        hint = "launch this kernel cooperatively: it synchronizes its grid" if missing else None
+        raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc, hint)
 
     def skipped(self, flags: Any, name: str) -> None:
         """Record threads that read register `name` without having written it. flags: True for threads that wrote it."""
