@@ -29,7 +29,9 @@ _HINTS = {
 }
 # (substring of an opcode, name of the asynchronous operation, the wait for it); the first match counts
 _WAITS = (
-    ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
+    ("wgmma", "product", "wgmma.wait_group"),
+    ("cp.async.c", "copy", "the phase of the mbarrier at which it arrives"),
+    (".mbarrier", "copy", "the phase of its mbarrier"),
     ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),
 )
 #: kind of a `Site` → verb in messages

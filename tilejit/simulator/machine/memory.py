@@ -139,7 +139,7 @@ class AddressMap:
     """The regions, sorted by generic address. maps: address → tensor map, whose bytes are in no region.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
-    workspace: the address of the memory that a cooperative launch provides for synchronizing its grid; 0 if there is none.
+    workspace: the address of the memory through which a cooperative launch synchronizes its grid; 0 if there is none.
     """
 
     def __init__(self) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .bulk import BulkCopies
     from .clusters import Clusters
     from .copies import AsyncCopies
+    from .copy_arrivals import CopyArrivals
     from .far_arrivals import FarArrivals
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
@@ -68,6 +69,12 @@ class Units:
         from .copies import AsyncCopies
 
         return AsyncCopies(self.access)
+
+    @cached_property
+    def copy_arrivals(self) -> CopyArrivals:
+        from .copy_arrivals import CopyArrivals
+
+        return CopyArrivals(self.copies, self.mbarriers)
 
     @cached_property
     def tmem(self) -> TensorMemory:
