@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataclass import dataclass, field
+from ..dataclass import dataclass, field, replace
 from ..errors import LaunchError, SimulationError
 from .decode.translate import Program
 from .decode.variables import initial_bytes
-from .machine.lanes import Lanes
+from .machine.lanes import RANK_SHIFT, Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Elements, MemoryPart, MemoryRegion, in_bytes
 from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
 from .opcodes.move import WINDOWS
@@ -253,6 +253,13 @@ class Placing:
             parts.append(MemoryPart(variable.name, 0, size))
             regions.append(MemoryRegion(variable.space, at, size, part, parts, owner, stride))
         return regions
+
+
+def peers(region: MemoryRegion, ranks: int) -> Iterator[MemoryRegion]:
+    """Yield the regions by which threads access a shared variable of another CTA of their cluster, one per rank."""
+    for rank in range(ranks):
+        base = region.base + ((rank + 1) << RANK_SHIFT)
+        yield replace(region, base=base, counted_base=base, owner=str(rank))
 
 
 def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:

@@ -23,7 +23,7 @@ from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.operations import Delivery
 from .machine.printf import Printer
-from .placing import ParameterValue, Placing, Resident, SharedName
+from .placing import ParameterValue, Placing, Resident, SharedName, peers
 
 # Limits of a chunk. With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few
 # threads, the overhead of NumPy calls exceeds the cost of the arithmetic.
@@ -236,6 +236,12 @@ class _GridRun:
             if checker is not None:
                 add_shadow(region, self.program.cell_shift)
             self.memory.add(region)
+            if region.space == "shared" and any(site.far for site in self.program.sites):
+                if checker is not None:
+                    # barriers of a CTA don't order accesses by other CTAs
+                    region.shadow.agents = True
+                for peer in peers(region, lanes.ranks):
+                    self.memory.add(peer)
         if checker is not None:
             checker.begin(lanes)
         access = Access(self.program.sites, self.memory, lanes, self.findings, checker, self.profiler)

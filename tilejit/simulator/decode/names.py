@@ -64,6 +64,8 @@ class KernelNames:
         self.unread = unread_results(function)
         # variables whose addresses differ between the CTAs of a cluster
         self.shared: frozenset[str] = frozenset()
+        # True if generic addresses may be those of other CTAs of a cluster
+        self.peers = any(ins.root == "mapa" for ins in function.body)
         # register that holds D or A of a wgmma → its row in the tables of `ProductRegisters`
         products = (x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix)
         vectors = (vector(operand) for ins in products for operand in ins.operands[:2] if operand[0] == "{")

@@ -80,7 +80,8 @@ class MemoryRegion:
     """A range of addresses backed by one NumPy byte array.
 
     base: address in its state space; generic addresses add the window of the space.
-    owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
+    owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart;
+        a rank, as a decimal number, for the copies of the CTAs of this rank in their clusters.
     counted_base: replaces `base` in the profile, whose counts must not depend on addresses in the host's memory.
     """
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .clusters import Clusters
     from .copies import AsyncCopies
     from .copy_arrivals import CopyArrivals
+    from .far_accesses import FarAccesses
     from .far_arrivals import FarArrivals
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
@@ -109,6 +110,12 @@ class Units:
         from .far_arrivals import FarArrivals
 
         return FarArrivals(self.mbarriers, self.alive)
+
+    @cached_property
+    def far_accesses(self) -> FarAccesses:
+        from .far_accesses import FarAccesses
+
+        return FarAccesses(self.far_arrivals)
 
     def selects(self, pc: int, predicate: Any) -> None:
         if self.definedness is not None and self.definedness.active:

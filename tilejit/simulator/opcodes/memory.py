@@ -22,7 +22,7 @@ def any_order(*parts: str) -> str:
     return f"(?:{'|'.join(once)})*{needed}"
 
 
-SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?"
+SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func|(?P<far>::cluster))?"
 SCOPE = r"(?P<scope>\.cta|\.cluster|\.gpu|\.sys)"
 VECTOR = r"\.(?P<vec>v[248])"
 LEVELS = (
@@ -40,7 +40,8 @@ STORE = any_order(
 ) + TYPES
 ATOM, ATOM_FLOAT = (
     any_order(
-        r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE, r"\.(?P<space>global|shared)(?:::cta)?",
+        r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE,
+        r"\.(?P<space>global|shared)(?:::cta|(?P<far>::cluster))?",
         r"!\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)", r"(?P<noftz>\.noftz)", r"(?P<hint>\.L2::cache_hint)",
         VECTOR, rf"!\.(?P<t>{types})",
     )
@@ -82,6 +83,8 @@ class Site:
     op: str = ""
     #: True for a part of a wider access or copy, whose width is unrelated to the kernel's elements
     part: bool = False
+    #: the address may be in another CTA of the cluster
+    far: bool = False
 
 
 def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
@@ -123,7 +126,13 @@ def site(
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += displacement
-    if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(base_of(e, operand)[0]):
+    if m.get("far") and space != "shared":
+        e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+    in_cluster = e.names.shared and space in ("shared", "") and e.is_register(base_of(e, operand)[0])
+    far = bool(in_cluster and kind != "barrier" and not part and (m.get("far") or (not space and e.names.peers)))
+    if far:
+        value = e.temp(f"S.far_accesses.reached({len(e.names.sites)}, {value})")
+    elif in_cluster and not m.get("far"):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
     strong = kind == "atomic" or sem in (".volatile", ".relaxed", ".acquire", ".release", ".mmio.relaxed")
@@ -133,7 +142,7 @@ def site(
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
             acquire=sem in (".acquire", ".acq_rel"), release=sem in (".release", ".acq_rel"),
             wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=m.get("sink") is None,
-            constant=bool(m.get("nc")), op=m.get("op") or "", part=part,
+            constant=bool(m.get("nc")), op=m.get("op") or "", part=part, far=far,
         )
     )
     return str(len(sites) - 1), value
