@@ -109,6 +109,10 @@ class Shadow:
         self.read_by: dict[int, int] = {}
 
     @property
+    def read_columns(self) -> list[Record]:
+        return [self.first_reads, self.last_reads, *(() if self.group_reads is None else self.group_reads)]
+
+    @property
     def of_one_cta(self) -> bool:
         """True if only threads of its own CTA access a location."""
         return self.shared and not self.agents

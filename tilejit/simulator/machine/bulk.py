@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass, replace
 from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.agents import Agents, Start
+from ..decode.names import PTX_DTYPE, SIZE
 from ..opcodes.memory import Site
 from .access import Access
+from .atomics import step
 from .far_arrivals import FarArrivals
-from .lanes import Index
+from .lanes import RANK_SHIFT, Index
 from .mbarriers import MBarriers
 from .operations import AddressRun, Operation, Operations, Signal, address_run
 from .shares import SharedBox, Shares
@@ -108,32 +110,100 @@ class BulkCopies:
                 hint = "begin the box at 0 or later; otherwise a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
                 raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
-    def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
+    def load(
+        self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any, mask: Any
+    ) -> None:
+        """Start a copy from global memory per executing thread and receiving CTA. mask: as in `load_box`."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             count = _of(size, i)
-            run, shared = self.runs(source, target, _of(start, i), _of(to, i), count, position)
-            self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
+            begins = self.begins(source, target, _of(start, i), _of(to, i), count, position)
+            for cta in self.receivers(mask, i, self.access.sites[target]):
+                run, shared = self.runs(source, target, begins, count, (cta, cta), position)
+                self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, cta))
 
-    def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
+    def store(self, source: int, target: int, start: Any, to: Any, size: Any, op: str = "") -> None:
+        """Start a copy to global memory, or a reduction there by an operation such as "add.u32"."""
         for i, position in enumerate(self.lanes.positions().tolist()):
-            shared, run = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
-            self.issue_store("bulk copy", position, shared, run)
+            count, cta = _of(size, i), self.cta(position)
+            begins = self.begins(source, target, _of(start, i), _of(to, i), count, position)
+            shared, run = self.runs(source, target, begins, count, (cta, cta), position, op)
+            self.issue_store("bulk reduction" if op else "bulk copy", position, shared, run, op)
 
-    def runs(
-        self, source: int, target: int, start: int, to: int, size: int, position: int
-    ) -> tuple[AddressRun, AddressRun]:
-        """Return the source and the target of a copy of bytes. raises: MisalignedError for a bad size or address."""
+    def send(
+        self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any, op: str = ""
+    ) -> None:
+        """Start a copy to the shared memory of a CTA of the cluster, or a reduction there. to, bar: with ranks."""
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            count, own = _of(size, i), self.cta(position)
+            offset, where, cta = self.sent_to(target, signals, to, bar, i)
+            begins = self.begins(source, target, _of(start, i), offset, count, position)
+            if self.far.is_there(self.access.sites[target], position, cta):
+                mine, theirs = self.runs(source, target, begins, count, (own, cta), position, op)
+                signal = self.signal(signals, where, i, count, cta)
+                self.issue_load("bulk reduction" if op else "bulk copy", position, mine, theirs, signal, op)
+
+    def store_one(self, target: int, signals: int, to: Any, value: Any, bar: Any, op: str = "") -> None:
+        """st.async, red.async: start a store of one element per thread, or a reduction. to, bar: with ranks."""
+        site = self.access.sites[target]
+        values = self.lanes.each(value)
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            offset, where, cta = self.sent_to(target, signals, to, bar, i)
+            begin = self.start(site, offset, 1 << site.shift, position)
+            if self.far.is_there(site, position, cta):
+                run = address_run(self.access, site, cta, np.array([begin]), position)
+                signal = self.signal(signals, where, i, 1 << site.shift, cta)
+                what = "asynchronous reduction" if op else "asynchronous store"
+                self.issue_load(what, position, values[i : i + 1], run, signal, op)
+
+    def sent_to(self, target: int, signals: int, to: Any, bar: Any, i: int) -> tuple[int, int, int]:
+        """Return the addresses of the target and the mbarrier in their CTA, without the sites' offsets, and that CTA.
+
+        raises: SimulationError if they are in two CTAs; OutOfBoundsError if there is no such CTA.
+        """
+        site, position, ranks = self.access.sites[target], int(self.lanes.positions()[i]), self.lanes.ranks
+        (rank, offset), (other, where) = (divmod(_of(x, i), 1 << RANK_SHIFT) for x in (to, bar))
+        if rank != other:
+            what = f"writes to the CTA of rank {rank} in its cluster and signals an mbarrier of the CTA of rank {other}"
+            raise self.access.error(SimulationError, position, what, site.pc, "both must be in the same CTA")
+        if rank >= ranks:
+            what = f"writes to the CTA of rank {rank}, in a cluster of {ranks}"
+            raise self.access.error(OutOfBoundsError, position, what, site.pc)
+        return offset, where, self.cta(position) // ranks * ranks + rank
+
+    def begins(self, source: int, target: int, start: int, to: int, size: int, position: int) -> tuple[int, int]:
+        """Return the addresses of a copy of bytes. raises: MisalignedError for a bad size or address."""
         sites = self.access.sites[source], self.access.sites[target]
+        self.check_size(size, position, sites[0].pc)
+        first, second = (self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True))
+        return first, second
+
+    def check_size(self, size: int, position: int, pc: int) -> None:
         if size % CHUNK_BYTES or not size:
             what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
-            raise self.access.error(MisalignedError, position, what, sites[0].pc)
-        steps = np.arange(0, size, CHUNK_BYTES)
-        begins = [self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True)]
-        run, other = (
-            address_run(self.access, x, self.cta(position), begin + steps, position)
-            for x, begin in zip(sites, begins, strict=True)
+            raise self.access.error(MisalignedError, position, what, pc)
+
+    def runs(
+        self, source: int, target: int, begins: tuple[int, int], size: int, ctas: tuple[int, int], position: int,
+        op: str = "",
+    ) -> tuple[AddressRun, AddressRun]:
+        """Return the source and the target of a copy of bytes, by elements of the type of `op`, if any."""
+        first, second = (self.access.sites[x] for x in (source, target))
+        if op:
+            dtype = PTX_DTYPE[op.partition(".")[2]]
+            first, second = (replace(x, shift=SIZE[dtype].bit_length() - 1, dtype=dtype) for x in (first, second))
+        steps = np.arange(0, size, 1 << first.shift)
+        return (
+            address_run(self.access, first, ctas[0], begins[0] + steps, position),
+            address_run(self.access, second, ctas[1], begins[1] + steps, position),
         )
-        return run, other
+
+    def check_prefetch(self, where: Any, size: Any, pc: int) -> None:
+        """cp.async.bulk.prefetch: check the size and the alignment."""
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            self.check_size(_of(size, i), position, pc)
+            if _of(where, i) % CHUNK_BYTES:
+                what = f"prefetches from address {_of(where, i):#x}, which is not a multiple of {CHUNK_BYTES}"
+                raise self.access.error(MisalignedError, position, what, pc)
 
     def commit(self) -> None:
         self.committed[self.lanes.positions()] += 1
@@ -169,18 +239,27 @@ class BulkCopies:
             for operation in self.unseen_loads(cta):
                 self.access.finding(
                     "in-flight", np.array([operation.issuer]),
-                    f"a CTA exits while a {operation.what} to its shared memory may be in flight, started by "
+                    f"a CTA exits while a {operation.what} {'from' if self.reads(operation, cta) else 'to'} its shared "
+                    "memory may be in flight, started by "
                     f"{self.lanes.describe_position(operation.issuer)}", operation.pc,
                     "wait for the phase of its mbarrier before exiting",
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """Return loads into a CTA that none of its threads knows to be complete; without checks, those in flight."""
-        flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
+        """Return loads into a CTA that none of its threads knows to be complete, and copies in flight from it.
+
+        Without checks, return only loads in flight.
+        """
+        flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals) or self.reads(x, cta)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
         if agents is None:
             return flying
         return [*flying, *(last for agent, (last, event) in landed if not agents.is_known(agent, cta, event))]
+
+    def reads(self, operation: Operation, cta: int) -> bool:
+        """True if an operation that signals an mbarrier reads shared memory of a CTA."""
+        shared = any(span.region.space == "shared" for span in operation.reads)
+        return bool(operation.signals) and shared and self.cta(operation.issuer) == cta
 
     def check_stores_read(self, positions: Index) -> None:
         """Report exiting threads that haven't waited until their stores have read their sources."""
@@ -191,43 +270,53 @@ class BulkCopies:
                 what = f"exits before its {unread[0].what} was waited for"
                 self.access.report("in-flight", position, what, unread[0].pc, hint)
 
-    def issue_load(self, what: str, position: int, source: AddressRun, target: AddressRun, signal: Signal) -> None:
+    def issue_load(
+        self, what: str, position: int, source: AddressRun | NDArray[Any], target: AddressRun, signal: Signal,
+        op: str = "",
+    ) -> None:
+        """Start an operation that signals an mbarrier. source: elements of memory, or values of registers."""
         pc, cta = target.site.pc, signal.cta
         agents, agent = self.agents, ("copies", signal.address)
-        reads, writes = source.spans(), target.spans()
-        issued = None
+        reads, writes = source.spans() if isinstance(source, AddressRun) else (), target.spans()
+        issued, event, start = None, 0, Start(what, np.array([position]), target.site, isinstance(source, AddressRun))
         if agents is not None:
-            issuers = np.array([position])
-            agents.read(reads, Start(what, issuers, source.site), agent, cta)
-            agents.write(writes, Start(what, issuers, target.site))
-            issued = agents.issued(position)
+            if isinstance(source, AddressRun):
+                agents.read(reads, replace(start, site=source.site), agent, cta)
+            (agents.update if op else agents.write)(writes, start)
+            issued, event = agents.issued(position), agents.order.tick(pc)
 
         def carry_out() -> None:
-            target.write(source.read())
+            if agents is not None and op:
+                agents.update(writes, start, event)
+            values = source.read() if isinstance(source, AddressRun) else source
+            target.write(step(op)(target.read(), (values,)) if op else values)
             if agents is not None:
-                event = agents.land(writes, agent, cta, pc)
-                operation.news = agents.news(agent, cta, event, issued)
-                self.landed.setdefault(cta, {})[agent] = operation, event
+                landed = agents.land(writes, agent, cta, pc)
+                operation.news = agents.news(agent, cta, landed, issued)
+                self.landed.setdefault(cta, {})[agent] = operation, landed
 
-        operation = Operation(pc, position, what, carry_out, reads, writes, (signal,))
+        operation = Operation(pc, position, what, carry_out, reads, () if op else writes, (signal,))
         self.operations.issue(operation)
 
-    def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun) -> None:
+    def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun, op: str = "") -> None:
+        """Start an operation that belongs to a group of its thread."""
         cta, thread, pc = self.cta(position), self.thread(position), source.site.pc
         agents, reads, writes = self.agents, source.spans(), target.spans()
-        event = 0
+        event, start = 0, Start(what, np.array([position]), target.site)
         if agents is not None:
-            issuers = np.array([position])
-            event = agents.read(reads, Start(what, issuers, source.site), ("reads", thread), cta)
-            agents.write(writes, Start(what, issuers, target.site))
+            event = agents.read(reads, replace(start, site=source.site), ("reads", thread), cta)
+            (agents.update if op else agents.write)(writes, start)
 
         def carry_out() -> None:
             self.access.memory_changed()
-            target.write(source.read())
+            if agents is not None and op:
+                agents.update(writes, start, event)
+            values = source.read()
+            target.write(step(op)(target.read(), (values,)) if op else values)
             if agents is not None:
                 store.landed = agents.land(writes, ("stores", thread), cta, pc)
 
-        operation = Operation(pc, position, what, carry_out, reads, writes, (), ("stores", position))
+        operation = Operation(pc, position, what, carry_out, reads, () if op else writes, (), ("stores", position))
         store = BulkStore(operation, int(self.committed[position]), event)
         self.stores.setdefault(position, []).append(store)
         self.operations.issue(operation)

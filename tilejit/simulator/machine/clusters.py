@@ -59,7 +59,8 @@ class Clusters:
     def mapped(self, address: Any, rank: Any) -> Any:
         """mapa: return the corresponding address in the CTA of rank `rank`.
 
-        If there is none, return an address that is out of bounds: nvcc moves a mapa before the branch that makes sure that the rank exists.
+        If there is none, return an address that is out of bounds: nvcc moves a mapa before the branch that makes sure
+        that the rank exists.
         """
         kind = address.dtype.type
         rank = np.where(rank < self.lanes.ranks, rank, 0xFF).astype(address.dtype)

@@ -158,7 +158,7 @@ def agent_site(e: BlockWriter, kind: str, space: str) -> str:
 _WIDE = {16: "V16", 32: "V32"}
 
 
-def _whole(e: BlockWriter, total: int) -> str:
+def whole_of(e: BlockWriter, total: int) -> str:
     """Return the dtype of a vector of `total` bytes as one element."""
     if total not in (2, 4, 8, 16, 32):
         e.fail(f"accesses of {total} bytes are not supported")
@@ -190,7 +190,7 @@ def load(e: BlockWriter, m: Match) -> None:
         number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, dtype)
         e.write(targets[0], dtype, f"S.load({number}, {value})")
         return
-    whole = _whole(e, total)
+    whole = whole_of(e, total)
     number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, whole)
     raw = e.temp(f"S.load({number}, {value})")
     parts = e.temp(f"elements({raw}, {dtype}, {count})")
@@ -234,7 +234,7 @@ def store(e: BlockWriter, m: Match) -> None:
         number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, kind)
         e.stmt(f"S.store({number}, {value}, {values[0][0]})")
         return
-    whole = _whole(e, total)
+    whole = whole_of(e, total)
     number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, whole)
     unchanged = e.whole_of([x[0] for x in values])
     if unchanged is not None:
