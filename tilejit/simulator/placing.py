@@ -15,7 +15,7 @@ from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import RANK_SHIFT, Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Elements, MemoryPart, MemoryRegion, in_bytes
-from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
+from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share, encode
 from .opcodes.move import WINDOWS
 
 # The memory of a cooperative launch at the address in %envreg1 (upper half) and %envreg2. Cooperative groups keep the
@@ -202,14 +202,24 @@ class Placing:
                 self.memory.maps[at] = EncodedMap(array.name, address, shape, writable, arg.axes, arg.share)
 
     def place_params(self) -> None:
-        """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""
+        """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map.
+
+        Kernels with tensormap instructions may load them, to make maps of their own.
+        """
+        readable = any(ins.root == "tensormap" for ins in self.program.function.body)
+        if readable:
+            space = bytearray(self.params)
+            for at, encoded in self.memory.maps.items():
+                start = at - WINDOWS["param"]
+                space[start : start + MAP_BYTES] = encode(encoded)
+            self.params = bytes(space)
         memory = np.frombuffer(self.params, np.uint8)
         for _, dtype, offset in self.program.params:
             encoded = self.memory.map_around("param", offset)
-            if encoded is not None:
+            if encoded is not None and not readable:
                 raise SimulationError(f"the kernel reads {in_bytes(dtype.itemsize)} of {encoded.opaque}")
         parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
-        if parts and not self.memory.maps:
+        if parts and (readable or not self.memory.maps):
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
             return
         for part in parts:

@@ -182,10 +182,12 @@ class Agents:
         hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # Only warn if a CTA overwrites shared memory that its threads read before its last barrier: NVIDIA's libraries
-        # refill pipeline stages without a proxy fence.
-        cta = self.order.home(by[hidden])[0]
-        excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
+        # Only warn if a CTA overwrites shared memory that its threads read before its last barrier, or the last barrier
+        # of their warp: NVIDIA's libraries refill pipeline stages without a proxy fence.
+        cta, warp = self.order.home(by[hidden])
+        there, readers = self.order.home(actors[hidden])
+        excused = (events[hidden] < self.order.cta_start[cta]) & (there == cta)
+        excused |= (events[hidden] < self.order.warp_start[warp]) & (readers == warp)
         excused &= span.region.space == "shared" and (start.site.kind, did) == ("store", "read")
         for level, some in (("error", hidden[~excused]), ("warning", hidden[excused])):
             for one in some[:1]:

@@ -64,6 +64,8 @@ class KernelNames:
         self.unread = unread_results(function)
         # variables whose addresses differ between the CTAs of a cluster
         self.shared: frozenset[str] = frozenset()
+        # True if tensor maps may be in memory that the kernel writes
+        self.changes_maps = any(ins.root == "tensormap" for ins in function.body)
         # True if generic addresses may be those of other CTAs of a cluster
         self.peers = any(ins.root == "mapa" for ins in function.body)
         # register that holds D or A of a wgmma → its row in the tables of `ProductRegisters`

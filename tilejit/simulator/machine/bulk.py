@@ -27,7 +27,7 @@ from .lanes import RANK_SHIFT, Index
 from .mbarriers import MBarriers
 from .operations import AddressRun, Operation, Operations, Signal, address_run
 from .shares import SharedBox, Shares
-from .tensor_map import CHUNK_BYTES, EncodedMap
+from .tensor_map import CHUNK_BYTES, MAP_BYTES, EncodedMap, decode
 
 # alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
@@ -357,7 +357,18 @@ class BulkCopies:
         what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
             what = "starts a copy of an array without elements, which has no tensor map"
-        raise self.access.error(SimulationError, position, what, pc)
+        region = self.memory.find("", address)
+        if region is None or region.owner or address + MAP_BYTES > region.generic + region.size:
+            raise self.access.error(SimulationError, position, what, pc)
+        start = address - region.generic
+        found = decode(region.memory[start : start + MAP_BYTES].tobytes())
+        if isinstance(found, str):
+            part = region.part_at(start) or region.parts[0]
+            what = f"uses {part.place(start - part.start, MAP_BYTES)} as a tensor map, which is invalid: {found}"
+            raise self.access.error(SimulationError, position, what, pc)
+        tensor = self.memory.find("global", found[0])
+        part = tensor.part_at(found[0] - tensor.base) if tensor is not None else None
+        return EncodedMap(part.name if part else "", found[0], found[1], tensor is None or tensor.writable, (), None)
 
     def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .copy_arrivals import CopyArrivals
     from .far_accesses import FarAccesses
     from .far_arrivals import FarArrivals
+    from .tensor_maps import TensorMaps
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
 
@@ -92,6 +93,12 @@ class Units:
         from .bulk import BulkCopies
 
         return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals)
+
+    @cached_property
+    def tensor_maps(self) -> TensorMaps:
+        from .tensor_maps import TensorMaps
+
+        return TensorMaps(self.access, self.warps)
 
     @cached_property
     def products(self) -> WgmmaGroups:

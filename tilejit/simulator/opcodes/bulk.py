@@ -30,7 +30,11 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
     if match is None or len(coordinates) != int(m["rank"]):
         e.fail(f"{operand!r} must be a tensor map and a coordinate vector of length {m['rank']}")
     values = e.sources(coordinates, "i4")
-    return f"{e.source(match[1], 'u8')}, {values}"
+    where = e.source(match[1], "u8")
+    if e.names.changes_maps:
+        number, _ = site(e, "load", {"space": ""}, f"[{match[1]}]", CHUNK_SHIFT, "V16", part=True)
+        e.stmt(f"S.tensor_maps.use({number}, {where})")
+    return f"{where}, {values}"
 
 
 def tensor_load(e: BlockWriter, m: Match) -> None:
