@@ -26,7 +26,7 @@ ACQUIRE_HINT = "put fence.proxy.tensormap::generic.acquire of this map between t
 class TensorMaps:
     """The maps in global memory that a chunk has changed.
 
-    changes: address of a map → the number of its changes. unreleased: address → threads that have changed it since
+    changes: address of a map → the number of its changes, apart from those that left its bytes as they were. unreleased: address → threads that have changed it since
     their last release. acquired: (CTA of the chunk, address) → the number of changes at the last acquire.
     """
 
@@ -43,10 +43,10 @@ class TensorMaps:
         site = self.access.sites[number]
         maps = self.access.actual(site, self.lanes.each(address)).astype(np.int64) - offset
         self.check_aligned(maps, site.pc)
+        before = {at: self.bytes_at(at) for at in maps.tolist()}
         self.access.store(number, address, value)
         for at, position in zip(maps.tolist(), self.lanes.positions().tolist(), strict=True):
-            if site.space != "shared":
-                self.changes[at] = self.changes.get(at, 0) + 1
+            if site.space != "shared" and self.note(at, before[at]):
                 self.unreleased.setdefault(at, set()).add(position)
 
     def publish(self, source: int, target: int, origin: Any, address: Any) -> None:
@@ -59,14 +59,28 @@ class TensorMaps:
         self.check_aligned(np.concatenate([start, to]), site.pc)
         group = self.lanes.group
         self.lanes.select(self.lanes.positions()[::WARP])
+        before = {at: self.bytes_at(at) for at in to.tolist()}
         offsets = [self.access.sites[n].offset for n in (source, target)]
         for step in range(0, MAP_BYTES, CHUNK_BYTES):
             first, second = (x - offset + step for x, offset in zip((start, to), offsets, strict=True))
             data = self.access.load(source, first.astype(origin.dtype))
             self.access.store(target, second.astype(address.dtype), data)
         self.lanes.select(group)
-        for at in to.tolist():
-            self.changes[at] = self.changes.get(at, 0) + 1
+        for at, old in before.items():
+            self.note(at, old)
+
+    def note(self, at: int, old: bytes) -> bool:
+        """Count a change of a map in global memory; return False if its bytes are still the `old` ones."""
+        changed = self.bytes_at(at) != old
+        self.changes[at] = self.changes.get(at, 0) + changed
+        return changed
+
+    def bytes_at(self, at: int) -> bytes:
+        region = self.access.memory.find("", at)
+        if region is None or region.owner:
+            return b""
+        start = at - region.generic
+        return region.memory[start : start + MAP_BYTES].tobytes()
 
     def release(self) -> None:
         mine = set(self.lanes.positions().tolist())
