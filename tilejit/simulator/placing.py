@@ -209,9 +209,9 @@ class Placing:
         readable = any(ins.root == "tensormap" for ins in self.program.function.body)
         if readable:
             space = bytearray(self.params)
-            for at, encoded in self.memory.maps.items():
+            for at, given in self.memory.maps.items():
                 start = at - WINDOWS["param"]
-                space[start : start + MAP_BYTES] = encode(encoded)
+                space[start : start + MAP_BYTES] = encode(given)
             self.params = bytes(space)
         memory = np.frombuffer(self.params, np.uint8)
         for _, dtype, offset in self.program.params:

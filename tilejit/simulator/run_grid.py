@@ -18,6 +18,7 @@ from .checks.races import AccessChecker
 from .checks.records import add_shadow
 from .checks.report import Report
 from .decode.translate import Program, translate
+from .decode.variables import RESERVED
 from .machine.access import Access
 from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
@@ -234,7 +235,8 @@ class _GridRun:
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.placing.chunk_memory(lanes, self.shared_map):
             if checker is not None:
-                add_shadow(region, self.program.cell_shift)
+                # the system sets its own memory to zero
+                add_shadow(region, self.program.cell_shift, () if region.parts[-1].name == RESERVED.name else None)
             self.memory.add(region)
             if region.space == "shared" and any(site.far for site in self.program.sites):
                 if checker is not None:

@@ -33,6 +33,7 @@ SPECIAL = {
     **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
     **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
     **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo", "%envreg1", "%envreg2"), "u4"),
+    **{f"%reserved_smem_offset_{x}": "u4" for x in ("begin", "end", "cap", "0", "1")},
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
 

@@ -367,8 +367,8 @@ class BulkCopies:
             what = f"uses {part.place(start - part.start, MAP_BYTES)} as a tensor map, which is invalid: {found}"
             raise self.access.error(SimulationError, position, what, pc)
         tensor = self.memory.find("global", found[0])
-        part = tensor.part_at(found[0] - tensor.base) if tensor is not None else None
-        return EncodedMap(part.name if part else "", found[0], found[1], tensor is None or tensor.writable, (), None)
+        named = tensor.part_at(found[0] - tensor.base) if tensor is not None else None
+        return EncodedMap(named.name if named else "", found[0], found[1], tensor is None or tensor.writable, (), None)
 
     def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:
