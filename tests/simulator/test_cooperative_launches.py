@@ -78,3 +78,36 @@ def test_accesses_beyond_the_workspace_are_out_of_bounds():
     body = "mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2; mov.b64 %x1, {%r2, %r1}; st.global.u32 [%x1+256], 0; ret;"
     with pytest.raises(SimulationError, match=r"256 bytes.*the workspace of the cooperative launch has 256 bytes"):
         simulate(body, cooperative=True)
+
+
+# reserved shared memory
+
+RESERVED = """mov.u32 %r1, %tid.x; mov.u32 %r2, %reserved_smem_offset_begin; mov.u32 %r3, %reserved_smem_offset_end;
+mov.u32 %r4, %reserved_smem_offset_cap; mov.u32 %r5, %reserved_smem_offset_0; mov.u32 %r6, %reserved_smem_offset_1;
+mov.u32 %r7, own; ld.param.u64 %x1, [p0];
+"""
+OWN = ".shared .align 16 .b8 own[64];"
+
+
+def test_the_reserved_shared_memory_is_the_systems():
+    out = np.zeros(6, "u4")
+    store = "setp.ne.u32 %p1, %r1, 0; @%p1 exit;" + "".join(f"st.global.u32 [%x1+{4 * i}], %r{i + 2};" for i in range(6))
+    simulate(RESERVED + store + "ret;", out, registers=OWN)
+    begin, end, size, first, second, own = out.tolist()
+    assert end - begin == size and begin == first < second < end and not begin <= own < end
+
+
+def test_the_reserved_shared_memory_is_zero_at_first():
+    out = np.ones(32, "u4")
+    load = "mad.lo.u32 %r6, %r1, 4, %r6; mad.wide.u32 %x1, %r1, 4, %x1; ld.shared.u32 %r8, [%r6]; st.global.u32 [%x1], %r8;"
+    simulate(RESERVED + load + "ret;", out, registers=OWN)
+    assert not out.any()
+
+
+@pytest.mark.parametrize(("body", "error", "text"), [
+    ("st.shared.u32 [%r3], %r1;", SimulationError, "reserved shared memory.1024 bytes"),
+    ("st.shared.u32 [%r5], %r1;", RaceError, "reserved shared memory.0 bytes"),
+])
+def test_the_reserved_shared_memory_is_checked(body, error, text):
+    with pytest.raises(error, match=text):
+        simulate(RESERVED + body + "ret;", np.zeros(1, "u4"), registers=OWN)

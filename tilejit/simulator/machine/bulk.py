@@ -152,7 +152,7 @@ class BulkCopies:
             if self.far.is_there(site, position, cta):
                 run = address_run(self.access, site, cta, np.array([begin]), position)
                 signal = self.signal(signals, where, i, 1 << site.shift, cta)
-                what = "asynchronous reduction" if op else "asynchronous store"
+                what = "remote reduction" if op else "remote store"
                 self.issue_load(what, position, values[i : i + 1], run, signal, op)
 
     def sent_to(self, target: int, signals: int, to: Any, bar: Any, i: int) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from .memory import CHUNK_SHIFT, address, agent_site, operands_of, site, whole_o
 # [map, {c0, c1, …}]
 _BOX = re.compile(r"\[\s*([%$\w@.]+)\s*,\s*(\{[^}]*\})\s*\]")
 _SHARED = {"space": "shared"}
-_CLUSTER = {"space": "shared", "far": "::cluster"}
+_CLUSTER = {"space": "shared", "far": "::cluster", "raw": "raw"}
 
 
 def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[str, str]:
@@ -98,12 +98,14 @@ def store_one(e: BlockWriter, m: Match) -> None:
     t = m["t"]
     dtype = PTX_DTYPE[t]
     if m.get("op"):
-        target, place = site(e, "atomic", _CLUSTER, to, SIZE[dtype].bit_length() - 1, dtype, part=True)
+        target, place = site(e, "atomic", _CLUSTER, to, SIZE[dtype].bit_length() - 1, dtype)
         op, data = reduction(e, m), e.source(value, dtype, t)
     else:
         count = int(m["vec"][1:]) if m["vec"] else 1
+        if SIZE[dtype] * count > 16:
+            e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
         whole = whole_of(e, SIZE[dtype] * count)
-        target, place = site(e, "store", _CLUSTER, to, (SIZE[dtype] * count).bit_length() - 1, whole, part=True)
+        target, place = site(e, "store", _CLUSTER, to, (SIZE[dtype] * count).bit_length() - 1, whole)
         raw = f"u{SIZE[dtype]}"
         op, parts = "", ", ".join(e.source(x, raw, t) for x in e.vector(value, count))
         data = f"joined(S.n, {raw}, {whole}, ({parts},))" if count > 1 else parts

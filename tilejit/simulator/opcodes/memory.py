@@ -121,7 +121,8 @@ def site(
 ) -> tuple[str, str]:
     """Declare an access to memory. Return (its index in `sites`, the address expression).
 
-    displacement: number of bytes to add to the address. part: see `Site`.
+    displacement: number of bytes to add to the address. part: see `Site`. In a cluster, the address of a site with the
+    group "far" keeps its rank if the machine resolves it: a barrier, a part, or with the group "raw".
     """
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
@@ -129,7 +130,8 @@ def site(
     if m.get("far") and space != "shared":
         e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
     in_cluster = e.names.shared and space in ("shared", "") and e.is_register(base_of(e, operand)[0])
-    far = bool(in_cluster and kind != "barrier" and not part and (m.get("far") or (not space and e.names.peers)))
+    resolved = kind != "barrier" and not part and not m.get("raw")
+    far = bool(in_cluster and resolved and (m.get("far") or (not space and e.names.peers)))
     if far:
         value = e.temp(f"S.far_accesses.reached({len(e.names.sites)}, {value})")
     elif in_cluster and not m.get("far"):
