@@ -35,11 +35,11 @@ ORDERS = [{"delivery": x, "schedule": s} for s in range(2) for x in ("late", "ea
 ORDERS += [{"checks": False}]
 
 
-def attempt(body, count=THREADS, grid=2, source=None, **options):
+def attempt(body, count=THREADS, grid=2, source=None, start=START, **options):
     """Run a kernel on 64 threads; return what each stored to its 16 bytes of p1."""
     source = aligned(np.arange(1, 4 * THREADS + 1, dtype="u4")) if source is None else source
     out = aligned(np.zeros((THREADS, 4), "u4"))
-    text = START.format(count=count) + body + "\nret;"
+    text = start.format(count=count) + body + "\nret;"
     simulate(text, source, out, grid=1 if "st.global" in body else grid, block=THREADS, registers=SHARED, **options)
     return out
 
