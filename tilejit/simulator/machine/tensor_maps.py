@@ -26,8 +26,9 @@ ACQUIRE_HINT = "put fence.proxy.tensormap::generic.acquire of this map between t
 class TensorMaps:
     """The maps in global memory that a chunk has changed.
 
-    changes: address of a map → the number of its changes, apart from those that left its bytes as they were. unreleased: address → threads that have changed it since
-    their last release. acquired: (CTA of the chunk, address) → the number of changes at the last acquire.
+    changes: address of a map → the number of its changes, apart from those that left its bytes as they were.
+    unreleased: address → the threads that have changed it since their last release. acquired: (CTA of the chunk,
+    address) → the number of changes at the last acquire.
     """
 
     def __init__(self, access: Access, warps: Warps) -> None:

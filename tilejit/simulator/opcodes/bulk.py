@@ -54,6 +54,8 @@ def tensor_store(e: BlockWriter, m: Match) -> None:
 
 
 def load(e: BlockWriter, m: Match) -> None:
+    if m["multicast"] and m["to"] == "cta":
+        e.fail("a multicast copies to .shared::cluster")
     to, start, size, signals, *ctas = operands_of(e, m, 5 if m["multicast"] else 4)
     source, origin = start_of(e, "load", "global", start)
     target, place = start_of(e, "store", "shared", to)
@@ -85,7 +87,7 @@ def reduction(e: BlockWriter, m: Match) -> str:
     if not m.get("op"):
         return ""
     op = f"{m['op']}.{m['t']}"
-    allowed = _OUTER if e.names.sites[-1].space == "global" else _INNER
+    allowed = _OUTER if e.names.sites[-1].space == "global" else _REMOTE_ONE if e.ins.root == "red" else _REMOTE
     if m["op"] + (m.get("noftz") or "") not in allowed.get(m["t"], "").split():
         e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
     e.names.sites[-1] = replace(e.names.sites[-1], strong=True, wide=True, reads=False, op=op)
@@ -138,16 +140,17 @@ def prefetch(e: BlockWriter, m: Match) -> None:
 
 
 _HINT = r"(?P<hint>\.L2::cache_hint)?"
-_LOAD = r"\.shared::(?:cluster|cta)\.global"
+_LOAD = r"\.shared::(?P<to>cluster|cta)\.global"
 _STORE = r"\.global\.shared::cta"
 _SEND = r"\.shared::cluster\.shared::cta"
-# Type → operations of reductions in global memory, and in shared memory.
+# Type → operations of reductions in global memory, of bulk reductions in shared memory, and of red.async.
 # source: PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk", "red.async"
 _OUTER = {
     "s32": "add min max", "u32": "add min max inc dec", "u64": "add min max", "s64": "min max", "b32": "and or xor",
     "b64": "and or xor", "f16": "add.noftz min max", "bf16": "add.noftz min max", "f32": "add", "f64": "add",
 }
-_INNER = {"s32": "add min max", "u32": "add min max inc dec", "u64": "add", "b32": "and or xor"}
+_REMOTE = {"s32": "add min max", "u32": "add min max inc dec", "u64": "add", "b32": "and or xor"}
+_REMOTE_ONE = {**_REMOTE, "s64": "add"}
 _OP = r"\.(?P<op>add|min|max|inc|dec|and|or|xor)\.(?P<t>[bsu]32|[bsu]64)"
 _FLOAT_OP = r"\.(?P<op>add|min|max)(?P<noftz>\.noftz)?\.(?P<t>f16|bf16|f32|f64)"
 _ADDITIONS = approximated(

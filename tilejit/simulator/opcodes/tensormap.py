@@ -21,7 +21,8 @@ def replace(e: BlockWriter, m: Match) -> None:
     if m["field"] in _ENUMERATED.split("|"):
         literal(e, value, 15)
     offset += number * size
-    index, address = site(e, "store", m, place, size.bit_length() - 1, f"u{size}", offset)
+    space = {"space": (m["space"] or "").removeprefix(".").removesuffix("::cta")}
+    index, address = site(e, "store", space, place, size.bit_length() - 1, f"u{size}", offset)
     e.stmt(f"S.tensor_maps.replace({index}, {address}, {e.source(value, f'u{size}')}, {offset})")
 
 
@@ -53,7 +54,7 @@ def check_size(e: BlockWriter, operand: str) -> None:
 
 _LAYOUT = Fidelity("exact", "the 128 bytes of a map have a layout of the simulator's own")
 _SCOPE = r"\.(?:cta|cluster|gpu|sys)"
-_SPACE = r"(?:\.(?P<space>global|shared)(?:::cta)?)?"
+_SPACE = r"(?P<space>\.global|\.shared::cta)?"
 ENTRIES: Entries = {
     "tensormap": (
         (rf"\.replace\.tile\.(?P<field>{_FIELD}|{_ORDINAL}|{_ENUMERATED}){_SPACE}\.b1024\.b(?P<bits>32|64)", replace,
