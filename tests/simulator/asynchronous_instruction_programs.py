@@ -97,7 +97,8 @@ def maps_made_by_a_kernel() -> None:
 
 
 def initialized(sync: str) -> None:
-    arrivals.attempt(arrivals.COPY + arrivals.NOINC, start=arrivals.START.replace("READY: bar.sync 0;", f"READY: {sync}"))
+    start = arrivals.START.replace("READY: bar.sync 0;", f"READY: {sync}")
+    arrivals.attempt(arrivals.COPY + arrivals.NOINC, start=start)
 
 
 def sent(form: str) -> Callable[[str], object]:

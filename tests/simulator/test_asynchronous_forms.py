@@ -62,7 +62,8 @@ def copies() -> Iterator[str]:
     for hint, policy in (("", ""), (".L2::cache_hint", ", %x4")):
         yield f"cp.async.bulk.prefetch.L2.global{hint} [%x2], 64{policy};"
         yield f"cp.async.bulk.prefetch.tensor.2d.L2.global.tile{hint} [%x2, {{%r1, %r2}}]{policy};"
-        yield f"cp.async.bulk.shared::cluster.global.{SIGNAL}.multicast::cluster{hint} [%r1], [%x2], 16, [%r3], %h1{policy};"
+        to_all = f"cp.async.bulk.shared::cluster.global.{SIGNAL}.multicast::cluster{hint}"
+        yield f"{to_all} [%r1], [%x2], 16, [%r3], %h1{policy};"
         yield f"cp.reduce.async.bulk.global.shared::cta.bulk_group{hint}.add.u32 [%x2], [%r2], 16{policy};"
 
 
@@ -70,7 +71,8 @@ def maps() -> Iterator[str]:
     for scope in ("cta", "cluster", "gpu", "sys"):
         yield f"fence.proxy.tensormap::generic.release.{scope};"
         yield f"fence.proxy.tensormap::generic.acquire.{scope} [%x2], 128;"
-        yield f"tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{scope}.sync.aligned [%x2], [%r1], 128;"
+        release = f"tensormap::generic.release.{scope}.sync.aligned"
+        yield f"tensormap.cp_fenceproxy.global.shared::cta.{release} [%x2], [%r1], 128;"
     for name in FIELDS:
         for bits, value in ((32, "%r4"), (32, "1"), (64, "%x4"), (64, "1")):
             for space, place in ((".shared::cta", "%r1"), (".global", "%x2"), ("", "%x3"), (".shared", "%r1")):

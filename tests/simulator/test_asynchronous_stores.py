@@ -22,8 +22,8 @@ from tilejit.simulator import run
 THREADS = 32
 ORDERS = [{"delivery": x, "schedule": s} for s in range(2) for x in ("late", "early", "random:1", "random:2")]
 SIGNAL = "shared::cluster.mbarrier::complete_tx::bytes"
-# in each CTA: `inbox` is filled with sevens, and `bar` expects BYTES; %r10: this thread's place in the inbox of the other
-# CTA, which the thread at the other end of the warp has here at %r11; %r12, %r13: the barriers there and here
+# In each CTA `inbox` is filled with sevens, and `bar` expects BYTES. %r10: this thread's place in the inbox of the
+# other CTA, where the thread at the other end of the warp finds it at its %r11. %r12, %r13: the barriers there and here.
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; mov.u32 %r4, inbox; mov.u32 %r13, bar;
 setp.ne.u32 %p1, %r1, 0; sub.u32 %r5, 31, %r1; mad.lo.u32 %r10, %r5, SIZE, %r4; mad.lo.u32 %r11, %r1, SIZE, %r4;
@@ -38,12 +38,13 @@ WAIT = "WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r1
 LEAVE = "barrier.cluster.arrive; barrier.cluster.wait;\n"
 
 
-def launch(body, values, size, expected_bytes=None, **options):
+def launch(body, values, size, **options):
     out = aligned(np.zeros_like(values))
-    text = START.replace("SIZE", str(size)).replace("BYTES", str(expected_bytes or THREADS * size)) + body + "DONE: ret;"
+    start = START.replace("SIZE", str(size)).replace("BYTES", str(THREADS * size))
     params = ".param .u64 values, .param .u64 out"
-    text = module(text, params, (2, 1, 1)).replace(".shared .align 1024", ".shared .align 16 .b8 inbox[512];\n"
-                                                   ".shared .align 8 .b64 bar;\n.shared .align 1024")
+    text = module(f"{start}{body}DONE: ret;", params, (2, 1, 1))
+    inbox = ".shared .align 16 .b8 inbox[512];\n.shared .align 8 .b64 bar;\n.shared .align 1024"
+    text = text.replace(".shared .align 1024", inbox)
     run(text, "k", (4,), (THREADS,), [pointer(aligned(values), "values"), pointer(out, "out")], **options)
     return out
 
@@ -64,13 +65,15 @@ def moved(form, t, count=1, operation=None):
 
 @pytest.mark.parametrize("order", [*ORDERS, {"checks": False}], ids=str)
 @pytest.mark.parametrize(("t", "count"), [
-    (t, n) for t in ("b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64") for n in (1, 2, 4) if (t[1:], n) != ("64", 4)
+    (t, n) for t in ("b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64") for n in (1, 2, 4)
+    if (t[1:], n) != ("64", 4)
 ])
 def test_stores(t, count, order):
     size = int(t[1:]) // 8 * count
     values = np.random.default_rng(size).integers(0, 256, (4, THREADS, size), "u1")
     weak = ".weak" if t in ("b32", "f64") else ""
-    out = launch(moved(f"st.async{weak}.{SIGNAL}{f'.v{count}' if count > 1 else ''}.{t}", t, count), values, size, **order)
+    vec = f".v{count}" if count > 1 else ""
+    out = launch(moved(f"st.async{weak}.{SIGNAL}{vec}.{t}", t, count), values, size, **order)
     assert (out == values[[1, 0, 3, 2]][:, ::-1]).all()
 
 
@@ -104,7 +107,8 @@ ADD = f"red.async.relaxed.cluster.{SIGNAL}.add.u32 [%r10], %r1, [%r12];\n"
 @pytest.mark.parametrize(("body", "error", "text"), [
     (SEND + READ + WAIT + LEAVE, (AsyncHazardError, RaceError), "before the copy that writes it|nothing that orders"),
     (ADD + READ + WAIT + LEAVE, (AsyncHazardError, RaceError), "before the copy that writes it|nothing that orders"),
-    (SEND + "st.shared.u32 [%r11], 3;" + WAIT + LEAVE, (AsyncHazardError, RaceError), "before the copy|nothing that orders"),
+    (SEND + "st.shared.u32 [%r11], 3;" + WAIT + LEAVE, (AsyncHazardError, RaceError),
+     "before the copy|nothing that orders"),
     ("setp.lt.u32 %p3, %r1, 9; @%p3 bra LESS;" + SEND + "LESS:" + WAIT + LEAVE, DeadlockError, "36 bytes missing"),
     (SEND.replace("[%r12]", "[%r13]") + LEAVE, SimulationError, "both must be in the same CTA"),
     (SEND.replace("[%r10]", "[%r10+2]") + LEAVE, MisalignedError, "not a multiple of 4"),

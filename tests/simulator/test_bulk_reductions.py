@@ -120,15 +120,18 @@ def test_reductions_and_ordinary_atomics_mix(order):
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize(("body", "error", "text"), [
     ("@%p1 bra DONE;" + reduce_text("add.u32") + DONE.replace("group 0", "group 1") + "ld.global.u32 %r9, [%x2];"
-     "st.global.u32 [%x2+512], %r9; cp.async.bulk.wait_group 0;", (AsyncHazardError, RaceError), "before the copy that|nothing that orders"),
+     "st.global.u32 [%x2+512], %r9; cp.async.bulk.wait_group 0;", (AsyncHazardError, RaceError),
+     "before the copy that|nothing that orders"),
     ("@%p1 bra DONE;" + reduce_text("add.u32") + "st.shared.u32 [%r2], 5;" + DONE, AsyncHazardError,
      "before the copy that reads it was waited for"),
-    ("@%p1 bra DONE;" + reduce_text("add.u32") + "cp.async.bulk.commit_group;", AsyncHazardError, "exits before its bulk"),
+    ("@%p1 bra DONE;" + reduce_text("add.u32") + "cp.async.bulk.commit_group;", AsyncHazardError,
+     "exits before its bulk"),
     ("st.global.u32 [%x2], %r4; @%p1 bra DONE;" + reduce_text("add.u32") + DONE, RaceError, "race in global memory|"),
     ("@%p1 bra DONE;" + reduce_text("add.u32", size="24") + DONE, MisalignedError, "copies 24 bytes"),
     ("@%p1 bra DONE;" + reduce_text("add.u32", at="%x2+8") + DONE, MisalignedError, "not a multiple of 16"),
     ("@%p1 bra DONE;" + reduce_text("add.u32", origin="%r2+4") + DONE, MisalignedError, "not a multiple of 16"),
-    ("@%p1 bra DONE;" + reduce_text("add.u32", at="%x2+1024") + DONE, OutOfBoundsError, r"updates 4 bytes out.*p1\+1024"),
+    ("@%p1 bra DONE;" + reduce_text("add.u32", at="%x2+1024") + DONE, OutOfBoundsError,
+     r"updates 4 bytes out.*p1\+1024"),
 ])
 def test_faults_of_reductions(body, error, text, order):
     values, target = aligned(np.arange(3 * 128, dtype="u4")), aligned(np.zeros(256, "u4"))
@@ -165,7 +168,7 @@ def test_other_reductions_are_refused(form):
     values, target = aligned(np.arange(3 * 128, dtype="u4")), aligned(np.zeros(128, "u4"))
     with pytest.raises(UnsupportedInstructionError, match="is not supported"):
         launch(FILL + reduce_text(form), values, target)
-    inner = f"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{form} [%r2], [%r2], 16, [%r2];"
+    inner = f"cp.reduce.{COPY}.{form} [%r2], [%r2], 16, [%r2];"
     with pytest.raises(UnsupportedInstructionError, match="is not supported"):
         launch(FILL + inner, values, target)
 
@@ -184,8 +187,8 @@ EXPECT = "@!%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r28], 512;\n"
 ISSUE = "@!%p1 cp.{form} [%r27], [%r2], 512, [%r29];\n"
 COPY = "async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
 WAIT = "WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r28], 0; @!%p2 bra WAIT;\n"
-OUT = "ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r3+1024]; mad.wide.u32 %x5, %r4, 512, %x2; mad.wide.u32 %x6, %r1, 16, %x5;" \
-      "st.global.v4.b32 [%x6], {%r5, %r6, %r7, %r8};\n"
+OUT = "ld.shared.v4.b32 {%r5, %r6, %r7, %r8}, [%r3+1024]; mad.wide.u32 %x5, %r4, 512, %x2;" \
+      "mad.wide.u32 %x6, %r1, 16, %x5; st.global.v4.b32 [%x6], {%r5, %r6, %r7, %r8};\n"
 LEAVE = "barrier.cluster.arrive; barrier.cluster.wait;\n"
 PAIR = (2, 1, 1)
 
@@ -193,7 +196,8 @@ PAIR = (2, 1, 1)
 def exchange(form=COPY, body=None, dtype="u4", **options):
     values = aligned(drawn(dtype, (4, BYTES // np.dtype(dtype).itemsize), 5))
     out = aligned(np.zeros_like(values))
-    text = EXPECT + ISSUE.format(form=form) + WAIT + OUT + LEAVE if body is None else body.replace("ISSUE", ISSUE.format(form=form))
+    body = EXPECT + "ISSUE" + WAIT + OUT + LEAVE if body is None else body
+    text = body.replace("ISSUE", ISSUE.format(form=form))
     launch(FILL + FILLED + SEND + text, values, out, ctas=4, cluster=PAIR, **options)
     return values, out
 
@@ -216,13 +220,17 @@ def test_a_reduction_in_another_cta(op, t, order):
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 @pytest.mark.parametrize(("body", "error", "text"), [
-    (EXPECT + "ISSUE" + OUT + LEAVE, (AsyncHazardError, RaceError), "before the copy that writes it|nothing that orders"),
-    (EXPECT + "ISSUE" + "st.shared.u32 [%r3], 5;" + WAIT + LEAVE, (AsyncHazardError, RaceError), "writes 4 bytes|wrote it"),
-    (EXPECT + "mapa.shared::cluster.u32 %r29, %r28, %r20;" + "ISSUE" + LEAVE, SimulationError, "both must be in the same"),
+    (EXPECT + "ISSUE" + OUT + LEAVE, (AsyncHazardError, RaceError),
+     "before the copy that writes it|nothing that orders"),
+    (EXPECT + "ISSUE" + "st.shared.u32 [%r3], 5;" + WAIT + LEAVE, (AsyncHazardError, RaceError),
+     "writes 4 bytes|wrote it"),
+    (EXPECT + "mapa.shared::cluster.u32 %r29, %r28, %r20;" + "ISSUE" + LEAVE, SimulationError,
+     "both must be in the same"),
     (EXPECT + "mapa.shared::cluster.u32 %r27, %r26, 5; mapa.shared::cluster.u32 %r29, %r28, 5;" + "ISSUE" + LEAVE,
      OutOfBoundsError, "writes to the CTA of rank 255, in a cluster of 2"),
     (EXPECT + "add.u32 %r27, %r27, 8;" + "ISSUE" + LEAVE, MisalignedError, "not a multiple of 16"),
-    (EXPECT + "add.u32 %r27, %r27, 2816;" + "ISSUE" + LEAVE, OutOfBoundsError, r"writes 16 bytes out of bounds.*sm\+4096"),
+    (EXPECT + "add.u32 %r27, %r27, 2816;" + "ISSUE" + LEAVE, OutOfBoundsError,
+     r"writes 16 bytes out of bounds.*sm\+4096"),
     (EXPECT + "add.u32 %r29, %r29, 64;" + "ISSUE" + LEAVE, AsyncHazardError, "which is not initialized"),
 ])
 def test_faults_of_copies_to_other_ctas(body, error, text, order):

@@ -91,7 +91,8 @@ OWN = ".shared .align 16 .b8 own[64];"
 
 def test_the_reserved_shared_memory_is_the_systems():
     out = np.zeros(6, "u4")
-    store = "setp.ne.u32 %p1, %r1, 0; @%p1 exit;" + "".join(f"st.global.u32 [%x1+{4 * i}], %r{i + 2};" for i in range(6))
+    store = "setp.ne.u32 %p1, %r1, 0; @%p1 exit;"
+    store += "".join(f"st.global.u32 [%x1+{4 * i}], %r{i + 2};" for i in range(6))
     simulate(RESERVED + store + "ret;", out, registers=OWN)
     begin, end, size, first, second, own = out.tolist()
     assert end - begin == size and begin == first < second < end and not begin <= own < end
@@ -99,7 +100,8 @@ def test_the_reserved_shared_memory_is_the_systems():
 
 def test_the_reserved_shared_memory_is_zero_at_first():
     out = np.ones(32, "u4")
-    load = "mad.lo.u32 %r6, %r1, 4, %r6; mad.wide.u32 %x1, %r1, 4, %x1; ld.shared.u32 %r8, [%r6]; st.global.u32 [%x1], %r8;"
+    load = "mad.lo.u32 %r6, %r1, 4, %r6; mad.wide.u32 %x1, %r1, 4, %x1;"
+    load += "ld.shared.u32 %r8, [%r6]; st.global.u32 [%x1], %r8;"
     simulate(RESERVED + load + "ret;", out, registers=OWN)
     assert not out.any()
 

@@ -29,7 +29,8 @@ SHARED = 16384
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; mov.u32 %r3, map; setp.ne.u32 %p1, %r1, 0;
 ld.param.u64 %x1, [array]; ld.param.u64 %x2, [maps]; ld.param.u64 %x3, [out]; mov.u32 %r4, bar;
-@%p1 bra READY; mbarrier.init.shared.b64 [%r4], 1; fence.mbarrier_init.release.cluster; READY: mov.u32 %r5, 0; bar.warp.sync -1;
+@%p1 bra READY; mbarrier.init.shared.b64 [%r4], 1; fence.mbarrier_init.release.cluster;
+READY: mov.u32 %r5, 0; bar.warp.sync -1;
 """
 ZERO = "mad.lo.u32 %r6, %r1, 4, %r3; st.shared.u32 [%r6], %r5; bar.warp.sync -1;\n"
 PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%x2], [%r3], 128;\n"
@@ -37,7 +38,8 @@ ACQUIRE = "fence.proxy.tensormap::generic.acquire.gpu [%x2], 128; bar.warp.sync 
 RELEASE = "fence.proxy.tensormap::generic.release.gpu;\n"
 TAIL = """
 mov.u32 %r7, %r1;
-COPY: setp.ge.u32 %p3, %r7, CHUNKS; @%p3 bra OVER; mad.lo.u32 %r8, %r7, 16, %r2; ld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r8]; mul.wide.u32 %x4, %r7, 16;
+COPY: setp.ge.u32 %p3, %r7, CHUNKS; @%p3 bra OVER; mad.lo.u32 %r8, %r7, 16, %r2;
+ld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r8]; mul.wide.u32 %x4, %r7, 16;
 add.u64 %x4, %x4, %x3; st.global.v4.b32 [%x4], {%r10, %r11, %r12, %r13}; add.u32 %r7, %r7, 32; bra COPY;
 OVER: ret;
 """
@@ -53,10 +55,12 @@ def made(array, box, swizzle="none", space=".shared::cta", place="%r3", address=
     """Instructions that set all fields of a map of a C-ordered array. box: innermost dimension first."""
     dims, strides, rank = array.shape[::-1], array.strides[:-1][::-1], array.ndim
     text = field("global_address", address, None, space, place) + field("rank", rank - 1, None, space, place)
-    for name, values in (("global_dim", dims), ("box_dim", box), ("element_stride", [1] * rank), ("global_stride", strides)):
+    vectors = {"global_dim": dims, "box_dim": box, "element_stride": [1] * rank, "global_stride": strides}
+    for name, values in vectors.items():
         text += "".join(field(name, value, i, space, place) for i, value in enumerate(values))
     kind = TYPES[array.dtype.str[1:]]
-    for name, value in (("elemtype", kind), ("swizzle_mode", SWIZZLES[swizzle]), ("interleave_layout", 0), ("fill_mode", 0)):
+    constants = {"elemtype": kind, "swizzle_mode": SWIZZLES[swizzle], "interleave_layout": 0, "fill_mode": 0}
+    for name, value in constants.items():
         text += field(name, value, None, space, place)
     return f"@%p1 bra MADE; {text} MADE: bar.warp.sync -1;\n"
 
@@ -116,6 +120,7 @@ def test_maps_of_all_ranks(rank):
 ARRAY = np.arange(64, dtype="i4").reshape(8, 8)
 MAKE = ZERO + made(ARRAY, (8, 4))
 BOX = load((0, 0), 128)
+SHORTER = "@!%p1 " + field("global_dim", 4, 1, ".global", "%x2") + "bar.warp.sync -1;"
 
 
 def test_maps_in_global_memory_may_be_made_in_place():
@@ -129,7 +134,8 @@ def test_maps_in_global_memory_may_be_made_in_place():
 def test_a_parameters_map_is_a_template():
     """The kernel copies the map that it is given, and changes its number of rows."""
     array = aligned(ARRAY)
-    template = "mad.lo.u32 %r6, %r1, 4, %r3; mov.b64 %x6, given; cvta.param.u64 %x6, %x6; mad.wide.u32 %x6, %r1, 4, %x6;"
+    template = "mad.lo.u32 %r6, %r1, 4, %r3; mov.b64 %x6, given; cvta.param.u64 %x6, %x6;"
+    template += "mad.wide.u32 %x6, %r1, 4, %x6;"
     template += "ld.u32 %r9, [%x6]; st.shared.u32 [%r6], %r9; bar.warp.sync -1; @!%p1 " + field("global_dim", 2, 1)
     got = launch(template + "bar.warp.sync -1;" + PUBLISH + ACQUIRE + BOX, array, size=128,
                  parameter=tensor_map(array, (8, 4)))
@@ -157,11 +163,11 @@ def test_maps_outlive_a_launch():
 @pytest.mark.parametrize(("body", "error", "text"), [
     (MAKE + PUBLISH + BOX, AsyncHazardError, "uses a tensor map with a change that wasn't acquired"),
     (MAKE + ACQUIRE + PUBLISH + BOX, AsyncHazardError, "with a change that wasn't acquired"),
-    (MAKE + PUBLISH + ACQUIRE + "@!%p1 " + field("global_dim", 4, 1, ".global", "%x2") + "bar.warp.sync -1;" + ACQUIRE + BOX,
+    (MAKE + PUBLISH + ACQUIRE + SHORTER + ACQUIRE + BOX,
      AsyncHazardError, "with a change that wasn't released"),
-    (MAKE + PUBLISH + ACQUIRE + "@!%p1 " + field("global_dim", 4, 1, ".global", "%x2") + "bar.warp.sync -1;" + RELEASE + BOX,
+    (MAKE + PUBLISH + ACQUIRE + SHORTER + RELEASE + BOX,
      AsyncHazardError, "with a change that wasn't acquired"),
-    (MAKE.replace("MADE: bar.warp.sync -1;", "MADE:").replace("@%p1 bra MADE;", "setp.ne.u32 %p4, %r1, 5; @%p4 bra MADE;")
+    (MAKE.replace("MADE: bar.warp.sync -1;", "MADE:").replace("@%p1", "setp.ne.u32 %p4, %r1, 5; @%p4")
      + PUBLISH + ACQUIRE + BOX, RaceError, "nothing that orders the two"),
     (made(ARRAY, (8, 4)) + PUBLISH + ACQUIRE + BOX, UninitializedReadError, "which nothing has written"),
     (ZERO + PUBLISH + ACQUIRE + BOX, SimulationError, r"uses maps\+0 bytes, .* as a tensor map, which is invalid"),
@@ -169,7 +175,8 @@ def test_maps_outlive_a_launch():
      "element strides .2, 1. are not supported"),
     (MAKE + "@!%p1 " + field("fill_mode", 1) + "bar.warp.sync -1;" + PUBLISH + ACQUIRE + BOX, SimulationError,
      "fill_mode 1 is not supported"),
-    (MAKE + "@!%p1 " + field("rank", 5) + "bar.warp.sync -1;" + PUBLISH + ACQUIRE + BOX, SimulationError, "its rank is 6"),
+    (MAKE + "@!%p1 " + field("rank", 5) + "bar.warp.sync -1;" + PUBLISH + ACQUIRE + BOX, SimulationError,
+     "its rank is 6"),
     (MAKE + "@!%p1 " + field("global_stride", 24, 0) + "bar.warp.sync -1;" + PUBLISH + ACQUIRE + BOX, SimulationError,
      "24 bytes apart; multiples of 16"),
     (MAKE + "@!%p1 " + field("global_dim", 9, 1) + "bar.warp.sync -1;" + PUBLISH + ACQUIRE + load((0, 8), 128),
@@ -195,7 +202,8 @@ def test_a_map_that_another_cta_may_be_changing(schedule):
 
 
 @pytest.mark.parametrize("text", [
-    field("rank", 1).replace("b32", "b64"), field("global_dim", 1), field("global_dim", 1, 5), field("global_stride", "%x1", 4),
+    field("rank", 1).replace("b32", "b64"), field("global_dim", 1), field("global_dim", 1, 5),
+    field("global_stride", "%x1", 4),
     field("rank", 1, 0), field("swizzle_mode", "%r1"), field("elemtype", 99), PUBLISH.replace("128", "64"),
     ACQUIRE.replace("128", "256"), RELEASE.replace(";", " [%x2];"), PUBLISH.replace(".gpu", ""),
     field("rank", 1, space=".local"),
