@@ -23,7 +23,7 @@ THREADS = 32
 ORDERS = [{"delivery": x, "schedule": s} for s in range(2) for x in ("late", "early", "random:1", "random:2")]
 SIGNAL = "shared::cluster.mbarrier::complete_tx::bytes"
 # In each CTA `inbox` is filled with sevens, and `bar` expects BYTES. %r10: this thread's place in the inbox of the
-# other CTA, where the thread at the other end of the warp finds it at its %r11. %r12, %r13: the barriers there and here.
+# other CTA, where the thread at the other end of the warp finds it at its %r11. %r12, %r13: the barriers there, here.
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; mov.u32 %r4, inbox; mov.u32 %r13, bar;
 setp.ne.u32 %p1, %r1, 0; sub.u32 %r5, 31, %r1; mad.lo.u32 %r10, %r5, SIZE, %r4; mad.lo.u32 %r11, %r1, SIZE, %r4;
@@ -131,7 +131,7 @@ def test_a_cta_must_not_exit_before_it_receives(schedule):
 
 @pytest.mark.parametrize("form", [
     f"st.async.{SIGNAL}.v4.b64", f"st.async.{SIGNAL}.b16", "st.async.shared::cta.mbarrier::complete_tx::bytes.b32",
-    f"red.async.relaxed.cluster.{SIGNAL}.add.s64", f"red.async.relaxed.cluster.{SIGNAL}.min.u64",
+    f"red.async.relaxed.cluster.{SIGNAL}.max.s64", f"red.async.relaxed.cluster.{SIGNAL}.min.u64",
     f"red.async.relaxed.gpu.{SIGNAL}.add.u32", f"red.async.relaxed.cluster.{SIGNAL}.and.u32",
 ])
 def test_other_forms_are_refused(form):
