@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass, field, replace
 from ..errors import LaunchError, SimulationError
 from .decode.translate import Program
-from .decode.variables import initial_bytes
+from .decode.variables import RESERVED, initial_bytes
 from .machine.lanes import RANK_SHIFT, Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Elements, MemoryPart, MemoryRegion, in_bytes
 from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share, encode
@@ -250,6 +250,12 @@ class Placing:
         }
         for variable, at in program.placed:
             if variable.space not in backing:
+                continue
+            if variable is RESERVED:
+                size = RESERVED.size_bytes
+                whole = MemoryPart(variable.name, 0, size)
+                memory = np.zeros(size * lanes.ctas, np.uint8)
+                regions.append(MemoryRegion("shared", at, size, memory, [whole], "cta", size))
                 continue
             memory, owner, stride, base = backing[variable.space]
             size = variable.size_bytes

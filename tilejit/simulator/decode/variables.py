@@ -12,9 +12,9 @@ from .ptx import Module, PtxFunction, Variable
 _FIRST_ADDRESS = {"const": 1 << 16, "global": 1 << 33}
 _RED_ZONE_BYTES = 64
 
-#: Shared memory for the system and for libraries, of kernels that ask for its address: cooperative groups keep the
-#: barriers of tiles of several warps from %reserved_smem_offset_1 on.
-RESERVED = Variable("reserved shared memory", "shared", 1024, 16)
+#: Shared memory of the system, at the address 0, in kernels that ask for its address: cooperative groups keep the
+#: barriers of tiles of several warps in it. Its size, and the addresses in registers.py, were measured on an H200.
+RESERVED = Variable("reserved shared memory", "shared", 288, 16)
 
 Placed = tuple[Variable, int]
 
@@ -44,7 +44,7 @@ def place_all(
         named = {x for ins in function.body for x in ins.names()}
         variables = [v for v in variables if v.name in named]
     if any("%reserved_smem_offset" in x for ins in function.body for x in ins.operands):
-        variables.append(RESERVED)
+        placed.append((RESERVED, 0))
     # dynamic shared memory is placed last, as on a GPU
     own = sorted([*variables, *function.variables.values()], key=lambda v: v.external)
     placed.extend(_place(v, next_free) for v in own)

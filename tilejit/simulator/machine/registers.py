@@ -12,6 +12,7 @@ from ..decode.names import DTYPES, SPECIAL
 from ..decode.translate import Program
 from ..decode.variables import RESERVED
 from .lanes import WARP, Index, Lanes, thread_coordinate
+from .memory import SHARED_BASE
 
 
 class Registers:
@@ -98,9 +99,7 @@ def special_register(name: str, lanes: Lanes, program: Program, workspace: int) 
         "%envreg2": workspace & 0xFFFFFFFF,
     }
     if kind.startswith("%reserved_smem_offset_"):
-        begin, size = next(at for variable, at in program.placed if variable is RESERVED), RESERVED.size_bytes
-        offsets = {"begin": begin, "end": begin + size, "cap": size, "0": begin, "1": begin + size // 2}
-        uniform[kind] = offsets[kind.removeprefix("%reserved_smem_offset_")]
+        uniform[kind] = {"end": RESERVED.size_bytes, "cap": SHARED_BASE}.get(kind.rpartition("_")[2], 0)
     of_cta: dict[str, Callable[[Index], Index]] = {
         "%ctaid": lambda cta: lanes.along(cta, number), "%cluster_ctarank": lambda cta: cta % lanes.ranks,
         "%cluster_ctaid": lambda cta: lanes.rank_along(cta, number),
