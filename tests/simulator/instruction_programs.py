@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.simulator import asynchronous_instruction_programs as asynchronous
 from tests.simulator import matrix_programs, tma_programs, wgmma_programs, wmma_programs
 from tests.simulator import ring_kernels as rings
 from tests.simulator import tensor_programs as tensor
@@ -835,4 +836,6 @@ RACES = [
     Race("discard.global.L2", _on_tile("ld.param.u64 %x3, [p1]; @%p1 bra SECOND; st.global.u32 [%x3], 1; bra END; "
                                        "SECOND: SYNC discard.global.L2 [%x3], 128;")),
     Race("call.uni", _printed),
+    *(Race(*x) for x in asynchronous.RACES),
 ]
+CASES.extend(Case(*x) for x in asynchronous.CASES)

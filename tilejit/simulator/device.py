@@ -163,6 +163,7 @@ class DeviceModule:
         schedule: int = 0,
         replicas_differ: Literal["error", "warning"] = "error",
         profile: bool = False,
+        cooperative: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
         """Run `kernel` to completion and return its report. See `simulator.run` for the other parameters.
@@ -179,7 +180,7 @@ class DeviceModule:
         return run(
             self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
             dynamic_shared_bytes=shared_bytes, resident=resident, on_finding=on_finding, schedule=schedule,
-            replicas_differ=replicas_differ,
+            replicas_differ=replicas_differ, cooperative=cooperative,
         )
 
 

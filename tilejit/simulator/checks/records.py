@@ -95,7 +95,8 @@ class Shadow:
         #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a call of `mark`
         self.wrote = 0
         self.read = 0
-        #: True if agents (`agents.py`) access the region. Barriers don't wait for them, so even old records matter.
+        #: True if agents (`agents.py`) or other CTAs of a cluster access the region. Barriers of a CTA don't wait for
+        #: them, so even old records matter.
         self.agents = False
         self.log = WriterLog()
         #: first cell of a location → its releases; `released` marks these cells
@@ -106,6 +107,15 @@ class Shadow:
         self.later_count = 0
         #: load from the region → the event of its last execution
         self.read_by: dict[int, int] = {}
+
+    @property
+    def read_columns(self) -> list[Record]:
+        return [self.first_reads, self.last_reads, *(() if self.group_reads is None else self.group_reads)]
+
+    @property
+    def of_one_cta(self) -> bool:
+        """True if only threads of its own CTA access a location."""
+        return self.shared and not self.agents
 
     def mark_unwritten(self, written: NDArray[np.bool_]) -> None:
         """Mark unwritten cells. written: a mask of the region's bytes; cells are written wholly or not at all."""

@@ -110,7 +110,8 @@ class ControlFlow:
     @cached_property
     def waiting_loops(self) -> dict[BackEdge, bool]:
         """Back edge of a loop that may wait for other threads → True if these may be in other clusters."""
-        reads = [site for site in self.sites if site.kind != "store"]
+        # parts of asynchronous operations return nothing
+        reads = [site for site in self.sites if site.kind != "store" and not site.part]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
         ordered |= {site.pc: False for site in reads if self.is_wait(site)}
         varying = {site.pc for site in reads if not site.constant and site.space not in ("param", "const")}
