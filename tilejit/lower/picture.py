@@ -15,7 +15,7 @@ from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from ..wording import counted
-from .plans import Array, Moves, Passes, Plan, Staged
+from .plans import Array, Moves, Plan
 from .proof.places import Contents
 from .schedule.iterations import launch_values
 
@@ -36,90 +36,53 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
 
     raises: DispatchError if the plan has no such issue, or doesn't move elements one by one.
     """
-    step, inner, number = _step(op, plan, issue)
-    moved = MovedElements.of(step, inner, variant)
-    if not 0 <= number < max(moved.issues, 1):
-        issues = counted(_issues(plan, moved), "issue")
-        raise DispatchError(f"{variant} has {issues}, numbered from 0; got issue {issue}", hint="choose one of these")
-    (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
-    leader = min(moved.threads[here, 0].tolist(), default=-1)
-    values = launch_values(tuple(step.tiles.values()))
+    *earlier, (step, inner) = plan.stages(op)
+    number = issue
+    for stage in earlier:
+        count = stage[1].facts().rounds
+        if number < count:
+            step, inner = stage
+            break
+        number -= count
+    moves = inner.moves()
+    if moves is None:
+        raise DispatchError(
+            f"{variant} doesn't move the elements of {step.name} one by one, so there are no moves to draw",
+            hint="draw the layouts of its tiles",
+        )
+    count = int(moves.issue.max(initial=-1)) + 1
+    issues = plan.facts().rounds if earlier else count
+    if not 0 <= number < max(count, 1):
+        raise DispatchError(
+            f"{variant} has {counted(issues, 'issue')}, numbered from 0; got issue {issue}", hint="choose one of these"
+        )
+    threads, places = _elements(moves, number)
+    here = threads[:, 0] // WARP == warp
+    leader = min(threads[here, 0].tolist(), default=-1)
+    dst, *inputs = step.tiles.values()
+    values = launch_values((dst, *inputs))
     panels = [
-        Panel.of(Contents.of(region, step.scope, values), moved.threads[here, k], moved.places[here, k], leader)
+        Panel.of(Contents.of(region, step.scope, values), threads[here, k], places[here, k], leader)
         for k, region in ((*enumerate(inputs, 1), (0, dst)))
     ]
     instructions = ", ".join(name for name, _ in inner.instructions)
     labels = "; ".join(dict.fromkeys(panel.legend for panel in panels))
     borders = f"borders: all that thread {leader} moves" if leader >= 0 else "this warp moves nothing in this issue"
     return side_by_side([panel.table() for panel in panels], [
-        f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {_issues(plan, moved)}, warp {warp}",
+        f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {issues}, warp {warp}",
         f"labels: {labels}; {borders}",
         *(f"{region.buffer.name}: {region.buffer.layout!r}" for region in (*inputs, dst)),
     ])
 
 
-def _step(op: TileOp, plan: Plan, issue: int) -> tuple[TileOp, Plan, int]:
-    """Return the operation and the plan of the step to which `issue` belongs, and the issue's index in the step.
-
-    A plan that isn't staged is a single step.
-    """
-    moves = plan.moves()
-    if not isinstance(moves, Staged):
-        return op, plan, issue
-    for step, inner in moves.steps[:-1]:
-        count = inner.facts().rounds
-        if issue < count:
-            return step, inner, issue
-        issue -= count
-    return (*moves.steps[-1], issue)
-
-
-def _issues(plan: Plan, moved: MovedElements) -> int:
-    return plan.facts().rounds if isinstance(plan.moves(), Staged) else moved.issues
-
-
-@dataclass(frozen=True, slots=True)
-class MovedElements:
-    """The moved elements, one per row: the issue, and the thread and the place on each side, destination first."""
-
-    sides: tuple[Region, ...]
-    issue: Array
-    threads: Array
-    places: Array
-
-    @staticmethod
-    def of(op: TileOp, plan: Plan, variant: str) -> MovedElements:
-        """Return the elements that a plan moves. raises: DispatchError if it doesn't move them one by one."""
-        sides = tuple(op.tiles.values())
-        match plan.moves():
-            case Moves() as moves:
-                issue, thread, places = _each_element(moves)
-                return MovedElements(sides, issue, np.repeat(thread[:, None], len(sides), axis=1), places)
-            case Passes() as passes:
-                return MovedElements(sides, *_passed(passes))
-        raise DispatchError(
-            f"{variant} doesn't move the elements of {op.name} one by one, so there are no moves to draw",
-            hint="draw the layouts of its tiles",
-        )
-
-    @property
-    def issues(self) -> int:
-        return int(self.issue.max(initial=-1)) + 1
-
-
-def _each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
-    every = np.repeat(np.arange(len(moves.width)), moves.width)
-    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
-    return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
-
-
-def _passed(passes: Passes) -> tuple[Array, Array, Array]:
-    """Return (issue, [receiver, sender], [receiver's register, sender's register]), one row per passed element."""
-    issue, thread, step = np.indices((*passes.sent.shape, passes.width)).reshape(3, -1)
-    sender = passes.sender[issue, thread]
-    places = np.stack([passes.kept[issue, thread] + step, passes.sent[issue, sender] + step], axis=1)
-    return issue, np.stack([thread, sender], axis=1), places
+def _elements(moves: Moves, issue: int) -> tuple[Array, Array]:
+    """Return (thread, place) on each side of each element that is moved in one issue, as arrays (elements, sides)."""
+    rows = moves.issue == issue
+    width = moves.width[rows]
+    step = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+    places = np.repeat(moves.places[rows], width, axis=0) + step[:, None] * np.array(moves.steps)
+    threads = np.repeat(moves.thread[rows].reshape(len(width), -1), width, axis=0)
+    return np.broadcast_to(threads, places.shape), places
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Plans: how a variant carries out an operation.
 
-A plan has `Facts`, which `explain` shows, and `Moves` (or `Passes`, ...), which `draw` shows. The proof uses neither.
-A `VectorPlan` derives the moves from the start offsets of its vectors.
+A plan has `Facts`, which `explain` shows, and `Moves`, which `draw` shows. The proof uses neither. A `VectorPlan`
+derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
     issue        one iteration, or one warp-wide instruction, such as ldmatrix, numbered in the order of the plan
@@ -44,9 +44,13 @@ class Plan(ABC):
         """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
         return Facts("-", self.instructions[-1][1])
 
-    def moves(self) -> Moves | Passes | Staged | None:
+    def moves(self) -> Moves | None:
         """Return the elements that the plan moves, for pictures; None if it doesn't move them one by one."""
         return None
+
+    def stages(self, op: TileOp) -> Sequence[tuple[TileOp, Plan]]:
+        """Return the consecutive operations that carry out `op`, each with its plan."""
+        return ((op, self),)
 
     @abstractmethod
     def schedule(self) -> Array:
@@ -145,7 +149,7 @@ class Moves:
 
     #: the iteration, or the index of a warp's instruction, of shape (rows,)
     issue: Array
-    #: the thread's index in the scope, of shape (rows,)
+    #: the thread's index in the scope, of shape (rows,); if one thread sends and another receives, of (rows, sides)
     thread: Array
     #: the first element on each side, of shape (rows, sides), destination first. In memory this is an address in
     #: elements, after swizzling; in registers, the index in the thread's tile; in tensor memory,
@@ -158,8 +162,8 @@ class Moves:
 
     def __post_init__(self) -> None:
         rows = len(self.issue)
-        assert self.thread.shape == self.width.shape == (rows,)
-        assert self.places.shape == (rows, len(self.steps))
+        assert self.places.shape == (rows, len(self.steps)) and self.width.shape == (rows,)
+        assert self.thread.shape in (self.width.shape, self.places.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,26 +178,3 @@ class Folds:
     dst: Array
     src: Array
     order: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """Registers whose values the threads of a warp send each other. The arrays have shape (iterations, threads).
-
-    sent: the first of the `width` consecutive registers that each thread sends. kept: the first of those in which it
-    receives. sender: the thread from which it receives.
-    """
-
-    sent: Array
-    sender: Array
-    kept: Array
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Consecutive operations, each with its plan. Each step reads the destination of the previous one."""
-
-    steps: tuple[tuple[TileOp, Plan], ...]
-
-

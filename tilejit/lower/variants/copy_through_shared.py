@@ -9,7 +9,7 @@ emits: the lowest owner of each element stores it, the scope synchronizes, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
 from ..moves.wavefronts import ExchangeMemory, RoundCosts, cheapest, dense
-from ..plans import Facts, Plan, Staged, VectorPlan
+from ..plans import Facts, Plan, VectorPlan
 from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
@@ -55,8 +55,8 @@ class Exchange(Plan):
         store, load = self.store.plan.facts(), self.load.plan.facts()
         return Facts(f"{store.width}, {load.width}", store.rounds + load.rounds)
 
-    def moves(self) -> Staged:
-        return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
+    def stages(self, op: TileOp) -> Sequence[tuple[TileOp, Plan]]:
+        return ((self.store.op, self.store.plan), (self.load.op, self.load.plan))
 
     def schedule(self) -> np.ndarray:
         """Return (0 for the store or 1 for the load, iteration, thread, place read, place written) for each piece."""
