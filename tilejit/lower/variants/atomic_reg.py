@@ -21,9 +21,8 @@ from ...isa.atomics import ATOM, OPERATIONS, RED_VECTOR, VectorForm, form_of, ro
 from ...layout import TileLayout
 from ...target import Target
 from ..builder import Builder
-from ..moves.gathered import Index
-from ..moves.masked import MaskedVector
-from ..moves.vectors import OwnedPlan, OwnedVectors, VectorRegisters, update_forms, update_schedule
+from ..moves.masked import MaskedVector, VectorRegisters
+from ..moves.vectors import OwnedPlan, OwnedVectors, update_forms, update_schedule
 from ..schedule.placement import Placement
 from ..variant import TYPES, Condition, DispatchContext, Variant
 
@@ -112,7 +111,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         plan.owned.need_inside(b, op, op.region("place"), thread, is_active)
     if plan.returns:
         _clear_old_values(plan, b)
-    for registers, memory in plan.owned.each_round(b, thread, is_active, Index.of(op)):
+    for registers, memory in plan.owned.each_round(b, thread, is_active, op.index):
         if plan.form is None:
             _one_by_one(plan, op, b, registers, memory)
         else:

@@ -35,8 +35,9 @@ from ...ops.copies import CAST, FILL, INDICES
 from ...ops.elementwise import ELEMENTWISE, result_type
 from ...target import Target
 from ..builder import Builder
+from ..moves.masked import VectorRegisters
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import OwnedPlan, OwnedVectors, VectorRegisters
+from ..moves.vectors import OwnedPlan, OwnedVectors
 from ..rematerialized import value_of
 from ..schedule.placement import need_all_threads, place
 from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need_same_threads
