@@ -95,8 +95,9 @@ class VectorPlan(Plan):
 
     @property
     def vector_bits(self) -> int | None:
-        """Bits of a memory access; None for work in registers."""
-        return None
+        """Bits of an access to the first tile in memory; None for work in registers."""
+        sizes = [region.dtype.bits for region in self.regions if region.buffer.space != "local"]
+        return self.vector_width * sizes[0] if sizes else None
 
     def facts(self) -> Facts:
         width = "1 element" if self.vector_width == 1 else f"{self.vector_width} elements"

@@ -54,10 +54,6 @@ class Plan(OwnedPlan):
         return tuple(map(self.side, self.order))
 
     @property
-    def vector_bits(self) -> int:
-        return self.vector_width * self.owned.vectors["memory"].buffer.dtype.bits
-
-    @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """The mnemonic and its count per thread; a compare-and-swap loop counts as one instruction."""
         return ((self.mnemonic, self.rounds),)

@@ -15,7 +15,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
-from ..moves.partition import PartitionCopy
+from ..moves.partition import Partition, copy_vectors
 from ..moves.vectors import fill_value
 from ..plans import VectorPlan
 from ..schedule.placement import Placement, element_offset, need_own_registers, need_thread_axes, owned, place
@@ -67,10 +67,6 @@ class OwnerCopy(VectorPlan):
             DigitSchedule.of_same_shape({"memory": place(memory, scope)})["memory"],
             loads,
         )
-
-    @property
-    def vector_bits(self) -> int:
-        return self.memory.buffer.dtype.bits
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -164,7 +160,7 @@ def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int
         raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
 
 
-Plan = PartitionCopy | OwnerCopy | elementwise.ElementwisePlan
+Plan = Partition | OwnerCopy | elementwise.ElementwisePlan
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -176,11 +172,14 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return PartitionCopy.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
+    return Partition.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    plan.emit(op, b)
+    if isinstance(plan, Partition):
+        copy_vectors(plan, op, b)
+    else:
+        plan.emit(op, b)
 
 
 VARIANT: Variant[Plan] = Variant(

@@ -39,10 +39,6 @@ class Plan(OwnedPlan):
         return (*first, *(name for name in self.owned.vectors.operands if name not in first))
 
     @property
-    def vector_bits(self) -> int:
-        return self.vector_width * self.owned.vectors["memory"].buffer.dtype.bits
-
-    @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """The mnemonic and its count per thread; a vector that moves element by element counts as one access."""
         verb = "ld" if self.loads else "st"
