@@ -84,7 +84,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
     for variant in ordered:
         if accepted and (variant.priority or 0) < (accepted[0][0].priority or 0):
             break
-        if not variant.accepts(op, context, tested):
+        if variant.reasons(op, context, tested):
             continue
         answer = variant.planned(op, context)
         if isinstance(answer, Decline):

@@ -15,9 +15,8 @@ from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
-from ..moves.fold import Folding
+from ..moves.fold import Folding, Key
 from ..plans import Folds
-from ..schedule.fold import Key
 from .contents import Tile
 from .places import elements_of_threads, need_no_stray_write
 from .tags import TAG, tag
