@@ -236,11 +236,11 @@ class _Walk:
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
             # fp8 values can't be selected among registers by a run-time index, so the buffer is placed in local memory
             self.builder.address(place.buffer)
-        index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
+        index, starts = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
-        for start in index.starts:
+        for start in starts:
             here = Load(Vector(place.buffer, start), span=stmt.value.span)
-            value = here if value is None else build.where(build.equal(index.first, start), here, value)
+            value = here if value is None else build.where(build.equal(index, start), here, value)
         if value is None:
             raise DispatchError(
                 f"{place.buffer.name} has no register at this index",

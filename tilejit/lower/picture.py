@@ -16,7 +16,7 @@ from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from ..wording import counted
 from .plans import Array, Moves, Plan
-from .proof.places import Contents
+from .proof.places import key_of, keys
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
@@ -62,7 +62,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     dst, *inputs = step.tiles.values()
     values = launch_values((dst, *inputs))
     panels = [
-        Panel.of(Contents.of(region, step.scope, values), threads[here, k], places[here, k], leader)
+        Panel.of(region, keys(region, step.scope, values), threads[here, k], places[here, k], leader)
         for k, region in ((*enumerate(inputs, 1), (0, dst)))
     ]
     instructions = ", ".join(name for name, _ in inner.instructions)
@@ -98,14 +98,18 @@ class Panel:
     leader: int
 
     @staticmethod
-    def of(side: Contents, threads: Array, places: Array, leader: int) -> Panel:
+    def of(region: Region, held: Array, threads: Array, places: Array, leader: int) -> Panel:
+        """Return the panel of a tile. held: the keys of its elements' places, of shape (replicas, elements)."""
+        rows: dict[int, list[int]] = {}
+        for row, key in enumerate(key_of(region, threads, places).tolist()):
+            rows.setdefault(key, []).append(row)
+        moves = list(zip(threads.tolist(), places.tolist(), strict=True))
         visits: dict[int, list[Visit]] = {}
-        held = side.held(side.keys(threads, places))
-        for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
-            visits.setdefault(element, []).append((visit[0], visit[1]))
-        # `visits[-1]` holds the visits to padding; no element has this index
-        named = enumerate(side.canonical().tolist())
-        return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
+        for element, copies in enumerate(held.T.tolist()):
+            visited = sorted([row for key in dict.fromkeys(copies) for row in rows.get(key, ())])
+            if visited:
+                visits[element] = [moves[row] for row in visited]
+        return Panel(region, visits, leader)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -114,22 +114,34 @@ def _combined(b: Builder, combining: Combining, own: Sequence[Partial], other: S
 
 @dataclass(frozen=True, slots=True)
 class LaneReduction:
-    """Shuffles of partial results, with staging registers for each value of a partial result."""
+    """Shuffles of partial results, through staging registers."""
 
     b: Builder
-    columns: tuple[Column, ...]
+    #: for each value of a partial result, the registers that are sent and received, and views of both as 32-bit words
+    columns: tuple[tuple[Buffer, ...], ...]
 
     @staticmethod
     def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
         """Allocate registers for up to `count` partial results. dtypes: their sizes must be multiples of 32 bits."""
-        return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
+        columns = []
+        for dtype in dtypes:
+            staged = [b.scratch(stem, dtype, count) for stem in ("sent", "received")]
+            columns.append((*staged, *[_words(b, buffer) for buffer in staged]))
+        return LaneReduction(b, tuple(columns))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
         """Exchange `partials` with lane `lane ^ distance`, and return that lane's."""
-        others = [
-            column.from_lane(self.b, [partial[k] for partial in partials], distance)
-            for k, column in enumerate(self.columns)
-        ]
+        b, by = self.b, build.const(distance, int32)
+        others: list[list[Expr]] = []
+        for values, column in zip(zip(*partials, strict=True), self.columns, strict=True):
+            sent, received, sent_words, received_words = column
+            for k, value in enumerate(values):
+                b.append(Store(_element(sent, k), value, span=b.span))
+            for k in range(len(values) * sent.dtype.bits // _WORD_BITS):
+                source, target = _element(sent_words, k), _element(received_words, k)
+                b.append(Instruction(SHUFFLE_XOR.name, (target,), (source, by), span=b.span))
+            # named, because the registers are reused for the next distance
+            others.append([b.let("other", Load(_element(received, k))) for k in range(len(values))])
         return list(zip(*others, strict=True))
 
     def chosen(self, cond: Expr, yes: Sequence[Partial], no: Sequence[Partial]) -> list[Partial]:
@@ -137,31 +149,6 @@ class LaneReduction:
             tuple(self.b.let("chosen", build.where(cond, x, y)) for x, y in zip(left, right, strict=True))
             for left, right in zip(yes, no, strict=True)
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Registers that stage shuffled values, and views of them as 32-bit words."""
-
-    sent: Buffer
-    received: Buffer
-    sent_words: Buffer
-    received_words: Buffer
-
-    @staticmethod
-    def of(b: Builder, dtype: DType, count: int) -> Column:
-        sent, received = (b.scratch(stem, dtype, count) for stem in ("sent", "received"))
-        return Column(sent, received, _words(b, sent), _words(b, received))
-
-    def from_lane(self, b: Builder, values: Sequence[Expr], distance: int) -> list[Expr]:
-        for k, value in enumerate(values):
-            b.append(Store(_element(self.sent, k), value, span=b.span))
-        by = build.const(distance, int32)
-        for k in range(len(values) * self.sent.dtype.bits // _WORD_BITS):
-            source, target = _element(self.sent_words, k), _element(self.received_words, k)
-            b.append(Instruction(SHUFFLE_XOR.name, (target,), (source, by), span=b.span))
-        # named, because the registers are reused for the next distance
-        return [b.let("other", Load(_element(self.received, k))) for k in range(len(values))]
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:

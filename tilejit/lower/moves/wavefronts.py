@@ -24,7 +24,9 @@ from ..weights import ACCESS, BARRIER, WAVEFRONT
 
 Array = np.ndarray
 
-_BANKS, _WORD_BYTES = 32, 4
+_WORD_BYTES = 4
+#: bytes of one word in each bank
+_ROW_BYTES = 32 * _WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,28 +42,32 @@ class SharedAccesses:
     #: the first element of each piece, before swizzling
     address: Array
     bytes_each: int
-    #: maximum number of pieces per wavefront
-    at_once: int
+    #: elements of a piece, which a swizzle must keep contiguous
+    size: int
     instructions: int
 
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
         """Collect the pieces of accesses. address: multiples of `width`, which is a power of two."""
         size = max(width, _WORD_BYTES // bytes_each)
-        at_once = _BANKS * _WORD_BYTES // (size * bytes_each)
-        lanes, threads = min(WARP, at_once), int(thread.max(initial=0)) + 1
+        lanes, threads = min(WARP, _ROW_BYTES // (size * bytes_each)), int(thread.max(initial=0)) + 1
         span = int(address.max(initial=0)) + 1
         pieces = fast_unique((issue * threads + thread // lanes) * span + address // size * size)
         group = np.unique(pieces // span, return_inverse=True)[1]
         instructions = len(fast_unique(issue * threads + thread // WARP))
-        return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
+        return SharedAccesses(group, pieces % span, bytes_each, size, instructions)
+
+    @property
+    def at_once(self) -> int:
+        """The maximum number of pieces per wavefront."""
+        return _ROW_BYTES // (self.size * self.bytes_each)
 
     def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:
         """Return the number of wavefronts with each swizzle; swizzles must keep words and accesses contiguous."""
         if not len(self.group):
             return np.zeros(len(swizzles), np.int64)
         address = np.stack([swizzle.apply(self.address) for swizzle in swizzles])
-        piece = address * (self.bytes_each * self.at_once) // (_BANKS * _WORD_BYTES)
+        piece = address // self.size
         groups = int(self.group[-1]) + 1
         every = np.arange(len(swizzles))[:, None] * groups + self.group
         banks = len(swizzles) * groups * self.at_once
@@ -102,7 +108,7 @@ def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
     for digit in digits:
         at = np.arange(digit.active)[:, None]
         thread = (thread + step * at).ravel()
-        stride = _BANKS * _WORD_BYTES if digit.stride is None else digit.stride
+        stride = _ROW_BYTES if digit.stride is None else digit.stride
         address = (address + stride * at).ravel()
         step *= digit.lanes
     accesses = SharedAccesses.of(np.zeros_like(thread), thread, address, run, 1)
@@ -118,12 +124,9 @@ class RoundCosts:
     """The shared memory cost of one side of a copy, estimated from the first warps and iterations."""
 
     accesses: SharedAccesses
-    #: elements that a swizzle must keep contiguous: an access or a word, whichever is larger
-    chunk: int
     rounds: int
-    #: numbers of iterations and of warps that `accesses` covers
+    #: number of iterations times that of warps that `accesses` covers
     counted: int
-    warps: int
 
     @staticmethod
     def of(
@@ -142,21 +145,20 @@ class RoundCosts:
         rows = work.holding(is_active(*work.variables))
         address = work.values(place(*work.variables))[rows, 0]
         accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
-        chunk = max(width, _WORD_BYTES // bytes_each)
-        return RoundCosts(accesses, chunk, rounds, work.rounds, -(-work.threads // WARP))
+        return RoundCosts(accesses, rounds, max(work.rounds * -(-work.threads // WARP), 1))
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
         """Return the average warp's cost of all iterations with each swizzle."""
-        return self.accesses.costs(swizzles) * self.rounds // max(self.counted * self.warps, 1)
+        return self.accesses.costs(swizzles) * self.rounds // self.counted
 
     @property
     def least(self) -> int:
         """The average warp's cost without bank conflicts."""
-        return self.accesses.least * self.rounds // max(self.counted * self.warps, 1)
+        return self.accesses.least * self.rounds // self.counted
 
     @property
     def is_widest(self) -> bool:
-        return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
+        return self.accesses.size * self.accesses.bytes_each == WIDEST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> Exchang
         least = sum(side.least for side in sides) + 2 * BARRIER
         if best is not None and best.cost <= least:
             continue
-        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.chunk for side in sides), layout.footprint())]
+        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.accesses.size for side in sides), layout.footprint())]
         costs = np.sum([side.costs(swizzles) for side in sides], axis=0) + 2 * BARRIER
         number = int(np.argmin(costs))
         if best is None or costs[number] < best.cost:

@@ -40,14 +40,6 @@ class RegisterRun:
         return range(lowest, min(last, last if high is None else high) + 1, step)
 
 
-@lean(frozen=True, slots=True)
-class Choice:
-    """The starts for which code is emitted: `first` itself, or constants, one of which it equals if it is in bounds."""
-
-    first: Expr
-    starts: Sequence[Expr]
-
-
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
     """Yield each combination of starts that the runs may have, in a branch that is executed only for these starts."""
     firsts = tuple([run.first for run in runs])
@@ -56,29 +48,31 @@ def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
         return
     _address(b, runs)
     choices = {run: choice(b, run) for run in runs}
-    for starts in product(*(each.starts for each in choices.values())):
+    for starts in product(*(starts for _, starts in choices.values())):
         chosen = dict(zip(choices, starts, strict=True))
         with ExitStack() as conditions:
             for run, start in chosen.items():
-                conditions.enter_context(b.when(build.equal(choices[run].first, start)))
+                conditions.enter_context(b.when(build.equal(choices[run][0], start)))
             yield tuple(chosen[run] for run in runs)
 
 
-def choice(b: Builder, run: RegisterRun) -> Choice:
-    """Return the starts for which code of a run must be emitted; move its buffer to local memory if there are too many.
+def choice(b: Builder, run: RegisterRun) -> tuple[Expr, Sequence[Expr]]:
+    """Return a run's start and the starts for which code must be emitted: itself, or constants, one of which it equals.
+
+    If there are too many starts, the run's buffer is moved to local memory.
 
     In local memory there is a single, run-time start. It is assumed to keep the run inside the buffer; other starts are
     undefined behavior. So addresses don't wrap around, and a run's accesses have constant offsets from a common base.
     """
     if isinstance(run.first, Const):
-        return Choice(run.first, (run.first,))
+        return run.first, (run.first,)
     _address(b, (run,))
     possible = run.possible()
     if b.is_addressed(run.buffer):
         first = b.let("register", run.first, (possible[0], possible[-1]) if possible else None)
-        return Choice(first, (first,))
+        return first, (first,)
     first = b.let("register", run.first)
-    return Choice(first, [build.const(start, first.dtype) for start in possible])
+    return first, [build.const(start, first.dtype) for start in possible]
 
 
 def _address(b: Builder, runs: Sequence[RegisterRun]) -> None:
