@@ -36,14 +36,13 @@ from ...ops.fold import COMBINE, PAIRS
 from ...scopes import SCOPES
 from ..builder import Builder
 from ..plans import Facts, Folds, Plan
+from ..schedule.addresses import Thread
 from ..schedule.placement import DigitStep
 from ..schedule.registers import each_start
 from ..schedule.shares import Gathering, ReducedTiles, dim_of, lanes_and_others, reduced_tiles, step_of
-from ..schedule.strides import Thread
 from ..schedule.views import Digit
 from ..variant import DispatchContext
-from .combining import Partial
-from .cross_thread import LaneReduction, SharedPartials, gathered
+from .combining import LaneReduction, Partial, SharedPartials, gathered
 
 Array = np.ndarray
 

@@ -18,7 +18,7 @@ from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ...isa.cp_async import COPIES, Copy
 from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
-from ..schedule.strides import Scaled
+from ..schedule.addresses import Scaled
 from ..schedule.views import DigitSchedule, View
 from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask

@@ -35,9 +35,9 @@ from ...ops.copies import INDEX
 from ...target import Target
 from ..builder import Builder
 from ..plans import VectorPlan
+from ..schedule.addresses import Stride, total_along
 from ..schedule.placement import gathered_offsets, need_slice, place
 from ..schedule.registers import each_start
-from ..schedule.strides import Stride, total_along
 from ..schedule.views import DigitSchedule, View, owned_schedule
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask, each_inside

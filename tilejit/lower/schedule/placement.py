@@ -24,8 +24,7 @@ from ...layout.iters import Iter, merged, refined, sliced, weights
 from ...remember import lasting, remembered, remembered_pair
 from ...scopes import SCOPES, THREAD
 from ...target import TMEM_LANE
-from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
-from .swizzles import swizzled
+from .addresses import Folded, Scaled, Stride, Term, Thread, multiple_of, swizzled, total_along
 
 
 class DigitStep(NamedTuple):

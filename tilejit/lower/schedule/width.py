@@ -8,8 +8,8 @@ from ...dataclass import dataclass
 from ...dtypes import int64
 from ...ir.nodes import Strided, Var
 from ...isa.access import WIDEST_BITS
+from .addresses import Folded, Stride, Thread, multiple_of, shown
 from .placement import Placement, gathered_offsets
-from .strides import Folded, Stride, Thread, multiple_of, shown
 from .views import DigitSchedule, View
 
 #: an index without known facts

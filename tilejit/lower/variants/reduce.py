@@ -63,8 +63,7 @@ from ...scopes import SCOPES, WARP
 from ...target import WARP as LANES
 from ...target import Target
 from ..builder import Builder
-from ..moves.combining import Combining, Partial
-from ..moves.cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
+from ..moves.combining import Combining, Partial, SharedPartials, Shuffles, by_redux, by_vote, exchanged
 from ..moves.fold import Folding, plan_fold
 from ..plans import Facts
 from ..plans import Plan as PlanBase
