@@ -15,9 +15,8 @@ from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from ..wording import counted
-from .plans import Array, Moves, Plan
+from .plans import Array, Moves, Plan, launch_values
 from .proof.places import key_of, keys
-from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
 #: a table wider than `_WIDE` pixels, so that two don't fit on a screen, is limited to `_FEWER_COLUMNS` columns

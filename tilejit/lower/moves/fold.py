@@ -38,7 +38,6 @@ from ..builder import Builder
 from ..plans import Facts, Folds, Plan
 from ..schedule.addresses import Thread
 from ..schedule.placement import DigitStep
-from ..schedule.registers import each_start
 from ..schedule.shares import Gathering, ReducedTiles, dim_of, lanes_and_others, reduced_tiles, step_of
 from ..schedule.views import Digit
 from ..variant import DispatchContext
@@ -301,7 +300,7 @@ class Folding(Plan):
     def emit(self, op: TileOp, b: Builder) -> None:
         thread, order = b.thread(self.scope, self.threads), self.order
         names = [name for pair in self.pairs for name in pair]
-        for firsts in each_start(b, *[order.tiles[name].touched(1) for name in names]):
+        for firsts in b.each_start(*[order.tiles[name].touched(1) for name in names]):
             first = dict(zip(names, firsts, strict=True))
             values = {slot: self._entered(op, b, first, slot) for slot in order.slots}
             partials = order.applied(values, _Emitting(b, self, thread))

@@ -17,7 +17,7 @@ from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Load, TileOp, Var, Vector
 from ..builder import Builder
 from ..rematerialized import Recomputed, along
 from ..schedule.views import View
-from ..schedule.windows import Edges, Mask
+from ..schedule.windows import Edges
 
 
 @lean(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class MaskedVector:
 
     #: the operand over the digits that count vectors
     view: View
-    mask: Mask
+    mask: Edges
     #: swizzled address of the vector's first element
     address: Expr
     #: returns the digits' values, from which coordinates are computed
@@ -287,7 +287,7 @@ _FEW_ROUNDS = 8
 
 def at_edges(
     b: Builder, views: Sequence[View], width: int, rounds: int, *, twice: bool = True
-) -> Iterator[Mapping[str, Mask]]:
+) -> Iterator[Mapping[str, Edges]]:
     """Yield the masks of the operands by name; the caller emits its code at each yield.
 
     The first yield is for regions inside their tensors, the second for regions at an edge. If separate code doesn't

@@ -21,7 +21,7 @@ from ..plans import VectorPlan
 from ..schedule.addresses import Scaled
 from ..schedule.views import DigitSchedule, View
 from ..schedule.width import widest_vector
-from ..schedule.windows import Edges, Mask
+from ..schedule.windows import Edges
 from .masked import MaskedVector, at_edges
 from .vectors import fill_value, pieces
 
@@ -180,7 +180,7 @@ def _first_vectors(plan: Partition, b: Builder, thread: Expr, unrolled: bool) ->
 
 
 def _part(
-    plan: Partition, every: Sequence[tuple[View, Mask, Expr]], values: Sequence[Expr], start: int, width: int
+    plan: Partition, every: Sequence[tuple[View, Edges, Expr]], values: Sequence[Expr], start: int, width: int
 ) -> Mapping[str, MaskedVector]:
     """Return elements [start, start + width) of a vector in every operand, or the element that is broadcast.
 

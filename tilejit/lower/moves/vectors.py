@@ -37,10 +37,9 @@ from ..builder import Builder
 from ..plans import VectorPlan
 from ..schedule.addresses import Stride, total_along
 from ..schedule.placement import gathered_offsets, need_slice, place
-from ..schedule.registers import each_start
 from ..schedule.views import DigitSchedule, View, owned_schedule
 from ..schedule.width import Width, widest_vector
-from ..schedule.windows import Edges, Mask, each_inside
+from ..schedule.windows import Edges, each_inside
 from .masked import ComputedMask, IndexCondition, MaskedVector, ReadMask, Selection, VectorRegisters, at_edges
 
 
@@ -143,7 +142,7 @@ class OwnedVectors:
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
-        for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
+        for firsts in b.each_start(*[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
                 view.name: VectorRegisters(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)
@@ -210,7 +209,7 @@ class OwnedVectors:
         # the index of the box, if it is the same for all vectors of a thread
         common = box(numbers) if index is not None and (numbers is None or numbers.view.reach == 0) else None
 
-        def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
+        def vector(iteration: Expr, mask: Edges) -> tuple[MaskedVector, Expr]:
             """Return the vector of an iteration, and the index of its box (0 if memory isn't gathered)."""
             values = cache(lambda: [*own, *self.vectors.digits_of(iteration)])
             allowed: ReadMask | ComputedMask | None = None if tile is None else ReadMask(tile.after(iteration))

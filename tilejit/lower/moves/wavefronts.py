@@ -19,7 +19,7 @@ from ...ir.nodes import Expr
 from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES
 from ...target import WARP
-from ..schedule.iterations import Iterations
+from ..plans import Iterations
 from ..weights import ACCESS, BARRIER, WAVEFRONT
 
 Array = np.ndarray

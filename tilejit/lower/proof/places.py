@@ -12,7 +12,7 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
-from ..schedule.iterations import launch_values
+from ..plans import launch_values
 
 Array = np.ndarray
 

@@ -25,9 +25,9 @@ from ...ir.nodes import Buffer, Const, Expr, TileOp
 from ...layout.iters import common_refinement, weights
 from ...ops.copies import INDEX
 from ...remember import LIMIT, remembered_pair
+from ..builder import RegisterRun
 from .addresses import Folded, Scaled, Stride, Term, Thread, advanced, goes_on, swizzled, times, total_along
 from .placement import DigitStep, Placement, need_all_threads, need_slice, place
-from .registers import RegisterRun
 
 #: an operand's placement and, for each dimension of the schedule, the placement's dimension along it (None if the
 #: operand is broadcast)

@@ -29,7 +29,7 @@ from .views import View
 
 @lean(frozen=True, slots=True)
 class Edges:
-    """The edges that accesses to an operand may cross: those of a global tensor, and those of a padded region."""
+    """The edges that accesses to an operand may cross, of a tensor or a padded region, and the tests for them."""
 
     view: View
     #: the buffer's dimensions in which accesses may cross the tensor's edge
@@ -41,6 +41,8 @@ class Edges:
     width: int
     #: True if it is known that no vector straddles an edge
     whole: bool
+    #: the tests that an accessed element passes, once `mask` has chosen them
+    windows: tuple[Window, ...] = ()
 
     @staticmethod
     def of(view: View, width: int, dims: tuple[int, ...] | None = None) -> Edges:
@@ -59,29 +61,58 @@ class Edges:
             cond = build.logical_and(cond, inside(self.view.placement.region, d))
         return cond
 
-    def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
+    def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Edges:
+        """Choose the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
         return self._mask([_plain(self.view, d, refuted) for d in self.dims])
 
-    def clamped(self, b: Builder, refuted: Expr = FALSE) -> Mask:
+    def clamped(self, b: Builder, refuted: Expr = FALSE) -> Edges:
         """Return the tests with windows clamped to the region, so that most tests use 32 bits; for many tests."""
         return self._mask([_clamped_window(self.view, d, b, refuted) for d in self.dims])
 
     @property
-    def without_tensor(self) -> Mask:
+    def without_tensor(self) -> Edges:
         """The tests that remain for a region inside its tensor: those for padding."""
         return Edges.of(self.view, self.width, ())._mask([])
 
-    def _mask(self, windows: Sequence[Window]) -> Mask:
+    def _mask(self, windows: Sequence[Window]) -> Edges:
         schedule, tested = self.view.schedule, [window.dim for window in windows]
         of_region = [
             Window(dim, _ZERO, build.const(schedule.extents[dim], int32))
             for dim in schedule.padded if dim not in tested
         ]
-        return Mask(self, (*windows, *of_region))
+        every = (*windows, *of_region)
+        return Edges(self.view, self.dims, self.run_dim, self.run_step, self.width, self.whole, every)
+
+    def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
+        """Return the condition that element `step` of a vector, the first if None, passes the tests."""
+        cond: Expr = TRUE
+        run_dim, run_step = self.run_dim, self.run_step
+        further = step if step is None or run_step == 1 else build.mul(step, run_step)
+        for window in self.windows:
+            along = window.dim is not None and window.dim == run_dim
+            cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
+        return cond
+
+    def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
+        """Return the condition that elements `first` to `last` of a vector all pass the tests."""
+        cond: Expr = TRUE
+        for window in self.windows:
+            ends: tuple[Expr | None, ...] = (None,)
+            if window.dim is not None and window.dim == self.run_dim:
+                ends = (last,) if window.begins_inside else (first, last)
+            for end in ends:
+                further = None if end is None else build.mul(end, self.run_step)
+                cond = build.logical_and(cond, window.holds(coordinate, further))
+        return cond
+
+    def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
+        """Return how many of the elements [start, start + width) precede the end, if none precedes the tensor."""
+        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
+        step = self.run_step
+        return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
 
 
 def _moves_whole(view: View, dims: Sequence[int], width: int) -> bool:
@@ -145,46 +176,6 @@ class Window:
             along = coordinate(self.dim, dtype)
             at = along if isinstance(at, Const) and at.value == 0 else build.add(at, along)
         return at if step is None else build.add(at, build.cast(step, dtype))
-
-
-@lean(frozen=True, slots=True)
-class Mask:
-    """The tests for elements outside an operand's tensor and for padding."""
-
-    edges: Edges
-    windows: tuple[Window, ...]
-
-    @property
-    def whole(self) -> bool:
-        return self.edges.whole
-
-    def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return the condition that element `step` of a vector, the first if None, passes the tests."""
-        cond: Expr = TRUE
-        run_dim, run_step = self.edges.run_dim, self.edges.run_step
-        further = step if step is None or run_step == 1 else build.mul(step, run_step)
-        for window in self.windows:
-            along = window.dim is not None and window.dim == run_dim
-            cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
-        return cond
-
-    def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
-        """Return the condition that elements `first` to `last` of a vector all pass the tests."""
-        cond: Expr = TRUE
-        for window in self.windows:
-            ends: tuple[Expr | None, ...] = (None,)
-            if window.dim is not None and window.dim == self.edges.run_dim:
-                ends = (last,) if window.begins_inside else (first, last)
-            for end in ends:
-                further = None if end is None else build.mul(end, self.edges.run_step)
-                cond = build.logical_and(cond, window.holds(coordinate, further))
-        return cond
-
-    def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of the elements [start, start + width) precede the end, if none precedes the tensor."""
-        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
-        step = self.edges.run_step
-        return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
 
 
 #: Smallest number of tests per thread for which a window is clamped. A 64-bit test takes about 4 machine instructions

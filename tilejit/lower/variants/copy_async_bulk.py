@@ -39,8 +39,7 @@ from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
 from ..builder import Builder
 from ..moves.boxes import BoxCopy, barrier_of, box_copy
-from ..plans import Facts, Moves, Plan
-from ..schedule.iterations import launch_values
+from ..plans import Facts, Moves, Plan, launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import (
     COPY_CONDITIONS,

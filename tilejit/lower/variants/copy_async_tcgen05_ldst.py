@@ -27,12 +27,11 @@ from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Tran
 from ...layout.tensor_memory import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ...wording import counted
-from ..builder import Builder
+from ..builder import Builder, RegisterRun
 from ..plans import Facts, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.fragments import Elements
 from ..schedule.placement import Placement, need_slice, place
-from ..schedule.registers import RegisterRun, each_start
 from ..variant import (
     COPY_CONDITIONS,
     FILLS_ONE,
@@ -346,7 +345,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     local, tmem = (region.buffer for region in local_side(op)[:2])
     columns = b.let("column", plan.columns)
     reach = plan.packed * max(step.register + step.registers for step in plan.steps)
-    for (first,) in each_start(b, RegisterRun(local, build.mul(plan.registers, plan.packed), reach)):
+    for (first,) in b.each_start(RegisterRun(local, build.mul(plan.registers, plan.packed), reach)):
         place = Vector(local, first, reach)
         if b.is_addressed(local):
             _emit_staged(plan, b, tmem, columns, place)

@@ -29,9 +29,8 @@ from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..moves.vectors import register_copy
-from ..plans import Facts, Moves
+from ..plans import Facts, Iterations, Moves
 from ..plans import Plan as PlanBase
-from ..schedule.iterations import Iterations
 from ..schedule.placement import Placement
 from ..schedule.views import Digit, DigitSchedule, View
 from ..schedule.width import misaligned
