@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from ..dataclass import dataclass
 from ..errors import DispatchError
 from ..ir.nodes import Region, TileOp
@@ -15,7 +13,7 @@ from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from ..wording import counted
-from .plans import Array, Moves, Plan, launch_values
+from .plans import Array, Plan, launch_values
 from .proof.places import key_of, keys
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
@@ -55,7 +53,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
         raise DispatchError(
             f"{variant} has {counted(issues, 'issue')}, numbered from 0; got issue {issue}", hint="choose one of these"
         )
-    threads, places = _elements(moves, number)
+    threads, places = moves.elements(number)
     here = threads[:, 0] // WARP == warp
     leader = min(threads[here, 0].tolist(), default=-1)
     dst, *inputs = step.tiles.values()
@@ -72,16 +70,6 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
         f"labels: {labels}; {borders}",
         *(f"{region.buffer.name}: {region.buffer.layout!r}" for region in (*inputs, dst)),
     ])
-
-
-def _elements(moves: Moves, issue: int) -> tuple[Array, Array]:
-    """Return (thread, place) on each side of each element that is moved in one issue, as arrays (elements, sides)."""
-    rows = moves.issue == issue
-    width = moves.width[rows]
-    step = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
-    places = np.repeat(moves.places[rows], width, axis=0) + step[:, None] * np.array(moves.steps)
-    threads = np.repeat(moves.thread[rows].reshape(len(width), -1), width, axis=0)
-    return np.broadcast_to(threads, places.shape), places
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,15 @@ class Moves:
         assert self.places.shape == (rows, len(self.steps)) and self.width.shape == (rows,)
         assert self.thread.shape in (self.width.shape, self.places.shape)
 
+    def elements(self, issue: int) -> tuple[Array, Array]:
+        """Return (thread, place) on each side of each element moved in one issue, of shape (elements, sides)."""
+        rows = self.issue == issue
+        width = self.width[rows]
+        step = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+        places = np.repeat(self.places[rows], width, axis=0) + step[:, None] * np.array(self.steps)
+        threads = np.repeat(self.thread[rows].reshape(len(width), -1), width, axis=0)
+        return np.broadcast_to(threads, places.shape), places
+
 
 @dataclass(frozen=True, slots=True)
 class Folds:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, replace
 from ...fast_unique import fast_unique
 from ...ir.nodes import Expr
 from ...layout import Swizzle, TileLayout
@@ -45,6 +45,9 @@ class SharedAccesses:
     #: elements of a piece, which a swizzle must keep contiguous
     size: int
     instructions: int
+    #: number of iterations whose cost is estimated, and number of those counted here times that of warps
+    rounds: int = 1
+    counted: int = 1
 
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
@@ -76,13 +79,13 @@ class SharedAccesses:
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
         """Return the cost in quarter cycles with each swizzle."""
-        return ACCESS * self.instructions + WAVEFRONT * self.wavefronts(swizzles)
+        return (ACCESS * self.instructions + WAVEFRONT * self.wavefronts(swizzles)) * self.rounds // self.counted
 
     @property
     def least(self) -> int:
         """The cost without bank conflicts, in quarter cycles."""
         ideal = -(-np.bincount(self.group) // self.at_once)
-        return ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())
+        return (ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())) * self.rounds // self.counted
 
 
 class LaneDigit(NamedTuple):
@@ -119,46 +122,23 @@ def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
 _COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundCosts:
-    """The shared memory cost of one side of a copy, estimated from the first warps and iterations."""
+def round_costs(
+    rounds: int,
+    threads: int,
+    is_active: Callable[[Expr, Expr], Expr],
+    place: Callable[[Expr, Expr], Expr],
+    width: int,
+    bytes_each: int,
+) -> SharedAccesses:
+    """Return the accesses of one side of a copy, from which the average warp's cost of all iterations is estimated.
 
-    accesses: SharedAccesses
-    rounds: int
-    #: number of iterations times that of warps that `accesses` covers
-    counted: int
-
-    @staticmethod
-    def of(
-        rounds: int,
-        threads: int,
-        is_active: Callable[[Expr, Expr], Expr],
-        place: Callable[[Expr, Expr], Expr],
-        width: int,
-        bytes_each: int,
-    ) -> RoundCosts:
-        """Collect the accesses of a copy.
-
-        is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
-        """
-        work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
-        rows = work.holding(is_active(*work.variables))
-        address = work.values(place(*work.variables))[rows, 0]
-        accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
-        return RoundCosts(accesses, rounds, max(work.rounds * -(-work.threads // WARP), 1))
-
-    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Return the average warp's cost of all iterations with each swizzle."""
-        return self.accesses.costs(swizzles) * self.rounds // self.counted
-
-    @property
-    def least(self) -> int:
-        """The average warp's cost without bank conflicts."""
-        return self.accesses.least * self.rounds // self.counted
-
-    @property
-    def is_widest(self) -> bool:
-        return self.accesses.size * self.accesses.bytes_each == WIDEST_BYTES
+    is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
+    """
+    work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
+    rows = work.holding(is_active(*work.variables))
+    address = work.values(place(*work.variables))[rows, 0]
+    accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
+    return replace(accesses, rounds=rounds, counted=max(work.rounds * -(-work.threads // WARP), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,19 +149,19 @@ class ExchangeMemory:
     cost: int
 
 
-def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
+def cheapest(ways: Iterable[tuple[TileLayout, Sequence[SharedAccesses]]]) -> ExchangeMemory:
     """Return the cheapest of several layouts, swizzled or not; ties go to the first, then to fewer swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER
         if best is not None and best.cost <= least:
             continue
-        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.accesses.size for side in sides), layout.footprint())]
+        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.size for side in sides), layout.footprint())]
         costs = np.sum([side.costs(swizzles) for side in sides], axis=0) + 2 * BARRIER
         number = int(np.argmin(costs))
         if best is None or costs[number] < best.cost:
             best = ExchangeMemory(layout.swizzled(swizzles[number]) if number else layout, int(costs[number]))
-        if best.cost == least and all(side.is_widest for side in sides):
+        if best.cost == least and all(side.size * side.bytes_each == WIDEST_BYTES for side in sides):
             break
     assert best is not None, "no layout given"
     return best

@@ -115,7 +115,7 @@ class DigitSchedule:
                 if fewer < count:
                     there[name] = _counting(moving[name], count, operands[name][0])
             counted.append(count)
-            common = _common_digits(there, dim)
+            common = _common_digits(tuple(there.items()), dim)
             if common is None:
                 _need_no_threads({name: operands[name][0] for name in moving}, there)
                 common = (Digit(count, dim, 1, {name: _folded(steps) for name, steps in there.items()}),)
@@ -344,24 +344,12 @@ def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | 
     )
 
 
-def _common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of the operands along `dim`; None if there are none or a stride is folded."""
-    extents, strides = set[int](), dict[str, Stride]()
-    for name, steps in there.items():
-        if len(steps) > 1:
-            return _refined_digits(tuple(there.items()), dim)
-        # fast path for most dimensions: every operand has one step
-        ((extent, strides[name]),) = steps
-        extents.add(extent)
-    if Folded in map(type, strides.values()):
-        return None
-    (extent,) = extents
-    return (Digit(extent, dim, 1, strides),) if extent > 1 else ()
-
-
 @lru_cache(LIMIT)
-def _refined_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
-    """Implement `_common_digits`. Cached because the tiles of a kernel have few distinct layouts."""
+def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
+    """Return the coarsest common digits of the operands along `dim`; None if there are none or a stride is folded.
+
+    Cached because the tiles of a kernel have few distinct layouts.
+    """
     if Folded in {type(step.stride) for _, steps in operands for step in steps}:
         return None
     try:

@@ -28,11 +28,11 @@ from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ...wording import counted
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
 from ..plans import Array, Moves, Plan
 from ..variant import WHOLE_WARPS, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
+from .copy_rename import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
 
 _WORD_BITS = 32
 
