@@ -16,7 +16,7 @@ from ...ir.arithmetic import build, runs
 from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Load, TileOp, Var, Vector
 from ..builder import Builder
 from ..rematerialized import Recomputed, along
-from ..schedule.views import View
+from ..schedule.views import Digit, View
 from ..schedule.windows import Edges
 
 
@@ -138,18 +138,18 @@ class IndexCondition:
         cond = recomputed.element(mask, along(mask.shape, shape, index))
         return None if cond is None else IndexCondition(cond, index)
 
-    def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """True if the mask of `width` adjacent elements along `dim` can be tested at the first and last of them."""
-        return runs.by_ends(self.cond, self.index[dim], width) is not None
+    def is_tested_by_ends(self, run: Digit, width: int) -> bool:
+        """True if the mask of `width` adjacent elements along `run` can be tested at the first and last of them."""
+        return run.dim is not None and runs.by_ends(self.cond, self.index[run.dim], width) is not None
 
-    def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:
-        """Return the mask of a vector along `dim` from the element at index `first` on, its elements `step` apart."""
+    def of_vector(self, first: Sequence[Expr], run: Digit, width: int, b: Builder) -> ComputedMask:
+        """Return the mask of a vector along `run` from the element at index `first` on."""
         number = Var(b.name("step"), int32, bounds=(0, width - 1))
         cond = self.cond
         for d, (var, at) in enumerate(zip(self.index, first, strict=True)):
             # named without bounds, because the index of padding exceeds the extent
             at = b.let("index", at)
-            cond = runs.at(cond, var, build.add(at, build.mul(number, step)) if d == dim else at)
+            cond = runs.at(cond, var, build.add(at, build.mul(number, run.weight)) if d == run.dim else at)
         return ComputedMask(cond, number)
 
 

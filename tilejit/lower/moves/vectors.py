@@ -37,7 +37,7 @@ from ..builder import Builder
 from ..plans import VectorPlan
 from ..schedule.addresses import Stride, total_along
 from ..schedule.placement import gathered_offsets, need_slice, place
-from ..schedule.views import DigitSchedule, View, owned_schedule
+from ..schedule.views import DigitSchedule, owned_schedule
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, each_inside
 from .masked import ComputedMask, IndexCondition, MaskedVector, ReadMask, Selection, VectorRegisters, at_edges
@@ -214,7 +214,8 @@ class OwnedVectors:
             values = cache(lambda: [*own, *self.vectors.digits_of(iteration)])
             allowed: ReadMask | ComputedMask | None = None if tile is None else ReadMask(tile.after(iteration))
             if condition is not None:
-                allowed = self._computed(b, condition, every, values())
+                index_of = [every.coordinate(dim, values(), int32) for dim in range(len(condition.index))]
+                allowed = condition.of_vector(index_of, self.elements.digits[-1], self.width, b)
             distance: Expr = memory.steps(iteration)
             number: Expr = build.const(0, int64)
             if index is not None:
@@ -244,10 +245,6 @@ class OwnedVectors:
                 if not is_split:
                     break
 
-    @property
-    def _mask_cuts(self) -> bool:
-        return "mask" in self.vectors.operands and self.step_of("mask") != 0
-
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
         """Emit assertions that the elements of `region` ("memory") that the mask includes are inside the tensor."""
         dims = place(replace(region, in_bounds=False), op.scope).edges
@@ -267,23 +264,16 @@ class OwnedVectors:
             return ""
         every = self.threads_share.then(self.elements)["memory"]
         cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
-        if self._mask_cuts:
+        if "mask" in self.vectors.operands and self.step_of("mask") != 0:
             cut.append("partially masked" + (", tested at its ends" if condition is not None else ""))
         return f"vectors {' or '.join(cut)}" if cut else ""
-
-    def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> ComputedMask:
-        run = self.elements.digits[-1]
-        assert run.dim is not None, "a computed mask needs vectors along one dimension"
-        first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
-        return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition) -> bool:
         """True if vectors of several elements can be masked by testing `condition` at their ends."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if self.width == 1 or any(digit.dim is None for digit in digits):
             return False
-        run = self.elements.digits[-1]
-        return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
+        return condition.is_tested_by_ends(self.elements.digits[-1], self.width)
 
 
 @dataclass(frozen=True, slots=True)

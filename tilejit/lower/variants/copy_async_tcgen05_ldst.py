@@ -288,7 +288,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
     """Return the instructions of one shape that move all words, or None if some don't fit."""
     lane, column = pattern(form)
-    units: list[Issue] = []
+    units: list[tuple[int, int, int]] = []
     for at in range(0, len(moved.registers), form.registers):
         upto = at + form.registers
         registers = moved.registers[at:upto]
@@ -297,8 +297,18 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
         row, first = moved.lanes[:, at:upto] - lane, moved.columns[:, at:upto] - column
         if np.ptp(row) or np.ptp(first) or row[0, 0] not in range(0, WARP, form.lanes):
             return None
-        units.append(Issue(1, int(row[0, 0]), int(first[0, 0]), int(registers[0]), form.registers))
-    return tuple(step for run in _runs(form, units) for step in _powers(form, run))
+        units.append((int(row[0, 0]), int(first[0, 0]), int(registers[0])))
+    steps: list[Issue] = []
+    while units:
+        start, left, held = units[0]
+        # a `.xN` moves units of one row in consecutive registers and columns; N is a power of two
+        run = 1
+        while run < len(units) and units[run] == (start, left + run * form.columns, held + run * form.registers):
+            run += 1
+        num = min(form.max_num, 1 << (run.bit_length() - 1))
+        steps.append(Issue(num, start, left, held, num * form.registers))
+        units = units[num:]
+    return tuple(steps)
 
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
@@ -313,32 +323,6 @@ def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
         "16x256b": (x // 4 + 8 * (r // 2), r % 2 + 2 * (x % 4)),
     }[form.name]
     return WARP * warp + row, column
-
-
-def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
-    """Group adjacent units of one row with consecutive registers and columns, which one `.xN` can move."""
-    runs: list[list[Issue]] = []
-    for unit in units:
-        last = runs[-1][-1] if runs else None
-        follows = last is not None and (unit.row, unit.column, unit.register) == (
-            last.row, last.column + form.columns, last.register + form.registers,
-        )
-        if follows:
-            runs[-1].append(unit)
-        else:
-            runs.append([unit])
-    return runs
-
-
-def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
-    steps: list[Issue] = []
-    at = 0
-    while at < len(run):
-        num = min(form.max_num, 1 << ((len(run) - at).bit_length() - 1))
-        first = run[at]
-        steps.append(Issue(num, first.row, first.column, first.register, num * form.registers))
-        at += num
-    return steps
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
