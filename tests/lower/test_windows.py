@@ -15,9 +15,9 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE, Buffer, Const, Expr, Let, Region, Strided, Var
 from tilejit.lower.builder import Builder
+from tilejit.lower.schedule.access import Edges
 from tilejit.lower.schedule.placement import place
 from tilejit.lower.schedule.views import DigitSchedule
-from tilejit.lower.schedule.windows import Edges
 
 EXTENT = 8
 

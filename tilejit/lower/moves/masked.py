@@ -16,8 +16,8 @@ from ...ir.arithmetic import build, runs
 from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Load, TileOp, Var, Vector
 from ..builder import Builder
 from ..rematerialized import Recomputed, along
+from ..schedule.access import Edges
 from ..schedule.views import Digit, View
-from ..schedule.windows import Edges
 
 
 @lean(frozen=True, slots=True)

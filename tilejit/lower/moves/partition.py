@@ -18,10 +18,9 @@ from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ...isa.cp_async import COPIES, Copy
 from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
+from ..schedule.access import Edges, widest_vector
 from ..schedule.addresses import Scaled
 from ..schedule.views import DigitSchedule, View
-from ..schedule.width import widest_vector
-from ..schedule.windows import Edges
 from .masked import MaskedVector, at_edges
 from .vectors import fill_value, pieces
 

@@ -35,11 +35,10 @@ from ...ops.copies import INDEX
 from ...target import Target
 from ..builder import Builder
 from ..plans import VectorPlan
+from ..schedule.access import Edges, Width, each_inside, widest_vector
 from ..schedule.addresses import Stride, total_along
 from ..schedule.placement import gathered_offsets, need_slice, place
 from ..schedule.views import DigitSchedule, owned_schedule
-from ..schedule.width import Width, widest_vector
-from ..schedule.windows import Edges, each_inside
 from .masked import ComputedMask, IndexCondition, MaskedVector, ReadMask, Selection, VectorRegisters, at_edges
 
 
@@ -125,14 +124,6 @@ class OwnedVectors:
 
     def of_width(self, width: int) -> OwnedVectors:
         return OwnedVectors(self.threads_share, self.elements, self.elements.in_vectors(width), width)
-
-    def place(self, name: str, thread: Expr, iteration: Expr) -> Expr:
-        """Return the swizzled address, or the register, at which a thread's vector starts in an iteration."""
-        view = self.vectors[name]
-        if view.buffer.space == "local":
-            return view.located(iteration)
-        own = self.threads_share["registers"].of_thread(thread)
-        return view.swizzled(build.add(self.threads_share[name].at(own), view.steps(iteration)))
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         return self.vectors["registers"].placement.is_mover(thread, loads)
@@ -292,7 +283,14 @@ class OwnedPlan(VectorPlan):
         return tuple(self.owned.vectors[side].placement.region for side in self.sides)
 
     def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
+        share, places = self.owned.threads_share, []
+        for view in map(self.owned.vectors.__getitem__, self.sides):
+            place = view.located(iteration)
+            if view.buffer.space != "local":
+                first = share[view.name].at(share["registers"].of_thread(thread))
+                place = view.swizzled(build.add(first, view.steps(iteration)))
+            places.append(place)
+        return tuple(places)
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -17,7 +17,6 @@ from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.facts import full_range
-from ...ir.arithmetic.intern import integer
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
@@ -88,9 +87,6 @@ class Placement:
 
     @property
     def start(self) -> Expr:
-        if not self.offsets:
-            # fast path for whole tiles
-            return integer(0, self.buffer.index_dtype)
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:

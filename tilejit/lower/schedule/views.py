@@ -300,9 +300,7 @@ class View:
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
         """Return the index in dimension `dim` of the space at these values of the digits."""
         every = zip(self.schedule.digits, values, strict=True)
-        along = [(build.cast(value, dtype), digit.weight) for digit, value in every if digit.dim == dim]
-        # fast path for dimensions of one digit
-        return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
+        return build.weighted_sum([(build.cast(value, dtype), d.weight) for d, value in every if d.dim == dim], dtype)
 
 
 @remembered_pair

@@ -18,9 +18,9 @@ from ..builder import Builder
 from ..moves.partition import Partition, copy_vectors
 from ..moves.vectors import fill_value
 from ..plans import VectorPlan
+from ..schedule.access import Edges
 from ..schedule.placement import Placement, element_offset, need_own_registers, need_thread_axes, owned, place
 from ..schedule.views import Digit, DigitSchedule, View
-from ..schedule.windows import Edges
 from ..variant import COPY_CONDITIONS, DispatchContext, Variant, among, local_side
 from . import elementwise
 

@@ -31,9 +31,9 @@ from ..builder import Builder
 from ..moves.vectors import register_copy
 from ..plans import Facts, Iterations, Moves
 from ..plans import Plan as PlanBase
+from ..schedule.access import misaligned
 from ..schedule.placement import Placement
 from ..schedule.views import Digit, DigitSchedule, View
-from ..schedule.width import misaligned
 from ..variant import COPY_CONDITIONS, WHOLE_WARPS, Condition, DispatchContext, Variant, between, needs
 
 #: number of elements in a row or a column of a tile; they take 16 bytes
