@@ -188,7 +188,7 @@ class MaskedVector:
 
     @property
     def place(self) -> Vector:
-        return Vector(self.view.buffer, _advanced(self.address, self.start), self.width)
+        return Vector(self.view.buffer, build.add(self.address, self.start), self.width)
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
         """Return the index of the vector's first element in a dimension of the space."""
@@ -225,7 +225,7 @@ class MaskedVector:
 
         apart: True to move single elements via separate registers: two loads into one 32-bit register are serialized.
         """
-        whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
+        whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
         if not self.may_be_cut:
             inside = self.inside(start if self.start else None)
@@ -272,10 +272,6 @@ class MaskedVector:
 
     def _allows(self, step: Expr) -> Expr:
         return TRUE if self.allowed is None else self.allowed.at(step)
-
-
-def _advanced(offset: Expr, start: int) -> Expr:
-    return build.add(offset, start) if start else offset
 
 
 #: Up to this many vectors per thread are always predicated if no vector can straddle an edge. A second copy of the code
