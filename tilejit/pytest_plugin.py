@@ -1,6 +1,7 @@
 """A pytest plugin for tests of kernels: options for the device and the number of schedules, and the marker `gpu`.
 
-With `--gpu-sim`, kernels of Triton run on the simulator, whose findings fail the tests: see `sanitize/for_pytest.py`.
+With `--gpu-sim`, kernels of Triton and Numba run on the simulator, whose findings fail the tests: see
+`sanitize/for_pytest.py`.
 
 pytest imports it at startup if tilejit is installed; this takes two milliseconds. It imports other parts of
 tilejit only when an option or a marked test needs them.
@@ -29,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--gpu-sim", metavar="ARCH", nargs="?", const="sm_90", type=_arch,
-        help="run Triton's kernels on the simulator, compiled for ARCH (sm_90), and fail tests with findings",
+        help="run Triton's and Numba's kernels on the simulator, compiled for ARCH (sm_90); findings fail tests",
     )
     group.addoption(
         "--gpu-sim-schedules", metavar="N", type=_count, default=1,
@@ -43,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--gpu-sim-autotune", choices=("all", "first"), default="all",
         help="run all configurations of an autotuned kernel, or only the first",
     )
+    group.addoption("--gpu-sim-sarif", metavar="FILE", help="file for the findings, in SARIF")
 
 
 def _arch(text: str) -> str:

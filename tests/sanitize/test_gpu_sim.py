@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from conftest import DEVICE
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-@triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 128)], key=["n"])
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (128, 256)], key=["n"])
 @triton.jit
 def double(x_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -51,7 +52,8 @@ def doubled(n):
 @needs_gpu
 @pytest.mark.parametrize("n", [100, 200])
 def test_right(n):
-    assert (doubled(n) == doubled(n)[0]).all()
+    x = doubled(n)
+    assert (x == x[0]).all()
 
 @needs_gpu
 def test_wrong():
@@ -64,12 +66,30 @@ def test_that_catches_the_error():
 """
 
 
+NUMBA = """
+import numpy as np
+import pytest
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    at = cuda.grid(1)
+    x[at] *= 2
+
+@pytest.mark.parametrize("n", [64, 60])
+def test_double(n):
+    x = cuda.to_device(np.ones(n, np.float32))
+    double[1, 64](x)
+    assert (x.copy_to_host() == 2).all()
+"""
+
+
 def pytest_says(folder: Path, *options: str, tests: str = TESTS) -> str:
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_it.py").write_text(tests, encoding="utf-8")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("TILEJIT", "PYTEST"))}
     plugins = ("-p", "tilejit.pytest_plugin", "-p", "no:cacheprovider")
-    variables |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    variables |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CUDA_VISIBLE_DEVICES": ""}
     run = subprocess.run(
         (sys.executable, "-m", "pytest", *plugins, *options), cwd=folder, capture_output=True, text=True, env=variables
     )
@@ -84,35 +104,43 @@ def test_findings_fail_tests_and_the_summary_counts_them(tmp_path: Path) -> None
     assert f"test_it.py:{line}" in text
     # even if the test expects an exception
     assert "error [undefined] (128 times): thread 0 " in text
-    # two sizes: two configurations, the best one and a second launch
-    assert "simulated sm_80: 2 kernels, 10 launches, 2 findings, " in text
+    # two sizes, each with two configurations and then the best one
+    assert "simulated sm_80: 2 kernels, 8 launches, 2 findings, " in text
     assert "element 100 of float32[100]" in (tmp_path / "report.xml").read_text(encoding="utf-8")
 
 
 def test_the_first_configuration_only(tmp_path: Path) -> None:
     text = pytest_says(tmp_path, "--gpu-sim", "--gpu-sim-autotune=first", "--gpu-sim-schedules=2", "-k", "test_right")
     assert "2 passed" in text
-    assert "simulated sm_90: 1 kernel, 4 launches, 0 findings, " in text
+    assert "simulated sm_90: 1 kernel, 2 launches, 0 findings, " in text
 
 
 def test_in_processes_of_xdist(tmp_path: Path) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist isn't installed")
-    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "-p", "xdist", "-n", "2")
+    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "-p", "xdist", "-n", "2", "--gpu-sim-sarif=found.sarif")
     assert "2 failed, 2 passed" in text
-    assert "simulated sm_80: 2 kernels, 10 launches, 2 findings, " in text
+    assert "simulated sm_80: 2 kernels, 8 launches, 2 findings, " in text
+    assert rules_in(tmp_path / "found.sarif") == ["bounds", "undefined"]
+
+
+def rules_in(file: Path) -> list[str]:
+    (run,) = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    return sorted(result["ruleId"] for result in run["results"])
+
+
+def test_numba(tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda isn't installed")
+    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "--gpu-sim-sarif=found.sarif", tests=NUMBA)
+    assert "1 failed, 1 passed" in text
+    assert "simulated sm_80: 1 kernel, 2 launches, 1 finding, " in text
+    assert rules_in(tmp_path / "found.sarif") == ["bounds"]
 
 
 def test_without_the_option_nothing_is_simulated_or_imported(tmp_path: Path) -> None:
-    if subprocess.run(("nvidia-smi",), capture_output=True, check=False).returncode == 0 if _has_smi() else False:
-        pytest.skip("this machine has a GPU")
     text = pytest_says(tmp_path)
     assert "4 skipped" in text and "simulated" not in text
     unrelated = "import sys\ndef test(): assert not [x for x in sys.modules if x.startswith('tilejit.s')]\n"
     assert "1 passed" in pytest_says(tmp_path, tests=unrelated)
-
-
-def _has_smi() -> bool:
-    return any((Path(folder) / "nvidia-smi").exists() for folder in os.environ.get("PATH", "").split(os.pathsep))
 
 
 def test_bad_options_end_the_run(tmp_path: Path) -> None:

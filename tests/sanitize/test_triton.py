@@ -110,6 +110,23 @@ def test_scalars_have_the_types_that_triton_gives_them() -> None:
         assert out.tolist() == [tenths[0], 2.5, tenths[1], tenths[2], -7, 65535, -(2**40), 1]
 
 
+@pytest.mark.parametrize("columns", [64, 100, 128, 256])
+def test_replicas_that_round_differently_are_no_error(columns: int) -> None:
+    with sanitize.triton() as session:
+        x = on_gpu(3, columns)
+        torch.testing.assert_close(programs.sums_of_squares(x), x.square().sum(1))
+        assert all(finding.level == "warning" for finding in session.findings)
+
+
+@pytest.mark.parametrize("n", [16, 50, 64])
+def test_replicas_may_load_what_one_of_them_stores(n: int) -> None:
+    with sanitize.triton():
+        x = on_gpu(n)
+        expected = 2 * x
+        programs.double_in_place_kernel[(1,)](x, n, BLOCK=64)
+        assert torch.equal(x, expected)
+
+
 def test_autotuning_runs_and_checks_every_configuration() -> None:
     with sanitize.triton() as session:
         x = on_gpu(1000)
@@ -235,11 +252,16 @@ def test_a_launch_from_another_thread_says_what_to_write() -> None:
         assert len(session.launches) == 1
 
 
+def test_tensors_of_other_devices_are_refused() -> None:
+    with sanitize.triton(), pytest.raises(tilejit.LaunchError, match="a tensor is on the device meta"):
+        programs.add(torch.empty(8, device="meta"), on_gpu(8), on_gpu(8))
+
+
 def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "installed", lambda: "3.12.1")
     with pytest.raises(tilejit.LaunchError) as caught:
         sanitize.triton()
-    assert str(caught.value) == "Triton 3.12.1 is not supported: install 3.7, 3.8 or 3.9"
+    assert str(caught.value) == "Triton 3.12.1 is not supported\nhelp: install Triton 3.7, 3.8 or 3.9"
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

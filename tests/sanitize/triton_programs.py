@@ -211,3 +211,25 @@ def negated(x):
     n = x.numel()
     tuned_negation[lambda values: (triton.cdiv(n, values["BLOCK"]),)](x, out, n)
     return out
+
+
+@triton.jit
+def sum_of_squares_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=0)
+    tl.store(out_ptr + row, tl.sum(x * x, 0))
+
+
+def sums_of_squares(x):
+    rows, n = x.shape
+    out = torch.empty(rows, device=x.device, dtype=torch.float32)
+    sum_of_squares_kernel[(rows,)](x, out, n, BLOCK=triton.next_power_of_2(n))
+    return out
+
+
+@triton.jit
+def double_in_place_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(x_ptr + offsets, 2 * x, mask=offsets < n)

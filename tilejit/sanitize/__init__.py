@@ -21,7 +21,7 @@ def triton(
     schedules: int = 1,
     autotune: Autotune = "all",
 ) -> AbstractContextManager[TritonSession]:
-    """Return a context in which Triton's kernels run on the simulator, and CPU tensors stand in for CUDA tensors.
+    """Return a context in which Triton's kernels run on the simulator, and CPU tensors represent CUDA tensors.
 
     The context manager returns the session, whose `launches` and `findings` are data:
 

@@ -25,7 +25,7 @@ from numba.cuda.np import numpy_support
 from ..errors import LaunchError
 from ..simulator import DeviceModule, PtxParam, Report
 from .numba_driver import NumbaDriver
-from .session import Options, Session
+from .session import Session, SessionOptions
 
 _active: list[NumbaSession] = []
 #: threads per CTA of `forall`, for which CUDA's driver computes the number
@@ -35,7 +35,7 @@ _THREADS = 128
 class NumbaSession(Session):
     """The launches of Numba's kernels in a program."""
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: SessionOptions) -> None:
         super().__init__(chosen)
         self.driver = NumbaDriver(self.device)
 
@@ -96,7 +96,7 @@ class _Context(driver.Context):
 class _Gpu(driver.Device):
     """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`."""
 
-    def __init__(self, chosen: Options, memory: NumbaDriver) -> None:
+    def __init__(self, chosen: SessionOptions, memory: NumbaDriver) -> None:
         self.id = 0
         self.compute_capability = divmod(int("".join(filter(str.isdigit, chosen.target.name))), 10)
         self.name = f"simulated {chosen.target.name}"
@@ -112,7 +112,7 @@ class _Gpu(driver.Device):
 
 
 @contextmanager
-def simulated_numba(chosen: Options) -> Iterator[NumbaSession]:
+def simulated_numba(chosen: SessionOptions) -> Iterator[NumbaSession]:
     """Run Numba's kernels on the simulator until the context ends."""
     if _active:
         raise LaunchError("a context of tilejit.sanitize.numba is active", hint="don't nest contexts")

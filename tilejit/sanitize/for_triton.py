@@ -25,7 +25,7 @@ from triton.runtime.autotuner import Autotuner
 
 from ..errors import LaunchError
 from ..simulator import DeviceArray, Report, TensorMap
-from .session import Options, Session
+from .session import Session, SessionOptions
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
 from .torch_tensors import TensorMode
@@ -43,11 +43,11 @@ _active: list[TritonSession] = []
 class TritonSession(Session):
     """The launches of Triton's kernels in a program.
 
-    The modes of torch that make CPU tensors stand in for CUDA tensors belong to the thread that entered the context.
+    The modes of torch by which CPU tensors represent CUDA tensors belong to the thread that entered the context.
     Another thread that launches kernels enters `thread()`.
     """
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: SessionOptions) -> None:
         super().__init__(chosen)
         self.memory = TorchMemory(self.device)
         self.tuned: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -55,7 +55,7 @@ class TritonSession(Session):
 
     @contextmanager
     def thread(self) -> Iterator[None]:
-        """Let CPU tensors stand in for CUDA tensors in this thread."""
+        """Let CPU tensors represent CUDA tensors in this thread."""
         mode = TensorMode(self.memory)
         with MarkingMode(self.memory), mode, mode.in_backward():
             self._threads.entered = True
@@ -69,17 +69,19 @@ class TritonSession(Session):
         if not getattr(self._threads, "entered", False):
             name = threading.current_thread().name
             raise LaunchError(
-                f"{kernel} is launched by the thread {name}, in which CPU tensors don't stand in for CUDA tensors: "
+                f"{kernel} is launched by the thread {name}, in which CPU tensors don't represent CUDA tensors: "
                 "the modes of torch belong to the thread that entered the context",
                 hint="in that thread, write `with session.thread():`",
             )
 
 
 @contextmanager
-def simulated_triton(chosen: Options) -> Iterator[TritonSession]:
+def simulated_triton(chosen: SessionOptions) -> Iterator[TritonSession]:
     """Run Triton's kernels on the simulator until the context ends."""
     if _active:
-        raise LaunchError("a context of tilejit.sanitize.triton is active: contexts can't be nested")
+        raise LaunchError(
+            "a context of tilejit.sanitize.triton is active: contexts can't be nested", hint="use the active session"
+        )
     if knobs.runtime.interpret:
         raise LaunchError(
             "TRITON_INTERPRET=1 is set, so that Triton doesn't compile kernels", hint="unset TRITON_INTERPRET"
@@ -201,7 +203,7 @@ class SimulatedDriver(DriverBase):
         return bool(_active)
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        raise LaunchError(f"the simulated GPU has no C type of {ty}")
+        raise NotImplementedError(ty)
 
     def get_current_target(self) -> GPUTarget:
         return self._target
@@ -240,7 +242,8 @@ class SimulatedLauncher:
         name, ptx = function
         if not _active:
             raise LaunchError(
-                f"{name} was compiled for the simulator, and no context of tilejit.sanitize.triton is active"
+                f"{name} was compiled for the simulator, and no context of tilejit.sanitize.triton is active",
+                hint="launch it in `with tilejit.sanitize.triton():`",
             )
         session = _active[-1]
         session.check_thread(name)
@@ -282,9 +285,10 @@ class _Run:
         before = [(a, a.memory.copy()) for a in arrays] if self.session.options.schedules > 1 else []
 
         def run(schedule: int) -> Report:
+            # shared memory is the compiler's: where threads replicate a computation, all of them store the result
             return module.launch(
                 self.name, grid, block, args, shared_bytes=metadata.shared, checks=checks, on_finding="collect",
-                schedule=schedule,
+                schedule=schedule, replicas_differ="warning",
             )
 
         def restore() -> None:
@@ -347,7 +351,9 @@ class _Run:
         base = argument.value.base
         array = self.label(argument.name, base)
         if array is None:
-            raise LaunchError(f"the descriptor {argument.name} is one of an empty tensor")
+            raise LaunchError(
+                f"the descriptor {argument.name} is one of an empty tensor", hint="don't launch the kernel for it"
+            )
         made = described(argument)
         return TensorMap(
             array, made.dims, made.strides, made.box, made.element_bytes, str(base.dtype).removeprefix("torch."),

@@ -15,7 +15,7 @@ from .schema import VERSION, Document, FindingData, KernelData, LaunchData, List
 
 if TYPE_CHECKING:
     from ..simulator import Finding, Location, Report
-    from .session import Launch
+    from .session import SimulatedLaunch
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Result:
     errors: tuple[str, ...] = ()
 
 
-def results_of(launches: Sequence[Launch]) -> list[Result]:
+def results_of(launches: Sequence[SimulatedLaunch]) -> list[Result]:
     """Return a result for each kernel of a session's launches, in the order of their first launches."""
     reports: dict[str, list[tuple[int, Report]]] = {}
     for launch in launches:

@@ -24,9 +24,14 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--numba", action="store_true", help="simulate the kernels of Numba-CUDA")
     parser.add_argument("--arch", default="sm_90", help="architecture to compile kernels for, such as sm_80")
     parser.add_argument("--schedules", type=int, default=1, help="number of thread orders in which each kernel runs")
-    parser.add_argument("--checks", choices=("default", "strict"), default="default")
-    parser.add_argument("--autotune", choices=("all", "first"), default="all")
-    parser.add_argument("script", metavar="SCRIPT")
+    parser.add_argument(
+        "--checks", choices=("default", "strict"), default="default",
+        help="strict: shuffles, votes, matches and warp reductions don't order memory accesses",
+    )
+    parser.add_argument(
+        "--autotune", choices=("all", "first"), default="all", help="configurations of autotuned kernels to run"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="the program")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="arguments of the program")
 
 

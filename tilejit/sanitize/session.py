@@ -16,7 +16,7 @@ Autotune = Literal["all", "first"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SessionOptions:
     """How launches are checked; see `tilejit.sanitize.triton`."""
 
     target: Target
@@ -26,7 +26,7 @@ class Options:
     autotune: Autotune
 
 
-def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: str) -> Options:
+def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: str) -> SessionOptions:
     """Return the options of a session. raises: LaunchError if one of them is invalid."""
     if arch not in TARGETS:
         raise LaunchError(f"unknown arch {arch!r}", hint=f"write one of {', '.join(TARGETS)}")
@@ -36,14 +36,14 @@ def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: s
     )
     for name, value, allowed in choices:
         if not any(value is x or (isinstance(x, str) and value == x) for x in allowed):
-            raise LaunchError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+            raise LaunchError(f"{name} is {value!r}", hint=f"pass one of {', '.join(map(repr, allowed))}")
     if isinstance(schedules, bool) or not isinstance(schedules, int) or schedules < 1:
-        raise LaunchError(f"schedules must be a positive integer, got {schedules!r}")
-    return Options(target(arch), on_finding, checks, schedules, autotune)  # type: ignore[arg-type]
+        raise LaunchError(f"schedules is {schedules!r}", hint="pass the number of thread orders: 1, 2, ...")
+    return SessionOptions(target(arch), on_finding, checks, schedules, autotune)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class SimulatedLaunch:
     """A launch of a kernel, and what the simulator reports of it in each schedule."""
 
     kernel: str
@@ -64,10 +64,10 @@ class Session:
     device: the simulated GPU; its memory persists until the context ends.
     """
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: SessionOptions) -> None:
         self.options = chosen
         self.device = Device()
-        self.launches: list[Launch] = []
+        self.launches: list[SimulatedLaunch] = []
         self._modules: dict[str, DeviceModule] = {}
         self._counted = 0
         self._instructions = 0
@@ -89,7 +89,7 @@ class Session:
         self._counted = len(self.launches)
         return self._instructions
 
-    def forget(self) -> list[Launch]:
+    def forget(self) -> list[SimulatedLaunch]:
         """Return the launches, and remove them from the session."""
         launches, self.launches = self.launches, []
         self._counted = 0
@@ -108,7 +108,7 @@ class Session:
         block: tuple[int, int, int],
         run: Callable[[int], Report],
         restore: Callable[[], None],
-    ) -> Launch:
+    ) -> SimulatedLaunch:
         """Run a kernel once in each schedule; raise its first error if findings are raised.
 
         run: runs the kernel under a schedule, collecting findings. restore: resets the memory to that before the
@@ -120,7 +120,7 @@ class Session:
             reports.append(run(schedule))
             if schedule:
                 restore()
-        launch = Launch(name, grid, block, tuple(reversed(reports)), time.perf_counter() - began)
+        launch = SimulatedLaunch(name, grid, block, tuple(reversed(reports)), time.perf_counter() - began)
         self.launches.append(launch)
         if self.options.on_finding == "raise":
             raise_first(launch.findings)
@@ -142,7 +142,7 @@ class Counts:
         self.findings += findings
         self.seconds += seconds
 
-    def add_launches(self, launches: Sequence[Launch]) -> None:
+    def add_launches(self, launches: Sequence[SimulatedLaunch]) -> None:
         self.add(
             {x.kernel for x in launches}, len(launches), sum(len(x.findings) for x in launches),
             sum(x.seconds for x in launches),
@@ -155,7 +155,7 @@ class Counts:
         return f"simulated {arch}: {kernels}, {launches}, {_count(self.findings, 'finding')}, {self.seconds:.1f} s"
 
 
-def summary(arch: str, launches: Sequence[Launch]) -> str:
+def summary(arch: str, launches: Sequence[SimulatedLaunch]) -> str:
     """Return a line with the numbers of some launches."""
     counts = Counts()
     counts.add_launches(launches)

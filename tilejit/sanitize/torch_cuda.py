@@ -1,4 +1,4 @@
-"""Stand-ins for the parts of `torch.cuda` that programs use to choose a device, to wait for it and to measure time."""
+"""Replacements of parts of `torch.cuda`, by which programs choose a device, wait for it and measure time."""
 
 from __future__ import annotations
 
@@ -195,6 +195,8 @@ def cuda_is_there(target: Target, clock: Callable[[], float]) -> Iterator[None]:
         mock.patch.multiple(torch.cuda, **_present(torch.cuda, answers)),
         mock.patch.multiple(torch.accelerator, **_present(torch.accelerator, accelerator)),
         mock.patch.object(torch, "Generator", _Generator),
+        # torch checks the type of its argument before it asks the modes
+        mock.patch.object(torch.Tensor, "record_stream", lambda tensor, stream: None),
         mock.patch.object(torch, "compile", _uncompiled),
         mock.patch.object(torch, "autocast", _Autocast),
         mock.patch.object(torch.amp, "autocast", _Autocast),
@@ -214,5 +216,5 @@ def _present(module: Any, answers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _uncompiled(model: Any = None, **kwargs: Any) -> Any:
-    """Return a function as it is: a compiled one would not see the stand-ins."""
+    """Return a function as it is: a compiled one would not see the replacements."""
     return (lambda f: f) if model is None else model

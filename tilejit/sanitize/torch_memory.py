@@ -1,7 +1,7 @@
 """Storages of torch at addresses of the simulator: their device, their address, and their uninitialized bytes.
 
-CPU tensors stand in for CUDA tensors. A storage belongs to the stand-in's GPU if the program created it there, or if
-a tensor on it is the result of an operation on such a tensor.
+CPU tensors represent CUDA tensors. A storage belongs to the simulated GPU if the program created it there, or if a
+tensor on it is the result of an operation on such a tensor.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..errors import LaunchError
 from ..simulator import Device, DeviceArray
 
 Bytes = NDArray[np.uint8]
@@ -26,6 +27,13 @@ _UNINITIALIZED = frozenset({
     "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
     "aten::new_empty_strided",
 })
+#: operators with a parameter for the type of the result -> those without
+_WIDE_PRODUCTS: dict[Any, Any] = {
+    getattr(getattr(torch.ops.aten, name), overload): getattr(torch.ops.aten, name).default
+    for name in ("mm", "bmm", "addmm", "baddbmm")
+    for overload in ("dtype", "dtype_out")
+    if overload in getattr(torch.ops.aten, name).overloads()
+}
 #: the byte of which the simulator's fresh memory consists: other bytes must have been written
 _FRESH = 0xFF
 #: minimum number of records before those of freed storages are removed
@@ -84,10 +92,15 @@ class TorchMemory:
 
     def place(self, tensor: torch.Tensor) -> DeviceArray | None:
         """Return the array of a tensor's storage on the device; None if the storage has no bytes."""
+        storage = tensor.untyped_storage()
+        if storage.device.type != "cpu":
+            raise LaunchError(
+                f"a tensor is on the device {storage.device}, whose memory the simulator can't access",
+                hint="create it in the context, with device='cuda'",
+            )
         record = self._recorded(tensor)
         if record is None:
             return None
-        storage = tensor.untyped_storage()
         extent = (storage.data_ptr(), storage.nbytes())
         if record.placed is not None and record.extent != extent:
             self._free(record)
@@ -186,7 +199,7 @@ class MarkingMode(TorchDispatchMode):
         if named.get("pin_memory"):
             named["pin_memory"] = False
         inputs = list(tensors_in((args, named)))
-        result = func(*args, **named)
+        result = _wide_product(func, args, named) if func in _WIDE_PRODUCTS else func(*args, **named)
         memory = self.memory
         is_on_gpu = is_on_gpu or any(memory.is_on_gpu(x) for x in inputs)
         name, written = _traits(func)
@@ -203,6 +216,14 @@ class MarkingMode(TorchDispatchMode):
             for tensor in tensors_in(value):
                 memory.write(tensor)
         return result
+
+
+def _wide_product(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> torch.Tensor:
+    """Compute a product whose result is wider than its operands, as torch does only on CUDA."""
+    *operands, dtype = args
+    factors = {name: value for name, value in named.items() if name != "out"}
+    result: torch.Tensor = _WIDE_PRODUCTS[func](*[x.to(dtype) for x in operands], **factors)
+    return named["out"].copy_(result) if "out" in named else result
 
 
 def is_cuda(device: Any) -> bool:

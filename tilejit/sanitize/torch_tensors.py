@@ -31,7 +31,7 @@ def _constructors() -> frozenset[Any]:
 
 
 class TensorMode(TorchFunctionMode):
-    """Answer questions about tensors on the stand-in's GPU as torch answers those about CUDA tensors."""
+    """Answer questions about tensors on the simulated GPU as torch answers those about CUDA tensors."""
 
     def __init__(self, memory: TorchMemory) -> None:
         super().__init__()
@@ -54,7 +54,6 @@ class TensorMode(TorchFunctionMode):
             tensor.type_as: self.type_as,
             tensor.__deepcopy__: self.deepcopy,
             tensor.pin_memory: lambda x, *_, **__: x,
-            tensor.record_stream: lambda *_: None,
         }
 
     def __torch_function__(

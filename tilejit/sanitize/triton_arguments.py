@@ -81,11 +81,16 @@ def scalar(argument: Argument) -> bytes:
             return bytes(np.array(float(value)).astype("<f4").tobytes()[2:])
         found = _INTEGER.fullmatch(type_)
         if found is None:
-            raise LaunchError(f"the type {type_} of the argument {argument.name} is not supported")
+            raise LaunchError(
+                f"the type {type_} of the argument {argument.name} is not supported", hint="pass a number or a tensor"
+            )
         size = max(int(found[1]) // 8, 1)
         return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     except (TypeError, ValueError):
-        raise LaunchError(f"the argument {argument.name} must be a number of type {type_}, got {value!r}") from None
+        raise LaunchError(
+            f"the argument {argument.name} has the type {type_}, and {value!r} is not such a number",
+            hint="pass a number",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +114,16 @@ def described(argument: Argument) -> Described:
     }
     for feature, asked in refused.items():
         if asked:
-            raise LaunchError(f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support")
+            raise LaunchError(
+                f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support",
+                hint="copy without it",
+            )
     width = int(box["elem_size"])
     if value.strides[-1] != 1:
-        raise LaunchError(f"the last dimension of the descriptor {argument.name} must be contiguous")
+        raise LaunchError(
+            f"the last dimension of the descriptor {argument.name} has the stride {value.strides[-1]}",
+            hint="make it contiguous",
+        )
     return Described(
         tuple(int(x) for x in reversed(value.shape)),
         tuple(int(x) * width for x in reversed(value.strides[:-1])),

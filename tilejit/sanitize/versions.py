@@ -23,7 +23,9 @@ def require() -> str:
     minor = ".".join(version.split(".")[:2])
     if minor not in SUPPORTED:
         *others, last = SUPPORTED
-        raise LaunchError(f"Triton {version} is not supported: install {', '.join(others)} or {last}")
+        raise LaunchError(
+            f"Triton {version} is not supported", hint=f"install Triton {', '.join(others)} or {last}"
+        )
     return minor
 
 
