@@ -1,4 +1,4 @@
-"""Seeded bugs in programs of Numba and CUDA C++: a report names the line, and the unchanged program is clean."""
+"""Seeded bugs in programs of Triton, Numba and CUDA C++: a report names the line; the unchanged program is clean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,17 @@ from tests.sanitize.test_for_cuda import nvrtc_works
 from tilejit import sanitize
 from tilejit.__main__ import main
 from tilejit.sanitize.report import frames
+from tilejit.sanitize.session import Session
 
 pytestmark = pytest.mark.integration
 
 #: bugs that no report names, and why
 MISSED = {
+    "load_without_other": "Triton's compiler itself puts zeros in place of the elements that the mask leaves out",
     "lanes_that_left_early": "a shuffle from a lane that has exited reads a value that the PTX ISA leaves undefined; "
     "the simulator doesn't report it",
 }
+TRITON = {bug.name: bug for bug in BUGS if bug.compiler == "triton"}
 NUMBA = {bug.name: bug for bug in BUGS if bug.compiler == "numba"}
 CUDA = {bug.name: bug for bug in BUGS if bug.compiler == "cuda"}
 #: (rule, line) of each error
@@ -54,10 +57,10 @@ def imported(path: Path) -> Iterator[Any]:
         del sys.modules[path.stem]
 
 
-def numba_errors(text: str, path: Path) -> Errors:
-    """Run a program; with an error, its own comparison with NumPy may fail, too."""
+def python_errors(context: AbstractContextManager[Session], text: str, path: Path) -> Errors:
+    """Run a program; with an error, its own comparison of results may fail, too."""
     path.write_text(text)
-    with sanitize.numba(on_finding="collect") as session, imported(path) as program:
+    with context as session, imported(path) as program:
         try:
             program.main()
         except AssertionError:
@@ -67,14 +70,30 @@ def numba_errors(text: str, path: Path) -> Errors:
 
 
 @pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install -e '.[triton]'"
+)
+@pytest.mark.parametrize("name", TRITON)
+def test_triton(tmp_path: Path, name: str) -> None:
+    bug = TRITON[name]
+    unchanged = (FOLDER / bug.file).read_text()
+    assert python_errors(sanitize.triton(bug.arch, "collect"), unchanged, tmp_path / "program.py") == set()
+    text = changed(bug)
+    errors = python_errors(sanitize.triton(bug.arch, "collect"), text, tmp_path / "changed.py")
+    assert names_it(bug, errors, text) == (name not in MISSED), errors
+
+
+@pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed: pip install -e '.[numba]'"
 )
 @pytest.mark.parametrize("name", NUMBA)
 def test_numba(tmp_path: Path, name: str) -> None:
     bug = NUMBA[name]
-    assert numba_errors((FOLDER / bug.file).read_text(), tmp_path / "program.py") == set()
+    unchanged = (FOLDER / bug.file).read_text()
+    assert python_errors(sanitize.numba(on_finding="collect"), unchanged, tmp_path / "program.py") == set()
     text = changed(bug)
-    assert names_it(bug, numba_errors(text, tmp_path / "changed.py"), text) == (name not in MISSED)
+    assert names_it(
+        bug, python_errors(sanitize.numba(on_finding="collect"), text, tmp_path / "changed.py"), text
+    ) == (name not in MISSED)
 
 
 def cuda_errors(program: str, text: str, capsys: pytest.CaptureFixture[str]) -> Errors:

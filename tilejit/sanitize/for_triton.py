@@ -30,6 +30,7 @@ from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
 from .torch_tensors import TensorMode
 from .triton_arguments import Argument, described, flatten, scalar
+from .triton_paths import path_of, with_path
 
 #: registers per thread that a compiled kernel reports: only ptxas knows the number
 _REGISTERS = 64
@@ -191,8 +192,9 @@ class SimulatedDriver(DriverBase):
                 "sm_clock_rate": unit.clock_rate, "mem_clock_rate": unit.memory_clock_rate,
                 "mem_bus_width": unit.memory_bus_width,
             },
+            # no module: Triton would ask the driver to unload it, even after the context has ended
             load_binary=lambda name, binary, shared, device: (
-                name, (name, binary.decode()), _REGISTERS, 0, _MOST_THREADS
+                None, (name, binary.decode()), _REGISTERS, 0, _MOST_THREADS
             ),
             unload_module=lambda module: None,
             set_printf_fifo_size=lambda size: None,
@@ -234,11 +236,13 @@ class SimulatedLauncher:
         self.signature: Mapping[str, Any] = dict(source.signature)
         self.metadata = metadata
         self.boxes = getattr(metadata, "tensordesc_meta", None)
+        self.path = path_of(source)
 
     def __call__(
         self, x: int, y: int, z: int, stream: Any, function: tuple[str, str], packed: Any, launch_metadata: Any,
         enter: Callable[[Any], object] | None, leave: Callable[[Any], object] | None, *values: Any,
     ) -> None:
+        __tracebackhide__ = True
         name, ptx = function
         if not _active:
             raise LaunchError(
@@ -247,6 +251,8 @@ class SimulatedLauncher:
             )
         session = _active[-1]
         session.check_thread(name)
+        if self.path is not None:
+            ptx = with_path(ptx, self.path)
         if enter is not None:
             enter(launch_metadata)
         if x * y * z > 0:
@@ -268,6 +274,7 @@ class _Run:
         self.names: dict[tuple[Any, ...], list[str]] = {}
 
     def launch(self, programs: tuple[int, int, int], values: Sequence[Any], stream: Any) -> None:
+        __tracebackhide__ = True
         metadata = self.launcher.metadata
         ctas = int(getattr(metadata, "num_ctas", 1))
         grid = (programs[0] * ctas, programs[1], programs[2])
