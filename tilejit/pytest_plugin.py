@@ -50,7 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _arch(text: str) -> str:
     digits = text.removeprefix("sm_").removesuffix("a")
     if not text.startswith("sm_") or not digits.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture: write --gpu-sim=sm_90")
+        hint = "write --gpu-sim=sm_90, or put paths before --gpu-sim"
+        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture: {hint}")
     return text
 
 

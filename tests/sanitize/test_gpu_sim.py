@@ -145,6 +145,6 @@ def test_without_the_option_nothing_is_simulated_or_imported(tmp_path: Path) -> 
 
 def test_bad_options_end_the_run(tmp_path: Path) -> None:
     text = pytest_says(tmp_path, "--gpu-sim", "test_it.py")
-    assert "argument --gpu-sim: 'test_it.py' is not an architecture: write --gpu-sim=sm_90" in text
+    assert "argument --gpu-sim: 'test_it.py' is not an architecture: write --gpu-sim=sm_90, or put paths" in text
     text = pytest_says(tmp_path, "--gpu-sim=sm_12")
     assert "--gpu-sim=sm_12: unknown arch 'sm_12'" in text and "Traceback" not in text
