@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -295,3 +296,37 @@ def test_a_kernel_runs_again_in_another_context() -> None:
             assert torch.equal(programs.add(x, x), x + x)
             assert len(session.launches) == 1
     assert not torch.cuda.is_available() or torch.version.cuda
+
+
+STORE = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def store(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+def main():
+    store[(1,)](torch.zeros(100, device="cuda"), BLOCK=128)
+"""
+
+
+@pytest.mark.parametrize("names", [("first/kernels.py", "second/kernels.py"), ("first.py", "second.py")])
+def test_a_kernel_that_triton_has_cached_for_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(STORE, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("kernels", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        with sanitize.triton(on_finding="collect") as session:
+            module.main()
+        (finding,) = session.findings
+        assert f"from {path}:8" in finding.message
+    assert len(list((tmp_path / "cache").rglob("store.ptx"))) == 1
