@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
     "sanitize": BASE | {"simulator"},
 }
-ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__main__", "__init__")
+ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "commands", "__main__", "__init__")
 ALL = set(MAY_IMPORT) | set(ABOVE)
 MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 

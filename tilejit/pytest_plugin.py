@@ -48,14 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gpu-sim-sarif", metavar="FILE", help="file for the findings, in SARIF")
 
 
-def _is_path(text: str) -> bool:
-    """True if this names tests, as in `pytest --gpu-sim tests`, where the parser takes them as the architecture."""
-    return os.path.exists(text.partition("::")[0])
+def _is_arch(text: str) -> bool:
+    return text.startswith("sm_") and text.removeprefix("sm_").removesuffix("a").isdecimal()
 
 
 def _arch_or_path(text: str) -> str:
-    digits = text.removeprefix("sm_").removesuffix("a")
-    if not (text.startswith("sm_") and digits.isdecimal()) and not _is_path(text):
+    """Accept paths of tests, too: in `pytest --gpu-sim tests` the parser takes them as the architecture."""
+    if not _is_arch(text) and not os.path.exists(text.partition("::")[0]):
         raise argparse.ArgumentTypeError(f"{text!r} is not an architecture: write {_GPU_SIM}={_ARCH}")
     return text
 
@@ -72,7 +71,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     known = early_config.known_args_namespace
     if known.gpu_sim is None:
         return
-    if _is_path(known.gpu_sim):
+    if not _is_arch(known.gpu_sim):
         _separate(known, args)
     from .sanitize import for_pytest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import typing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.sanitize.kernels_ptx import PTX, RECORDED, SOURCE, line_of
+from tests.support.typed_data import conforming
 from tilejit.sanitize.names import readable, with_readable_names
 from tilejit.sanitize.paths import SourcePaths, line_text
 from tilejit.sanitize.report import Result, as_json, as_text, combined, document
@@ -49,22 +49,6 @@ def several() -> list[Result]:
         Result(SCALE, "k.ptx", (clean,)), Result("no_lines", "k.ptx", (launched("no_lines", 1),)),
         Result("surface", "k.ptx", (), errors=("it has a surface instruction",)),
     ]
-
-
-def conforming(value: Any, kind: Any, where: str = "document") -> list[str]:
-    """Where a value differs from a type made of typed dictionaries, lists and literals."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if typing.is_typeddict(kind):
-        hints = typing.get_type_hints(kind)
-        if not isinstance(value, dict) or value.keys() != hints.keys():
-            return [f"{where}: {sorted(value)} instead of {sorted(hints)}"]
-        return [x for key in hints for x in conforming(value[key], hints[key], f"{where}.{key}")]
-    if origin is list:
-        return [x for i, item in enumerate(value) for x in conforming(item, arguments[0], f"{where}[{i}]")]
-    if origin is typing.Literal:
-        return [] if value in arguments else [f"{where}: {value!r}"]
-    kinds = arguments or (kind,)
-    return [] if type(value) in kinds else [f"{where}: {value!r} is not {kind}"]
 
 
 def test_data_conforms_to_its_schema(files: Path) -> None:

@@ -312,14 +312,10 @@ def main():
 """
 
 
-@pytest.mark.parametrize("names", [("first/kernels.py", "second/kernels.py"), ("first.py", "second.py")])
-def test_a_kernel_that_triton_has_cached_for_another_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
-) -> None:
+def test_a_kernel_that_is_cached_for_a_file_of_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    for name in names:
+    for name in ("first.py", "second.py"):
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
         path.write_text(STORE, encoding="utf-8")
         spec = importlib.util.spec_from_file_location("kernels", path)
         assert spec is not None and spec.loader is not None
@@ -330,3 +326,28 @@ def test_a_kernel_that_triton_has_cached_for_another_file(
         (finding,) = session.findings
         assert f"from {path}:8" in finding.message
     assert len(list((tmp_path / "cache").rglob("store.ptx"))) == 1
+
+
+def test_clusters_of_two_ctas() -> None:
+    with sanitize.triton("sm_90") as session:
+        a, b = on_gpu(64, 64, dtype=torch.float16), on_gpu(64, 128, dtype=torch.float16)
+        c = programs.matmul(a, b, (64, 64, 32), num_ctas=2)
+        torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
+    assert session.launches[0].grid == (2, 2, 1)
+
+
+def test_a_program_at_another_place_is_named_although_its_kernel_is_cached(tmp_path: Path) -> None:
+    text = Path(programs.__file__).read_text(encoding="utf-8")
+    for folder in ("first", "second"):
+        file = tmp_path / folder / "moved.py"
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("moved", file)
+        assert spec is not None and spec.loader is not None
+        moved = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(moved)
+
+        def program(moved: Any = moved) -> None:
+            moved.copy_without_mask[(8,)](on_gpu(1000), on_gpu(1024), BLOCK=128)
+
+        assert f"{folder}/moved.py:" in refused(tilejit.OutOfBoundsError, program)

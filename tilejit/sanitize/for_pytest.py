@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from importlib import util
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .. import __version__, sanitize
+from .. import sanitize
 from ..errors import LaunchError
 from .report import combined, document, results_of
 from .sarif import as_sarif
@@ -65,7 +65,7 @@ class Summary:
         self.sarif = sarif
         self.counts = Counts()
         #: the kernels with findings
-        self.found: Document = document([], __version__)
+        self.found: Document = document([], metadata.version("tilejit"))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -111,7 +111,7 @@ class Simulation(Summary):
         self.counts.add_launches(launches)
         if self.sarif is not None:
             results = results_of([launch for launch in launches if launch.findings])
-            self.found["kernels"].extend(document(results, __version__)["kernels"])
+            self.found["kernels"].extend(document(results, metadata.version("tilejit"))["kernels"])
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

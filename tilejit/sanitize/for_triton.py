@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -28,9 +28,8 @@ from ..simulator import DeviceArray, Report, TensorMap
 from .session import Session, SessionOptions
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import MarkingMode, TorchMemory
-from .torch_tensors import TensorMode
-from .triton_arguments import Argument, described, flatten, scalar
-from .triton_paths import path_of, with_path
+from .torch_tensors import TensorMode, active_in_backward
+from .triton_arguments import Argument, described, flatten, scalar, with_file
 
 #: registers per thread that a compiled kernel reports: only ptxas knows the number
 _REGISTERS = 64
@@ -57,17 +56,25 @@ class TritonSession(Session):
     @contextmanager
     def thread(self) -> Iterator[None]:
         """Let CPU tensors represent CUDA tensors in this thread."""
-        mode = TensorMode(self.memory)
-        with MarkingMode(self.memory), mode, mode.in_backward():
+        with MarkingMode(self.memory), TensorMode(self.memory):
             self._threads.entered = True
             try:
                 yield
             finally:
                 self._threads.entered = False
 
+    @property
+    def is_thread_entered(self) -> bool:
+        """True if this thread has entered `thread()`."""
+        return getattr(self._threads, "entered", False)
+
+    def tensor_mode(self) -> AbstractContextManager[object]:
+        """Return the mode that answers for CUDA tensors, or a context without effect in threads without modes."""
+        return TensorMode(self.memory) if self.is_thread_entered else nullcontext()
+
     def check_thread(self, kernel: str) -> None:
         """Raise LaunchError if this thread has not entered `thread()`."""
-        if not getattr(self._threads, "entered", False):
+        if not self.is_thread_entered:
             name = threading.current_thread().name
             raise LaunchError(
                 f"{kernel} is launched by the thread {name}, in which CPU tensors don't represent CUDA tensors: "
@@ -101,7 +108,7 @@ def simulated_triton(chosen: SessionOptions) -> Iterator[TritonSession]:
             mock.patch.object(Autotuner, "run", _tuned_anew(session, Autotuner.run)),
             mock.patch.object(Autotuner, "prune_configs", _pruned(session, Autotuner.prune_configs)),
             cuda_is_there(chosen.target, lambda: session.instructions / _PER_MILLISECOND),
-            session.thread(),
+            active_in_backward(session.tensor_mode), session.thread(),
         ):
             yield session
     finally:
@@ -236,14 +243,16 @@ class SimulatedLauncher:
         self.signature: Mapping[str, Any] = dict(source.signature)
         self.metadata = metadata
         self.boxes = getattr(metadata, "tensordesc_meta", None)
-        self.path = path_of(source)
+        function = getattr(getattr(source, "fn", None), "fn", None)
+        self.file = function.__code__.co_filename if function is not None else ""
+        self._ptx = ""
 
     def __call__(
         self, x: int, y: int, z: int, stream: Any, function: tuple[str, str], packed: Any, launch_metadata: Any,
         enter: Callable[[Any], object] | None, leave: Callable[[Any], object] | None, *values: Any,
     ) -> None:
         __tracebackhide__ = True
-        name, ptx = function
+        name, binary = function
         if not _active:
             raise LaunchError(
                 f"{name} was compiled for the simulator, and no context of tilejit.sanitize.triton is active",
@@ -251,12 +260,11 @@ class SimulatedLauncher:
             )
         session = _active[-1]
         session.check_thread(name)
-        if self.path is not None:
-            ptx = with_path(ptx, self.path)
         if enter is not None:
             enter(launch_metadata)
         if x * y * z > 0:
-            _Run(self, session, name, ptx).launch((x, y, z), values, stream)
+            self._ptx = self._ptx or with_file(binary, self.file)
+            _Run(self, session, name, self._ptx).launch((x, y, z), values, stream)
         if leave is not None:
             leave(launch_metadata)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -79,18 +79,6 @@ class TensorMode(TorchFunctionMode):
             result = result.clone()
         self.memory.move(result, True)
         return result
-
-    @contextmanager
-    def in_backward(self) -> Iterator[None]:
-        """Keep this mode active in Python functions that a backward pass calls: torch disables it during `backward`."""
-        run = torch.autograd._engine_run_backward
-
-        def under_mode(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return run(*args, **kwargs)
-
-        with mock.patch.object(torch.autograd, "_engine_run_backward", under_mode):
-            yield
 
     def device(self, x: torch.Tensor, *_: Any) -> torch.device:
         return _GPU if self.memory.is_on_gpu(x) else x.device
@@ -168,6 +156,19 @@ class TensorMode(TorchFunctionMode):
             is_on_gpu = dtype.startswith("torch.cuda.")
             dtype = dtype.replace("torch.cuda.", "torch.")
         return self.moved(x, x.type(dtype, *args, **kwargs), is_on_gpu)
+
+
+@contextmanager
+def active_in_backward(mode: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Enter `mode()` for the Python functions that a backward pass calls: torch disables modes during `backward`."""
+    run = torch.autograd._engine_run_backward
+
+    def under_mode(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            return run(*args, **kwargs)
+
+    with mock.patch.object(torch.autograd, "_engine_run_backward", under_mode):
+        yield
 
 
 def _share(x: Any, y: torch.Tensor) -> bool:

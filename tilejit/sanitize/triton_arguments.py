@@ -1,7 +1,9 @@
-"""The arguments of a launch of Triton: from the program's values to the parameters of the PTX kernel."""
+"""A launch of Triton: arguments, from the program's values to parameters of the PTX, and names of files."""
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +17,8 @@ from ..errors import LaunchError
 _FLOATS: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
 #: codes of swizzle modes in the metadata of descriptors, as in CUtensorMapSwizzle of the CUDA driver API
 _SWIZZLES = ("none", "32B", "64B", "128B")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
+_FIRST_LOCATION = re.compile(r"^\s*\.loc\s+(\d+)\s", re.MULTILINE)
 _INTEGER = re.compile(r"[iu](\d+)")
 
 
@@ -91,6 +95,27 @@ def scalar(argument: Argument) -> bytes:
             f"the argument {argument.name} has the type {type_}, and {value!r} is not such a number",
             hint="pass a number",
         ) from None
+
+
+def with_file(ptx: str, file: str) -> str:
+    """Return PTX whose kernel is in the file `file`; "" for an unknown one.
+
+    Triton's cache doesn't know the names of files: the PTX may be that of a program elsewhere with the same text. Files
+    of the other program's folder become those with the same name in the folder of `file`, if there are any.
+    """
+    index = _FIRST_LOCATION.search(ptx)
+    files = dict(_FILE.findall(ptx))
+    former = files.get(index[1]) if index is not None else None
+    if former is None or file in ("", former):
+        return ptx
+    moved = {former: file}
+    for path in files.values():
+        here = os.path.join(os.path.dirname(file), os.path.basename(path))
+        # linecache also has the cells of notebooks
+        is_here = os.path.isfile(here) or here in linecache.cache
+        if path != former and os.path.dirname(path) == os.path.dirname(former) and is_here:
+            moved[path] = here
+    return _FILE.sub(lambda found: found[0].replace(f'"{found[2]}"', f'"{moved.get(found[2], found[2])}"'), ptx)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def pipeline_of_one_thread(device: Any) -> Launch:
 def pipeline_of_a_block(device: Any) -> Launch:
     x = rng().integers(-999, 999, (2, 5, 128)).astype(i4)
     y = x.sum(1, dtype=i4)[:, (np.arange(128) * 5 + 1) % 128]
-    return Launch([x, np.zeros((2, 128), i4), i4(5)], {1: y})
+    return Launch([x, np.zeros(y.shape, i4), i4(5)], {1: y})
 
 
 @kernel("pipelines", (1,), (128,))
@@ -119,7 +119,7 @@ def split_barrier(device: Any) -> Launch:
 
 @kernel("pipelines", (1,), (64,))
 def barrier_with_drops(device: Any) -> Launch:
-    """Some thread takes part in all eight rounds."""
+    """Some thread is active in all eight rounds."""
     lives = rng().integers(0, 9, 64).astype(i4)
     lives[5] = 8
     rounds = np.arange(8)[:, None]

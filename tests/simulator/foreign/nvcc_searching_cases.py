@@ -62,7 +62,7 @@ def knuth_morris_pratt(device: Any) -> Launch:
 
 @kernel("searching", (3,), (64,))
 def hash_insert(device: Any) -> Launch:
-    """The table's order depends on who comes first; how often each key came doesn't."""
+    """The table's order depends on the order of the threads; the count of each key doesn't."""
     keys = rng().integers(0, 90, 180).astype(u4)
     counts = np.bincount(keys, minlength=90).astype(i4)
     return Launch([keys, np.full(128, 2**32 - 1, u4), np.zeros(90, i4), i4(180), u4(128)], {2: counts})

@@ -23,7 +23,7 @@ from fla.ops.hgrn import chunk_hgrn
 DEVICE = os.environ.get("DEVICE", "cuda")
 
 #: float32 has 24 bits of mantissa: a state of up to 50 products, summed step by step, agrees to 2^-18; gradients that
-#: are sums over the whole sequence, or differences of such sums, to 2^-16
+#: are sums over the whole sequence, or differences of two sums, to 2^-16
 STATE, GRADIENT = 2**-18, 2**-16
 
 

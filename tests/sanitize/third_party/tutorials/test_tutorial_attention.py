@@ -153,7 +153,7 @@ def test_attention(heads, t, d, causal):
     expected = s.softmax(-1) @ exact[2]
     expected.backward(do.double())
     # float16 has 11 bits: a weight, at most 1, is off by 2^-11 of itself before it is multiplied, and so is what is
-    # stored; sums of such errors over the row, of either sign, stay below 2^-9. Gradients multiply once more.
+    # stored; sums of these errors over the row, of either sign, stay below 2^-9. Gradients multiply once more.
     torch.testing.assert_close(o, expected.half(), rtol=2**-9, atol=2**-10)
     for actual, wanted in zip((q, k, v), exact, strict=True):
         torch.testing.assert_close(actual.grad, wanted.grad.half(), rtol=2**-8, atol=2**-8)

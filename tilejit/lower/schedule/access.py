@@ -1,4 +1,4 @@
-"""Bounds tests of accesses to global tensors.
+"""Valid accesses: vector widths, with the reasons why wider vectors can't be proven valid, and bounds tests.
 
 In each dimension, coordinate c of a region is inside the tensor if 0 <= start + c < size. That is a single unsigned
 comparison, since a negative index becomes a large number. Starts and sizes have 64 bits; coordinates fit in 32 bits. If
@@ -14,22 +14,114 @@ needed if the region is known to extend past its tensor's end, because the tenso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from ...dataclass import lean
+from ...dataclass import dataclass, lean
 from ...dtypes import DType, bool_, int32, int64, uint32, uint64
 from ...ir.arithmetic import build, facts
 from ...ir.checks.indices import title
-from ...ir.nodes import FALSE, TRUE, Assert, Assign, Const, Declare, Expr, Region, Var
+from ...ir.nodes import FALSE, TRUE, Assert, Assign, Const, Declare, Expr, Region, Strided, Var
+from ...isa.access import WIDEST_BITS
 from ..builder import Builder
-from .placement import ends_inside, extent_of, inside
-from .views import View
+from .addresses import Folded, Stride, Thread, multiple_of, shown
+from .placement import Placement, ends_inside, extent_of, gathered_offsets, inside
+from .views import DigitSchedule, View
+
+#: an index without known facts
+_ANY = Var("any", int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """A vector width in elements, and the reason why it isn't the widest possible ("" if it is)."""
+
+    elements: int
+    limit: str
+
+
+def widest_vector(schedule: DigitSchedule, names: Collection[str], *, ragged: bool) -> Width:
+    """Return the widest vector along a schedule's last digit for which all accesses to operands `names` are aligned.
+
+    A vector has at most `WIDEST_BITS`, is contiguous in these operands, and lies in one chunk of each swizzle. Every
+    term of its addresses must be provably a multiple of its width: the strides of all other digits, the offsets and the
+    base.
+    ragged: True if the last vector of a run may be partial; otherwise the width divides the run.
+    source: PTX ISA, "State Spaces, Types, and Variables: vectors", on the alignment of vector accesses.
+    """
+    bits = max([schedule.operands[name][0].region.dtype.bits for name in names])
+    width, limit = max(1, WIDEST_BITS // bits), ""
+    while width > 1:
+        reason = _obstacle(schedule, names, width, ragged)
+        if reason is None:
+            return Width(width, limit)
+        limit = limit or reason
+        width //= 2
+    return Width(1, limit)
+
+
+def _obstacle(schedule: DigitSchedule, names: Collection[str], width: int, ragged: bool) -> str | None:
+    run = schedule.run_length(names)
+    if run == 1:
+        return _no_run([schedule[name] for name in names])
+    if width > run:
+        return f"only {run} elements are contiguous in all operands; {width} make a vector"
+    if not ragged and run % width:
+        return f"runs of {run} elements don't divide into vectors of {width}"
+    for name in names:
+        strides = [digit.strides[name] for digit in schedule.digits[:-1]]
+        reason = misaligned(schedule.operands[name][0], strides, width)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _no_run(views: Sequence[View]) -> str:
+    for view in views:
+        stride = view.strides[-1] if view.strides else 1
+        name, layout = view.buffer.name, view.buffer.layout
+        if isinstance(layout, Strided) and layout.unit_dim is None:
+            return f"no dimension of {name} is known to have stride 1"
+        if isinstance(stride, Folded):
+            return f"a dimension of {name} has no constant stride, so its elements may not be contiguous"
+        if stride != 1:
+            return f"adjacent elements of the fastest dimension are {shown(stride)} elements apart in {name}"
+    return "there is only one element"
+
+
+def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
+    """Return why vectors of `width` elements, `strides` apart, may be misaligned or split by a swizzle, or None."""
+    region, swizzle = placement.region, placement.swizzle
+    buffer, offsets = region.buffer, placement.offsets
+    bytes_each = buffer.dtype.bytes
+    if swizzle is not None and swizzle.chunk < width:
+        return f"the swizzle of {buffer.name} keeps {swizzle.chunk} elements together; needs {width}"
+    if region.gathered is not None:
+        offsets += gathered_offsets(region, _ANY)
+    for offset in offsets:
+        if offset.multiple % width:
+            return (
+                f"{offset.what} is a multiple of {offset.multiple * bytes_each} bytes; "
+                f"needs a multiple of {width * bytes_each}"
+            )
+    for stride in strides:
+        if isinstance(stride, Thread):
+            continue
+        if isinstance(stride, Folded):
+            return f"a dimension of {buffer.name} has no constant stride"
+        if multiple_of(stride) % width:
+            return (
+                f"rows of {buffer.name} start every {shown(stride, bytes_each)} bytes; "
+                f"needs a multiple of {width * bytes_each}"
+            )
+    if buffer.space != "local" and buffer.align % (width * bytes_each):
+        return f"the base of {buffer.name} is aligned to {buffer.align} bytes; needs {width * bytes_each}"
+    return None
 
 
 @lean(frozen=True, slots=True)
 class Edges:
-    """The edges that accesses to an operand may cross: those of a global tensor, and those of a padded region."""
+    """The edges that accesses to an operand may cross, of a tensor or a padded region, and the tests for them."""
 
     view: View
     #: the buffer's dimensions in which accesses may cross the tensor's edge
@@ -41,6 +133,8 @@ class Edges:
     width: int
     #: True if it is known that no vector straddles an edge
     whole: bool
+    #: the tests that an accessed element passes, once `mask` has chosen them
+    windows: tuple[Window, ...] = ()
 
     @staticmethod
     def of(view: View, width: int, dims: tuple[int, ...] | None = None) -> Edges:
@@ -59,29 +153,58 @@ class Edges:
             cond = build.logical_and(cond, inside(self.view.placement.region, d))
         return cond
 
-    def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
+    def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Edges:
+        """Choose the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
         return self._mask([_plain(self.view, d, refuted) for d in self.dims])
 
-    def clamped(self, b: Builder, refuted: Expr = FALSE) -> Mask:
+    def clamped(self, b: Builder, refuted: Expr = FALSE) -> Edges:
         """Return the tests with windows clamped to the region, so that most tests use 32 bits; for many tests."""
         return self._mask([_clamped_window(self.view, d, b, refuted) for d in self.dims])
 
     @property
-    def without_tensor(self) -> Mask:
+    def without_tensor(self) -> Edges:
         """The tests that remain for a region inside its tensor: those for padding."""
         return Edges.of(self.view, self.width, ())._mask([])
 
-    def _mask(self, windows: Sequence[Window]) -> Mask:
+    def _mask(self, windows: Sequence[Window]) -> Edges:
         schedule, tested = self.view.schedule, [window.dim for window in windows]
         of_region = [
             Window(dim, _ZERO, build.const(schedule.extents[dim], int32))
             for dim in schedule.padded if dim not in tested
         ]
-        return Mask(self, (*windows, *of_region))
+        every = (*windows, *of_region)
+        return Edges(self.view, self.dims, self.run_dim, self.run_step, self.width, self.whole, every)
+
+    def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
+        """Return the condition that element `step` of a vector, the first if None, passes the tests."""
+        cond: Expr = TRUE
+        run_dim, run_step = self.run_dim, self.run_step
+        further = step if step is None or run_step == 1 else build.mul(step, run_step)
+        for window in self.windows:
+            along = window.dim is not None and window.dim == run_dim
+            cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
+        return cond
+
+    def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
+        """Return the condition that elements `first` to `last` of a vector all pass the tests."""
+        cond: Expr = TRUE
+        for window in self.windows:
+            ends: tuple[Expr | None, ...] = (None,)
+            if window.dim is not None and window.dim == self.run_dim:
+                ends = (last,) if window.begins_inside else (first, last)
+            for end in ends:
+                further = None if end is None else build.mul(end, self.run_step)
+                cond = build.logical_and(cond, window.holds(coordinate, further))
+        return cond
+
+    def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
+        """Return how many of the elements [start, start + width) precede the end, if none precedes the tensor."""
+        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
+        step = self.run_step
+        return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
 
 
 def _moves_whole(view: View, dims: Sequence[int], width: int) -> bool:
@@ -145,46 +268,6 @@ class Window:
             along = coordinate(self.dim, dtype)
             at = along if isinstance(at, Const) and at.value == 0 else build.add(at, along)
         return at if step is None else build.add(at, build.cast(step, dtype))
-
-
-@lean(frozen=True, slots=True)
-class Mask:
-    """The tests for elements outside an operand's tensor and for padding."""
-
-    edges: Edges
-    windows: tuple[Window, ...]
-
-    @property
-    def whole(self) -> bool:
-        return self.edges.whole
-
-    def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return the condition that element `step` of a vector, the first if None, passes the tests."""
-        cond: Expr = TRUE
-        run_dim, run_step = self.edges.run_dim, self.edges.run_step
-        further = step if step is None or run_step == 1 else build.mul(step, run_step)
-        for window in self.windows:
-            along = window.dim is not None and window.dim == run_dim
-            cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
-        return cond
-
-    def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
-        """Return the condition that elements `first` to `last` of a vector all pass the tests."""
-        cond: Expr = TRUE
-        for window in self.windows:
-            ends: tuple[Expr | None, ...] = (None,)
-            if window.dim is not None and window.dim == self.edges.run_dim:
-                ends = (last,) if window.begins_inside else (first, last)
-            for end in ends:
-                further = None if end is None else build.mul(end, self.edges.run_step)
-                cond = build.logical_and(cond, window.holds(coordinate, further))
-        return cond
-
-    def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of the elements [start, start + width) precede the end, if none precedes the tensor."""
-        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.edges.run_dim)
-        step = self.edges.run_step
-        return ahead.count_from(coordinate, build.const(start * step, int32), width, step)
 
 
 #: Smallest number of tests per thread for which a window is clamped. A 64-bit test takes about 4 machine instructions
