@@ -73,9 +73,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         return
     if not _is_arch(known.gpu_sim):
         _separate(known, args)
+    from . import __version__
     from .sanitize import for_pytest
 
-    for_pytest.begin(early_config)
+    for_pytest.begin(early_config, __version__)
 
 
 def _separate(known: argparse.Namespace, args: list[str]) -> None:
