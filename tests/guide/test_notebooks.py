@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.notebooks import (
     GUIDE,
+    NEEDS,
     ROOT,
     SHOWN,
     blessed,
@@ -74,8 +75,9 @@ def test_a_notebook_runs_and_shows_what_it_has_stored(
     assert canonical(stored) == stored, f"{path.name} isn't as `pytest tests/guide --bless` stores it"
 
 
+# kernels of other packages run on the simulator only
 @pytest.mark.gpu
-@pytest.mark.parametrize("path", NOTEBOOKS)
+@pytest.mark.parametrize("path", [case for case in NOTEBOOKS if case.id not in NEEDS])
 def test_a_notebook_runs_on_a_gpu(path: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     stored, ran = run(path, "cuda", tmp_path)
     if request.config.getoption("--bless"):
