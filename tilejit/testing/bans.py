@@ -1,0 +1,152 @@
+"""Records calls of other libraries that compute, while a candidate runs.
+
+It finds what programs do that were written to pass a comparison. It is no sandbox: a program that rewrites the judge,
+or computes in a process or library of its own, isn't found, except that it launches no kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from ..dataclass import dataclass, field
+
+#: the byte of which fresh buffers consist: NaN as floats
+POISON = 0xFF
+#: packages whose functions may not be called
+_FOREIGN = frozenset({"numpy", "torch", "scipy", "jax", "jaxlib", "cupy", "numexpr", "tensorflow", "numba"})
+#: packages that may call them: those that compile and launch, and the packages themselves
+_TRUSTED = _FOREIGN | {"tilejit", "triton", "llvmlite", "ml_dtypes", "cuda", "importlib", "contextlib", "inspect"}
+#: functions and methods of NumPy that allocate, copy or describe
+_ALLOCATES = frozenset({
+    "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "ascontiguousarray", "copy",
+    "copyto", "reshape", "transpose", "swapaxes", "squeeze", "ravel", "expand_dims", "broadcast_to", "shape", "ndim",
+    "size", "dtype", "result_type", "may_share_memory", "shares_memory", "fill", "astype", "item", "float32",
+    "require", "require_fortran", "__new__", "__init__", "__repr__", "moveaxis", "flatten", "atleast_1d",
+})
+#: methods of torch that move data to the host
+_LEAVES = frozenset({"cpu", "numpy", "tolist", "item", "__array__"})
+
+
+@dataclass(slots=True)
+class Ban:
+    """The foreign calls of a candidate, as text. allowed: names of functions that it may call."""
+
+    reference: frozenset[CodeType] = frozenset()
+    allowed: Collection[str] = ()
+    calls: dict[str, None] = field(default_factory=dict)
+    own: dict[CodeType, bool] = field(default_factory=dict)
+
+    def record(self, name: str, frame: FrameType | None = None) -> None:
+        """Record a call of `name` by the candidate's innermost frame from `frame` on, if there is one."""
+        if name.rpartition(".")[2] in self.allowed or name in self.allowed:
+            return
+        while frame is not None and not self._is_own(frame):
+            frame = frame.f_back
+        where = f" at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else ""
+        self.calls[f"it calls {name}{where}"] = None
+
+    def is_called_by_candidate(self, frame: FrameType | None) -> bool:
+        return frame is not None and self._is_own(frame)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Record calls until the context ends."""
+        former = sys.getprofile()
+        with mock.patch.object(np, "empty", self._poisoned(np.empty)), \
+                mock.patch.object(np, "empty_like", self._poisoned(np.empty_like)):
+            threading.setprofile(self._event)
+            sys.setprofile(self._event)
+            try:
+                yield
+            finally:
+                sys.setprofile(former)
+                threading.setprofile(None)
+
+    def _poisoned(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*args: Any, **kwargs: Any) -> Any:
+            array = make(*args, **kwargs)
+            if self.is_called_by_candidate(sys._getframe(1)):
+                fill(array)
+            return array
+
+        return made
+
+    def _is_own(self, frame: FrameType) -> bool:
+        """True for a frame of the candidate."""
+        code = frame.f_code
+        own = self.own.get(code)
+        if own is None:
+            own = self.own[code] = _root(_module(frame)) not in _TRUSTED
+        return own
+
+    def _event(self, frame: FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            if frame.f_code in self.reference:
+                self.record("the reference", frame.f_back)
+            elif frame.f_back is not None and self._is_own(frame.f_back) and not self._is_own(frame):
+                self._called(_root(frame.f_globals.get("__name__")), frame.f_code.co_name, frame.f_back)
+        elif event == "c_call" and self._is_own(frame):
+            owner = getattr(arg, "__self__", None)
+            module = getattr(arg, "__module__", None) or getattr(owner, "__name__", None) or type(owner).__module__
+            self._called(_root(module), arg.__name__, frame)
+
+    def _called(self, root: str, name: str, caller: FrameType) -> None:
+        # the dispatcher of torch reports what computes there
+        is_banned = name in _LEAVES if root == "torch" else root in _FOREIGN and name not in _ALLOCATES
+        if is_banned and not name.startswith("<"):
+            self.record(f"{root}.{name}", caller)
+
+
+def _module(frame: FrameType) -> object:
+    """Return the name of a frame's module; that of the caller for code that the simulator or Triton generates."""
+    name = frame.f_globals.get("__name__")
+    if name is None and frame.f_back is not None:
+        caller = str(frame.f_back.f_globals.get("__name__"))
+        return "__main__" if caller.startswith("tilejit.testing") else caller
+    return name
+
+
+def _root(module: Any) -> str:
+    return str(module).partition(".")[0].lstrip("_")
+
+
+class JudgedArray(np.ndarray[Any, Any]):
+    """An array whose operators and functions record that they are called. It is an array of NumPy otherwise."""
+
+    ban: Ban | None = None
+    is_output = False
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.ban = getattr(source, "ban", None)
+        self.is_output = getattr(source, "is_output", False)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)
+        if self.ban is not None and method in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
+            self.ban.record(f"numpy.{function.__name__}", frame)
+        plain = [x.view(np.ndarray) if isinstance(x, JudgedArray) else x for x in inputs]
+        if "out" in kwargs:
+            kwargs["out"] = tuple(x.view(np.ndarray) if isinstance(x, JudgedArray) else x for x in kwargs["out"])
+        return getattr(function, method)(*plain, **kwargs)
+
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if self.ban is not None and function.__name__ not in _ALLOCATES:
+            self.ban.record(f"numpy.{function.__name__}", sys._getframe(1))
+        return super().__array_function__(function, types, args, dict(kwargs))
+
+
+def fill(array: np.ndarray[Any, Any]) -> None:
+    """Fill the elements of an array with the byte POISON."""
+    poison = np.full(array.itemsize, POISON, np.uint8).view(array.dtype)[0]
+    np.ndarray(array.shape, array.dtype, array, 0, array.strides)[...] = poison

@@ -1,0 +1,391 @@
+"""`judge`, which accepts or refuses a kernel that a program has written."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from types import CodeType
+from typing import Any, Literal
+
+import numpy as np
+
+from ..dataclass import dataclass
+from ..errors import LaunchError, SimulationError, TilejitError
+from ..wording import counted
+from .bans import POISON, Ban
+from .bounds import Array, Bounded, bounded, is_float
+from .candidates import CudaCandidate, CudaRunner, NumpyRunner, Ran, Runner
+from .trials import Trial, planned
+from .verdicts import Reason, Verdict
+
+Kind = Literal["tilejit", "triton"]
+Outputs = Literal["returned", "written"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """See the parameters of `judge`."""
+
+    outputs: Outputs
+    edges: bool
+    layouts: bool
+    special: Sequence[str]
+    schedules: int
+    slack: float
+    precision: str | None
+    allow: Collection[str]
+    variants: int
+    seed: int
+
+
+def judge(
+    candidate: Callable[..., Any] | CudaCandidate,
+    reference: Callable[..., Any],
+    inputs: Callable[..., Sequence[Any]] | Sequence[Any],
+    *,
+    kind: Kind = "tilejit",
+    arch: str = "sm_90a",
+    outputs: Outputs = "returned",
+    variants: int = 1,
+    edges: bool = True,
+    layouts: bool = True,
+    special: Sequence[str] = ("nan", "inf", "-0.0"),
+    schedules: int = 3,
+    slack: float = 32.0,
+    precision: str | None = None,
+    allow: Collection[str] = (),
+    timing: bool = False,
+    seed: int = 0,
+) -> Verdict:
+    """Judge a kernel on the simulator against a reference, and return a verdict with reasons.
+
+    The verdict refuses candidates that a comparison of one result with tolerances accepts: those that return what an
+    earlier call or freed memory holds, call the reference or another library, cache results, change inputs, are right
+    for the tested shape or ordinary numbers only, race, or read out of bounds. All launches are checked, in several
+    thread orders. The candidate runs before the reference, on buffers that contain NaNs.
+
+    candidate: a function of arrays that launches kernels and returns an array or several, or writes to outputs; or a
+    `CudaCandidate`.
+    reference: a function that returns the right results. It is also called with float64 arrays.
+    inputs: a function of a seed and, if it has two parameters, of the number of a shape variant; or a list of arrays
+    and scalars, of which the judge permutes elements for other data. Arrays are NumPy's or torch's.
+    kind: "triton" runs the candidate with torch tensors in the context of `tilejit.sanitize.triton`.
+    arch: the architecture to simulate.
+    outputs: with "written", the candidate gets the outputs after the inputs.
+    variants: number of shape variants that `inputs` has.
+    edges: also judge other extents: each extent of the inputs decreased and increased by 1, and 1, if the reference
+    accepts them; equal extents change together.
+    layouts: also judge strided and misaligned inputs.
+    special: the special values of floats to judge. Leave out "-0.0" if the sign of a zero is unspecified.
+    schedules: number of thread orders.
+    slack: the error bound as a multiple of the effect of rounding all inputs to `precision`.
+    precision: the element type of the computation, by default float32, or float64 for results of that type.
+    allow: names of foreign functions that the candidate may call, such as "torch.aten::mm".
+    timing: also time an accepted candidate and the reference on a GPU, if there is one.
+    raises: LaunchError if an option is invalid, or the reference fails for the given inputs.
+
+    Example:
+        from tilejit.testing import judge
+
+        @tj.kernel(threads=32)
+        def doubled(A: tj.Tensor, B: tj.Tensor) -> None:
+            i = tj.cta_id(0) * 32 + tj.thread_id()
+            if i < A.shape[0]:
+                B[i] = A[i] * 2
+
+        def candidate(x):
+            out = np.empty_like(x)
+            doubled[-(-x.size // 32)](x, out)
+            return out
+
+        assert judge(candidate, lambda x: x * 2, [np.arange(100, dtype=np.float32)])
+        verdict = judge(lambda x: x * 2, lambda x: x * 2, [np.arange(100, dtype=np.float32)])
+        assert verdict.rules == {"foreign", "idle"}
+    """
+    chosen = JudgeOptions(
+        outputs, edges, layouts, tuple(special), schedules, slack, precision, allow, variants, seed
+    )
+    _check(chosen, kind)
+    judgement = _Judgement(candidate, reference, inputs, chosen, _runner(candidate, kind, arch, schedules))
+    verdict = judgement.verdict()
+    return verdict if not timing else _timed(verdict, candidate, reference, judgement)
+
+
+def _check(options: JudgeOptions, kind: str) -> None:
+    unknown = set(options.special) - {"nan", "inf", "-0.0"}
+    if unknown:
+        raise LaunchError(f"special has {sorted(unknown)}", hint='pass some of "nan", "inf" and "-0.0"')
+    if kind not in ("tilejit", "triton"):
+        raise LaunchError(f"kind is {kind!r}", hint='pass "tilejit" or "triton", and CUDA C++ as a CudaCandidate')
+    if options.outputs not in ("returned", "written"):
+        raise LaunchError(f"outputs is {options.outputs!r}", hint='pass "returned" or "written"')
+    if options.schedules < 1 or options.variants < 1 or options.slack < 1:
+        raise LaunchError("schedules, variants and slack are at least 1", hint="leave them out for the defaults")
+
+
+def _runner(candidate: object, kind: Kind, arch: str, schedules: int) -> Runner:
+    if isinstance(candidate, CudaCandidate):
+        return CudaRunner()
+    if kind == "triton":
+        from ..sanitize import triton
+        from ..sanitize.torch_judging import TorchRunner
+
+        return TorchRunner(triton(arch.removesuffix("a"), "collect", schedules=schedules))
+    return NumpyRunner(f"sim:{arch}")
+
+
+def codes(function: Any) -> frozenset[CodeType]:
+    """Return the code that a call of a reference runs: of a function, a method, or a module of torch."""
+    named = (getattr(function, name, None) for name in ("__func__", "__wrapped__", "forward", "func"))
+    found = [f for f in (function, *named, getattr(type(function), "__call__", None)) if f is not None]
+    return frozenset(x.__code__ for x in found if isinstance(getattr(x, "__code__", None), CodeType))
+
+
+class _Judgement:
+    """One run of `judge`."""
+
+    def __init__(self, candidate: Any, reference: Any, inputs: Any, options: JudgeOptions, runner: Runner) -> None:
+        self.candidate, self.reference, self.options, self.runner = candidate, reference, options, runner
+        self.reasons: dict[str, Reason] = {}
+        self.notes: list[str] = []
+        self.launches = 0
+        self.ban_codes = codes(reference)
+        self.torch = _torch_of(inputs(*([0] * _arity(inputs))) if callable(inputs) else inputs)
+        self.draw = self._drawing(inputs)
+        #: everything that was computed: freed memory may hold no right result
+        self.kept: list[Any] = []
+
+    def _drawing(self, inputs: Any) -> Callable[[int, int], list[Any]]:
+        """Return a function of seed and variant that returns the inputs as arrays of NumPy and scalars."""
+        read = self.torch.to_numpy if self.torch is not None else np.array
+        if callable(inputs):
+            arity = _arity(inputs)
+            return lambda seed, variant: _read(inputs(*(seed, variant)[:arity]), read)
+        given = _read(inputs, read)
+        return lambda seed, variant: _permuted(given, seed)
+
+    def compute(self, values: Sequence[Any]) -> list[Array]:
+        """Return the reference's results for copies of the inputs."""
+        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in values]
+        with np.errstate(all="ignore"):
+            if self.torch is not None:
+                results = self.torch.call(self.reference, copies)
+            else:
+                answer = self.reference(*copies)
+                results = [np.asarray(x) for x in (answer if isinstance(answer, (tuple, list)) else [answer])]
+        self.kept.append(results)
+        return [np.array(x) for x in results]
+
+    def exactly(self, values: Sequence[Any]) -> list[Array]:
+        """Return the results for float64 inputs, or for those as they are if the reference fails for float64."""
+        if self.torch is not None:
+            with self.torch.double(self.reference):
+                return self.compute(values)
+        return self.compute(values)
+
+    def verdict(self) -> Verdict:
+        try:
+            trials = planned(self.draw, self.options, self.compute)
+        except Exception as error:
+            # the reference is the user's code
+            raise LaunchError(f"the reference fails: {error!r}", hint="pass inputs that the reference accepts") from error
+        self.notes += trials.notes
+        ran: list[tuple[Trial, list[Array] | None]] = []
+        buffers: list[Any] = []
+        with self.runner.session():
+            for number, trial in enumerate(trials.trials):
+                if not trial.reuses:
+                    buffers = [self._array(x, trial) for x in trial.values]
+                ran.append((trial, self._run(trial, buffers, number)))
+        bounds: dict[int, list[Bounded]] = {}
+        for trial, results in ran:
+            known = bounds.get(id(trial.values))
+            if known is None:
+                known = bounds[id(trial.values)] = bounded(
+                    self.compute, self.exactly, trial.values, self.options.slack, self.options.precision
+                )
+            if results is not None:
+                self._compare(trial, results, known, [(t, r) for t, r in ran if r is not None and t is not trial])
+        self._check_reference([bounds[id(t.values)] for t in trials.trials if t.kind in ("first", "changed")])
+        return Verdict(tuple(self.reasons.values()), tuple(t.name for t in trials.trials), self.launches, tuple(self.notes))
+
+    def _array(self, value: Any, trial: Trial) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        array = self.runner.array(*trial.room(value))
+        self.kept.append(array)
+        return array
+
+    def _refuse(self, rule: str, trial: Trial, message: str) -> None:
+        self.reasons.setdefault(rule, Reason(rule, trial.name, message))
+
+    def _run(self, trial: Trial, buffers: list[Any], number: int) -> list[Array] | None:
+        """Run the candidate; note what it does apart from its results, which are returned as copies."""
+        for buffer, value in zip(buffers, trial.values, strict=True):
+            if isinstance(value, np.ndarray):
+                self.runner.write(buffer, value)
+        outputs = self._outputs(trial)
+        ban = Ban(self.ban_codes, self.options.allow)
+        try:
+            ran = self.runner.run(self.candidate, [*buffers, *outputs], ban, number % self.options.schedules)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            # the candidate is a program's code
+            rule = _rule(error)
+            self._refuse(rule, trial, f"{type(error).__name__}: {error}{_place(error)}")
+            return None
+        finally:
+            for call in ban.calls:
+                self._refuse("foreign", trial, call)
+        self._note_run(trial, ran, buffers)
+        results = outputs if self.options.outputs == "written" else _listed(ran.results)
+        if not all(map(self.runner.is_array, results)):
+            self._refuse("result", trial, f"it returned {type(ran.results).__name__}, not arrays")
+            return None
+        self.kept.append(results)
+        copies = [self.runner.read(x) for x in results]
+        for result in results:
+            self.runner.poison(result)
+        return copies
+
+    def _outputs(self, trial: Trial) -> list[Any]:
+        if self.options.outputs == "returned":
+            return []
+        made = []
+        for result in self.compute(trial.values):
+            array = self._array(np.full(result.shape, 0, result.dtype), trial)
+            self.runner.poison(array)
+            if hasattr(array, "is_output"):
+                array.is_output = True
+            made.append(array)
+        return made
+
+    def _note_run(self, trial: Trial, ran: Ran, buffers: list[Any]) -> None:
+        self.launches += ran.launches
+        for finding in ran.findings:
+            if finding.level == "error":
+                self._refuse(finding.rule, trial, finding.message)
+        if not ran.launches:
+            self._refuse("idle", trial, "no kernel was launched")
+        for index, (buffer, value) in enumerate(zip(buffers, trial.values, strict=True)):
+            if isinstance(value, np.ndarray) and self.runner.read(buffer).tobytes() != value.tobytes():
+                self._refuse("inputs", trial, f"input {index} was changed")
+
+    def _compare(
+        self, trial: Trial, results: list[Array], known: list[Bounded], others: list[tuple[Trial, list[Array]]]
+    ) -> None:
+        shapes = [(x.shape, x.dtype) for x in results]
+        wanted = [(x.native.shape, x.native.dtype) for x in known]
+        if shapes != wanted:
+            self._refuse("result", trial, f"it has {_described(shapes)}, expected {_described(wanted)}")
+            return
+        for index, (got, right) in enumerate(zip(results, known, strict=True)):
+            wrong = right.wrong(got, signs=trial.kind == "special" and "-0.0" in trial.name)
+            if wrong.any():
+                rule = _rule_of_values(trial, index, got, right, wrong, others)
+                self._refuse(rule, trial, _message(index, got, right, wrong, rule))
+
+    def _check_reference(self, both: list[list[Bounded]]) -> None:
+        first, changed = both[:2]
+        if not any(x.wrong(y.native).any() for x, y in zip(first, changed, strict=True)):
+            message = "its results for two sets of data agree within the bounds"
+            self.reasons.setdefault("reference", Reason("reference", "changed data", message))
+
+
+def _rule(error: Exception) -> str:
+    from ..simulator.checks.findings import rule_of
+
+    return rule_of(error) if isinstance(error, SimulationError) else "error"
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost place of an error outside of this package."""
+    if isinstance(error, TilejitError):
+        return ""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "tilejit" not in Path(f.filename).parts]
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+
+
+def _rule_of_values(
+    trial: Trial, index: int, got: Array, right: Bounded, wrong: Array, others: list[tuple[Trial, list[Array]]]
+) -> str:
+    poison = (np.ascontiguousarray(got).reshape(-1, 1).view(np.uint8) == POISON).all(1).reshape(got.shape)
+    if (wrong & poison).any():
+        return "stale" if trial.kind == "repeated" else "unwritten"
+    for other, results in others:
+        same = index < len(results) and results[index].shape == got.shape
+        if trial.kind == "changed" and other.kind == "first" and same and np.array_equal(
+            results[index][wrong], got[wrong]
+        ):
+            return "cached"
+    if trial.kind in ("shape", "special", "layout"):
+        return trial.kind
+    return "accuracy" if right.is_near(got) else "value"
+
+
+def _message(index: int, got: Array, right: Bounded, wrong: Array, rule: str) -> str:
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    text = f"result {index}{list(at)} is {got[at]!s}, expected {right.exact[at]!s}"
+    if is_float(right.native):
+        text += f" with an error of at most {right.bound[at]:.3g}"
+    text += f"; wrong elements: {int(wrong.sum())} of {got.size}"
+    return text + ("; numpy.allclose(rtol=atol=0.01) would accept it" if rule == "accuracy" else "")
+
+
+def _described(shapes: Sequence[tuple[tuple[int, ...], Any]]) -> str:
+    listed = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in shapes)
+    return f"{counted(len(shapes), 'result')}, {listed}" if shapes else "no results"
+
+
+def _listed(results: Any) -> list[Any]:
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+def _arity(inputs: Callable[..., Any]) -> int:
+    return min(len(inspect.signature(inputs).parameters), 2)
+
+
+def _torch_of(values: Sequence[Any]) -> Any:
+    """Return the module that converts tensors of torch, or None if there are none."""
+    if any(type(x).__module__.partition(".")[0] == "torch" for x in values):
+        from ..sanitize import torch_judging
+
+        return torch_judging
+    return None
+
+
+def _read(values: Sequence[Any], read: Callable[[Any], Array]) -> list[Any]:
+    return [read(x) if hasattr(x, "dtype") and getattr(x, "shape", ()) != () else x for x in values]
+
+
+def _permuted(values: Sequence[Any], seed: int) -> list[Any]:
+    """Return the values; for another seed than 0, floats are permuted, or all arrays if there are no floats."""
+    random = np.random.default_rng(seed)
+    some = any(map(is_float, values))
+    if not seed:
+        return [x.copy() if isinstance(x, np.ndarray) else x for x in values]
+    return [
+        random.permutation(x.reshape(-1)).reshape(x.shape) if isinstance(x, np.ndarray) and (is_float(x) or not some)
+        else x.copy() if isinstance(x, np.ndarray) else x
+        for x in values
+    ]
+
+
+def _timed(verdict: Verdict, candidate: Any, reference: Any, judgement: _Judgement) -> Verdict:
+    from ..dataclass import replace
+    from ..runtime.devices import cuda_problem
+    from ..runtime.timing import do_bench
+
+    problem = cuda_problem()
+    if judgement.torch is None or isinstance(candidate, CudaCandidate):
+        problem = problem or "only functions of torch's tensors are timed"
+    if problem is not None:
+        return replace(verdict, notes=(*verdict.notes, f"time: {problem}"))
+    if not verdict:
+        return verdict
+    args = judgement.torch.on_gpu(judgement.draw(judgement.options.seed, 0))
+    times = do_bench([lambda: candidate(*args), lambda: reference(*args)])
+    return replace(verdict, milliseconds=(times[0], times[1]))
