@@ -133,6 +133,9 @@ class TorchRunner:
             bits = torch.full((array.element_size(),), 0xFF, dtype=torch.uint8).view(array.dtype)
             array.copy_(bits.to("cuda").expand(array.shape))
 
+    def address(self, array: torch.Tensor) -> int:
+        return array.data_ptr()
+
     def is_array(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor)
 

@@ -6,6 +6,7 @@ All but `do_bench` and those of `judge` require hypothesis, which `pip install t
 from ..runtime.timing import do_bench
 from .candidates import CudaCandidate, LaunchData
 from .judging import judge
+from .modules import judge_modules
 from .verdicts import Reason, Verdict
 
 try:
@@ -36,6 +37,6 @@ else:
 
 __all__ = [
     "AXIS_FAMILIES", "Array", "CudaCandidate", "DrawnLaunch", "LaunchData", "Reason", "Verdict", "array_of", "arrays",
-    "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters", "judge", "launches", "layouts",
+    "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters", "judge", "judge_modules", "launches", "layouts",
     "memory_layouts", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
 ]

@@ -102,6 +102,7 @@ class Ban:
     def _called(self, root: str, name: str, caller: FrameType) -> None:
         # the dispatcher of torch reports what computes there
         is_banned = name in _LEAVES if root == "torch" else root in _FOREIGN and name not in _ALLOCATES
+        is_banned |= (root, name) in (("sys", "setprofile"), ("sys", "settrace"))
         if is_banned and not name.startswith("<"):
             self.record(f"{root}.{name}", caller)
 

@@ -26,6 +26,16 @@ class Ran(NamedTuple):
     launches: int
 
 
+class PreparedCandidate:
+    """A candidate that is constructed in the context of its runner, before any call is checked."""
+
+    def prepare(self) -> None:
+        raise NotImplementedError
+
+    def __call__(self, *args: Any) -> Any:
+        raise NotImplementedError
+
+
 class Runner(Protocol):
     """Runs candidates on arrays of one library."""
 
@@ -43,6 +53,8 @@ class Runner(Protocol):
     def poison(self, array: Any) -> None: ...
 
     def is_array(self, value: Any) -> bool: ...
+
+    def address(self, array: Any) -> int: ...
 
     def run(self, candidate: Callable[..., Any], args: Sequence[Any], ban: Ban, schedule: int) -> Ran: ...
 
@@ -71,6 +83,9 @@ class NumpyRunner:
     def poison(self, array: Any) -> None:
         if isinstance(array, np.ndarray) and array.flags.writeable:
             fill(array.view(np.ndarray))
+
+    def address(self, array: Any) -> int:
+        return int(np.asarray(array).__array_interface__["data"][0])
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array_interface__")

@@ -16,7 +16,7 @@ from ..errors import LaunchError, SimulationError, TilejitError
 from ..wording import counted
 from .bans import POISON, Ban
 from .bounds import Array, Bounded, bounded, is_float
-from .candidates import CudaCandidate, CudaRunner, NumpyRunner, Ran, Runner
+from .candidates import CudaCandidate, CudaRunner, NumpyRunner, PreparedCandidate, Ran, Runner
 from .trials import Trial, planned
 from .verdicts import Reason, Verdict
 
@@ -29,7 +29,7 @@ class JudgeOptions:
     """See the parameters of `judge`."""
 
     outputs: Outputs
-    edges: bool
+    edges: bool | Collection[int]
     layouts: bool
     special: Sequence[str]
     schedules: int
@@ -49,7 +49,7 @@ def judge(
     arch: str = "sm_90a",
     outputs: Outputs = "returned",
     variants: int = 1,
-    edges: bool = True,
+    edges: bool | Collection[int] = True,
     layouts: bool = True,
     special: Sequence[str] = ("nan", "inf", "-0.0"),
     schedules: int = 3,
@@ -75,8 +75,8 @@ def judge(
     arch: the architecture to simulate.
     outputs: with "written", the candidate gets the outputs after the inputs.
     variants: number of shape variants that `inputs` has.
-    edges: also judge other extents: each extent of the inputs decreased and increased by 1, and 1, if the reference
-    accepts them; equal extents change together.
+    edges: also judge other extents: each extent of the inputs, or only those listed, decreased and increased by 1, and
+    1, if the reference accepts them; equal extents change together.
     layouts: also judge strided and misaligned inputs.
     special: the special values of floats to judge. Leave out "-0.0" if the sign of a zero is unspecified.
     schedules: number of thread orders.
@@ -139,7 +139,9 @@ def _runner(candidate: object, kind: Kind, arch: str, schedules: int) -> Runner:
 def codes(function: Any) -> frozenset[CodeType]:
     """Return the code that a call of a reference runs: of a function, a method, or a module of torch."""
     named = (getattr(function, name, None) for name in ("__func__", "__wrapped__", "forward", "func"))
-    found = [f for f in (function, *named, getattr(type(function), "__call__", None)) if f is not None]
+    own = getattr(type(function), "__call__", None)
+    is_shared = str(getattr(own, "__module__", "")).startswith("torch.")
+    found = [function, *named, *([] if is_shared else [own])]
     return frozenset(x.__code__ for x in found if isinstance(getattr(x, "__code__", None), CodeType))
 
 
@@ -156,6 +158,9 @@ class _Judgement:
         self.draw = self._drawing(inputs)
         #: everything that was computed: freed memory may hold no right result
         self.kept: list[Any] = []
+        #: the addresses of all results, and the trials whose results are at such an address
+        self.addresses: set[int] = set()
+        self.reusing: set[str] = set()
 
     def _drawing(self, inputs: Any) -> Callable[[int, int], list[Any]]:
         """Return a function of seed and variant that returns the inputs as arrays of NumPy and scalars."""
@@ -195,11 +200,14 @@ class _Judgement:
         ran: list[tuple[Trial, list[Array] | None]] = []
         buffers: list[Any] = []
         with self.runner.session():
+            if isinstance(self.candidate, PreparedCandidate):
+                self.candidate.prepare()
             for number, trial in enumerate(trials.trials):
                 if not trial.reuses:
                     buffers = [self._array(x, trial) for x in trial.values]
                 ran.append((trial, self._run(trial, buffers, number)))
         bounds: dict[int, list[Bounded]] = {}
+        earlier: list[tuple[Trial, list[Array]]] = []
         for trial, results in ran:
             known = bounds.get(id(trial.values))
             if known is None:
@@ -207,7 +215,8 @@ class _Judgement:
                     self.compute, self.exactly, trial.values, self.options.slack, self.options.precision
                 )
             if results is not None:
-                self._compare(trial, results, known, [(t, r) for t, r in ran if r is not None and t is not trial])
+                self._compare(trial, results, known, earlier)
+                earlier.append((trial, results))
         self._check_reference([bounds[id(t.values)] for t in trials.trials if t.kind in ("first", "changed")])
         return Verdict(tuple(self.reasons.values()), tuple(t.name for t in trials.trials), self.launches, tuple(self.notes))
 
@@ -246,6 +255,10 @@ class _Judgement:
             self._refuse("result", trial, f"it returned {type(ran.results).__name__}, not arrays")
             return None
         self.kept.append(results)
+        addresses = {self.runner.address(x) for x in results if x.shape}
+        if addresses & self.addresses:
+            self.reusing.add(trial.name)
+        self.addresses |= addresses
         copies = [self.runner.read(x) for x in results]
         for result in results:
             self.runner.poison(result)
@@ -275,7 +288,7 @@ class _Judgement:
                 self._refuse("inputs", trial, f"input {index} was changed")
 
     def _compare(
-        self, trial: Trial, results: list[Array], known: list[Bounded], others: list[tuple[Trial, list[Array]]]
+        self, trial: Trial, results: list[Array], known: list[Bounded], earlier: list[tuple[Trial, list[Array]]]
     ) -> None:
         shapes = [(x.shape, x.dtype) for x in results]
         wanted = [(x.native.shape, x.native.dtype) for x in known]
@@ -285,7 +298,13 @@ class _Judgement:
         for index, (got, right) in enumerate(zip(results, known, strict=True)):
             wrong = right.wrong(got, signs=trial.kind == "special" and "-0.0" in trial.name)
             if wrong.any():
-                rule = _rule_of_values(trial, index, got, right, wrong, others)
+                is_poison = bool((wrong & _poisoned(got)).any())
+                if is_poison and trial.name in self.reusing:
+                    rule = "stale"
+                else:
+                    # of data, shapes and layouts is the fault only if the first call was right
+                    is_wrong = bool({"value", "accuracy", "unwritten"} & self.reasons.keys())
+                    rule = _rule_of_values(trial, index, got, right, is_poison, is_wrong, earlier)
                 self._refuse(rule, trial, _message(index, got, right, wrong, rule))
 
     def _check_reference(self, both: list[list[Bounded]]) -> None:
@@ -309,21 +328,24 @@ def _place(error: Exception) -> str:
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
+def _poisoned(array: Array) -> Array:
+    """Return a mask of the elements that consist of bytes of fresh buffers."""
+    parts = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+    return np.asarray((parts == POISON).all(1).reshape(array.shape))
+
+
 def _rule_of_values(
-    trial: Trial, index: int, got: Array, right: Bounded, wrong: Array, others: list[tuple[Trial, list[Array]]]
+    trial: Trial, index: int, got: Array, right: Bounded, is_poison: bool,
+    is_wrong: bool, earlier: list[tuple[Trial, list[Array]]],
 ) -> str:
-    poison = (np.ascontiguousarray(got).reshape(-1, 1).view(np.uint8) == POISON).all(1).reshape(got.shape)
-    if (wrong & poison).any():
-        return "stale" if trial.kind == "repeated" else "unwritten"
-    for other, results in others:
-        same = index < len(results) and results[index].shape == got.shape
-        if trial.kind == "changed" and other.kind == "first" and same and np.array_equal(
-            results[index][wrong], got[wrong]
-        ):
+    plain = "unwritten" if is_poison else "accuracy" if right.is_near(got) else "value"
+    if is_wrong or trial.kind in ("first", "repeated"):
+        return plain
+    for other, results in earlier:
+        same = index < len(results) and other.values is not trial.values
+        if same and np.array_equal(results[index].astype(np.float64), got.astype(np.float64), equal_nan=True):
             return "cached"
-    if trial.kind in ("shape", "special", "layout"):
-        return trial.kind
-    return "accuracy" if right.is_near(got) else "value"
+    return plain if trial.kind == "changed" else trial.kind
 
 
 def _message(index: int, got: Array, right: Bounded, wrong: Array, rule: str) -> str:

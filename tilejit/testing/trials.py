@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TrialKind = Literal["first", "changed", "repeated", "shape", "special", "layout"]
 #: maximum number of shapes that are drawn beside the given ones
-_MOST_EDGES = 6
+_MOST_EDGES = 12
 #: share of the elements that are special values
 _SHARE = 0.1
 _SPECIAL = {"nan": (np.nan,), "inf": (np.inf, -np.inf), "-0.0": (-0.0,)}
@@ -39,6 +39,8 @@ class Trial:
             room = np.empty((*value.shape[:-1], extent + 1), value.dtype)
             fill(room)
             return room, lambda whole: whole[..., :extent:2]
+        if self.layout == "transposed" and value.ndim > 1:
+            return np.ascontiguousarray(value.swapaxes(-1, -2)), lambda whole: whole.swapaxes(-1, -2)
         if self.layout == "misaligned":
             room = np.empty(value.size + 1, value.dtype)
             fill(room)
@@ -85,14 +87,13 @@ def _shapes(values: Sequence[Any]) -> list[Any]:
 
 def _edges(values: list[Any], options: JudgeOptions) -> list[Trial]:
     """Return trials with other extents. Equal extents change together, as do scalars that are equal to them."""
-    if not options.edges:
-        return []
+    wanted = options.edges
     arrays = [x for x in values if isinstance(x, np.ndarray)]
     extents = list(dict.fromkeys(n for x in arrays for n in x.shape if n > 1))
-    pairs = [(n, m) for change in (lambda n: n - 1, lambda n: n + 1, lambda n: 1) for n in extents
-             for m in [change(n)]]
+    extents = [n for n in extents if (wanted if isinstance(wanted, bool) else n in wanted)]
+    pairs = [*((n, n - 1) for n in extents), *((n, n + 1) for n in extents), *((n, 1) for n in extents)]
     trials = []
-    for old, new in dict.fromkeys(pairs[:_MOST_EDGES] if len(extents) < 3 else pairs[: 2 * _MOST_EDGES]):
+    for old, new in list(dict.fromkeys(pairs))[:_MOST_EDGES]:
         changed = [_resized(x, old, new) for x in values]
         trials.append(Trial("shape", f"extent {old} changed to {new}", changed))
     return trials
@@ -112,8 +113,8 @@ def _special(values: list[Any], options: JudgeOptions) -> list[Trial]:
     trials = []
     if not any(map(is_float, values)):
         return []
-    for name in options.special:
-        random = np.random.default_rng(options.seed)
+    for number, name in enumerate(options.special):
+        random = np.random.default_rng((options.seed, number))
         changed = [_strewn(x, _SPECIAL[name], random) if is_float(x) else x for x in values]
         trials.append(Trial("special", f"inputs with {name}", changed))
     return trials
@@ -132,4 +133,4 @@ def _strewn(array: Array, special: Sequence[float], random: np.random.Generator)
 def _layouts(values: list[Any], options: JudgeOptions) -> list[Trial]:
     if not options.layouts:
         return []
-    return [Trial("layout", f"{layout} arrays", values, layout) for layout in ("strided", "misaligned")]
+    return [Trial("layout", f"{layout} arrays", values, layout) for layout in ("strided", "transposed", "misaligned")]

@@ -1,0 +1,92 @@
+"""`judge_modules`: judges sources in the form of KernelBench, with classes `Model` and `ModelNew`."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import LaunchError
+from .candidates import PreparedCandidate
+from .judging import judge
+from .verdicts import Reason, Verdict
+
+_NEEDS = "define Model, ModelNew, get_inputs and, if Model takes arguments, get_init_inputs"
+
+
+class ModuleCandidate(PreparedCandidate):
+    """A `ModelNew` with the weights of a `Model`, constructed on the simulated GPU."""
+
+    def __init__(self, new: Any, arguments: Sequence[Any], reference: Any, torch: Any, seed: int) -> None:
+        self.new, self.arguments, self.reference, self.torch, self.seed = new, arguments, reference, torch, seed
+        self.model: Any = None
+
+    def prepare(self) -> None:
+        self.torch.manual_seed(self.seed)
+        model = self.new(*self.arguments)
+        weights = self.reference.state_dict()
+        if model.state_dict().keys() == weights.keys():
+            model.load_state_dict(weights)
+        self.model = model.to("cuda")
+
+    def __call__(self, *args: Any) -> Any:
+        with self.torch.no_grad():
+            return self.model(*args)
+
+
+def judge_modules(
+    candidate: str, reference: str | None = None, *, special: Sequence[str] = ("nan", "inf"), seed: int = 0,
+    **options: Any,
+) -> Verdict:
+    """Judge the class `ModelNew` of a source against the class `Model`, which is torch's, on the simulator.
+
+    candidate: source with `ModelNew`, whose kernels are Triton's; without `reference` also with the rest.
+    reference: source with `Model`, `get_inputs()` and `get_init_inputs()`. Both models are constructed with the same
+    seed, and `ModelNew` gets the weights of `Model` if all names agree. Extents that neither a weight nor an argument
+    of the constructor has are changed, too.
+    special, seed, options: see `judge`. The signs of zeros aren't compared by default.
+    raises: LaunchError if a class or function is missing, or the reference fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            made = _imported(candidate, "candidate", folder)
+        except Exception as error:
+            # the candidate is a program's code
+            return Verdict((Reason("error", "import", f"{type(error).__name__}: {error}"),), (), 0)
+        given = made if reference is None else _imported(reference, "reference", folder)
+        new = getattr(made, "ModelNew", None)
+        if new is None:
+            return Verdict((Reason("error", "import", "the source doesn't define ModelNew"),), (), 0)
+        for name in ("Model", "get_inputs"):
+            if not hasattr(given, name):
+                raise LaunchError(f"the source of the reference doesn't define {name}", hint=_NEEDS)
+        from ..sanitize.torch_judging import torch
+
+        arguments = given.get_init_inputs() if hasattr(given, "get_init_inputs") else []
+        torch.manual_seed(seed)
+        model = given.Model(*arguments)
+
+        def draw(number: int) -> list[Any]:
+            torch.manual_seed(number)
+            return list(given.get_inputs())
+
+        # weights and arguments fix the other extents
+        fixed = {n for x in model.state_dict().values() for n in x.shape} | {n for n in arguments if isinstance(n, int)}
+        inputs = [x for x in draw(seed) if hasattr(x, "shape")]
+        options.setdefault("edges", {n for x in inputs for n in x.shape} - fixed)
+        prepared = ModuleCandidate(new, arguments, model, torch, seed)
+        return judge(prepared, model, draw, kind="triton", special=special, seed=seed, **options)
+
+
+def _imported(source: str, name: str, folder: str) -> ModuleType:
+    """Import a source from a file, as Triton needs it."""
+    path = Path(folder, f"{name}.py")
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
