@@ -149,5 +149,4 @@ class JudgedArray(np.ndarray[Any, Any]):
 
 def fill(array: np.ndarray[Any, Any]) -> None:
     """Fill the elements of an array with the byte POISON."""
-    poison = np.full(array.itemsize, POISON, np.uint8).view(array.dtype)[0]
-    np.ndarray(array.shape, array.dtype, array, 0, array.strides)[...] = poison
+    array.view(np.ndarray)[...] = np.full(array.itemsize, POISON, np.uint8).view(array.dtype)

@@ -14,6 +14,8 @@ from .candidates import PreparedCandidate
 from .judging import judge
 from .verdicts import Reason, Verdict
 
+#: imported sources: compiled kernels of Triton, when they are freed, call its driver, which ends with the session
+_kept: list[ModuleType] = []
 _NEEDS = "define Model, ModelNew, get_inputs and, if Model takes arguments, get_init_inputs"
 
 
@@ -88,5 +90,6 @@ def _imported(source: str, name: str, folder: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    _kept.append(module)
     spec.loader.exec_module(module)
     return module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -35,3 +36,96 @@ def test_an_honest_candidate_is_accepted(case: Case) -> None:
 def test_a_fooled_judgement_is_refused(case: Case) -> None:
     verdict = judge(case.fooled, case.reference, drawing(case))
     assert not verdict and verdict.rules == case.rules, str(verdict)
+
+
+def test_a_verdict_is_data_and_text() -> None:
+    case = next(case for case in CASES if case.name == "tested shape")
+    verdict = judge(case.fooled, case.reference, drawing(case), layouts=False, special=())
+    data = json.loads(json.dumps(verdict.as_data()))
+    assert data["accepted"] is False and len(data["trials"]) == 6 and data["launches"] == 6
+    (reason,) = data["reasons"]
+    assert reason["rule"] == "shape" and reason["trial"] == "extent 128 changed to 127"
+    assert str(verdict).startswith("refused: 6 trials, 6 launches\n[shape] extent 128 changed to 127: result 0[64] is nan")
+
+
+def test_outputs_may_be_arguments() -> None:
+    def candidate(x: np.ndarray, out: np.ndarray) -> None:
+        programs.squared[programs.grid(x)](x, out)
+
+    inputs = [np.arange(100, dtype=np.float32)]
+    assert judge(candidate, reference_square, inputs, outputs="written")
+    verdict = judge(lambda x, out: programs.squared[1](x, out), reference_square, inputs, outputs="written")
+    assert verdict.rules == {"unwritten"}
+
+
+def test_lists_are_permuted_and_integers_compared_exactly() -> None:
+    assert judge(square, reference_square, [np.arange(100, dtype=np.int32)])
+    verdict = judge(square, lambda x: x * x + (x == 7), [np.arange(100, dtype=np.int32)])
+    assert verdict.rules == {"value"} and "is 49, expected 50" in str(verdict)
+
+
+def test_variants_are_shapes_of_the_inputs() -> None:
+    def draw(seed: int, variant: int) -> list[np.ndarray]:
+        return [np.random.default_rng(seed).random(64 + 36 * variant, np.float32)]
+
+    verdict = judge(programs.square_whole_ctas, reference_square, draw, variants=2, edges=False)
+    (reason,) = verdict.reasons
+    assert reason.rule == "shape" and reason.trial == "shape variant 1"
+
+
+def test_what_the_reference_refuses_is_not_judged() -> None:
+    def reference(x: np.ndarray) -> np.ndarray:
+        if x.size % 2:
+            raise ValueError("odd")
+        return x * x
+
+    verdict = judge(programs.square_whole_ctas, reference, [np.arange(128, dtype=np.float32)])
+    assert verdict and len(verdict.notes) == 3
+    assert verdict.notes[0] == "extent 128 changed to 127: the reference fails with ValueError"
+    with pytest.raises(tj.LaunchError, match="the reference fails: ValueError"):
+        judge(square, reference, [np.arange(127, dtype=np.float32)])
+
+
+def test_a_reference_without_influence_of_its_inputs_is_refused() -> None:
+    verdict = judge(square, lambda x: x * 0, [np.zeros(100, np.float32)], special=())
+    assert verdict.rules == {"reference"}
+
+
+def test_a_candidate_that_fails_or_returns_something_else_is_refused() -> None:
+    def fails(x: np.ndarray) -> np.ndarray:
+        square(x)
+        raise RuntimeError("no")
+
+    verdict = judge(fails, reference_square, [np.ones(10, np.float32)])
+    assert verdict.rules >= {"error"} and "RuntimeError: no at test_judge.py:" in str(verdict)
+    wrong = judge(lambda x: (square(x), square(x)), reference_square, [np.arange(10, dtype=np.float32)])
+    assert wrong.rules == {"result"} and "2 results" in str(wrong)
+    assert judge(lambda x: [square(x), 1.5][1], reference_square, [np.arange(9, dtype=np.float32)]).rules == {"result"}
+    idle = judge(lambda x: np.zeros_like(x), reference_square, [np.arange(10, dtype=np.float32)])
+    assert "idle" in idle.rules
+
+
+def test_functions_may_be_allowed() -> None:
+    def candidate(x: np.ndarray) -> np.ndarray:
+        return square(np.abs(x))
+
+    inputs = [np.arange(-50, 50, dtype=np.float32)]
+    verdict = judge(candidate, reference_square, inputs)
+    assert verdict.rules == {"foreign"} and "it calls numpy.absolute at test_judge.py:" in str(verdict)
+    assert judge(candidate, reference_square, inputs, allow=("numpy.absolute",))
+
+
+def test_a_candidate_that_disables_the_observation_is_refused() -> None:
+    def candidate(x: np.ndarray) -> np.ndarray:
+        sys.setprofile(None)
+        return square(x)
+
+    assert judge(candidate, reference_square, [np.arange(9, dtype=np.float32)]).rules == {"foreign"}
+
+
+@pytest.mark.parametrize(
+    "option", [{"special": ("big",)}, {"kind": "cuda"}, {"outputs": "both"}, {"schedules": 0}, {"slack": 0.5}]
+)
+def test_invalid_options_are_refused(option: dict[str, object]) -> None:
+    with pytest.raises(tj.LaunchError, match=next(iter(option))):
+        judge(square, reference_square, [np.ones(3, np.float32)], **option)

@@ -52,9 +52,11 @@ def test_sources_of_modules_are_judged():
 
 
 def test_bfloat16_is_judged_by_the_rounding_of_its_results():
+    pytest.importorskip("ml_dtypes", reason="NumPy has no bfloat16")
+
     def draw(seed):
         return [x.bfloat16() for x in drawing(CASES[0])(seed)]
 
     assert judge(square, reference_square, draw, kind="triton")
-    verdict = judge(lambda x: square(x * 1.01), reference_square, draw, kind="triton", allow=("mul",))
-    assert verdict.rules == {"accuracy"}, str(verdict)
+    verdict = judge(lambda x: square(x * 1.01), reference_square, draw, kind="triton", allow=("aten::mul",))
+    assert verdict.rules == {"value", "accuracy"}, str(verdict)
