@@ -108,7 +108,8 @@ def _precisions(results: Sequence[Array], precision: str | None) -> set[str]:
 
 
 def _unit(precision: str) -> float:
-    return float(_finfo(precision).eps) / 2
+    # source: PTX ISA, "Alternate floating point data formats": tf32 has 10 bits of mantissa
+    return 2.0**-11 if precision == "tfloat32" else float(_finfo(precision).eps) / 2
 
 
 def _finfo(dtype: Any) -> Any:

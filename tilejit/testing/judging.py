@@ -81,7 +81,8 @@ def judge(
     special: the special values of floats to judge. Leave out "-0.0" if the sign of a zero is unspecified.
     schedules: number of thread orders.
     slack: the error bound as a multiple of the effect of rounding all inputs to `precision`.
-    precision: the element type of the computation, by default float32, or float64 for results of that type.
+    precision: the element type of the computation, by default float32, or float64 for results of that type; it may be
+    "tfloat32", in which tensor cores multiply float32.
     allow: names of foreign functions that the candidate may call, such as "torch.aten::mm".
     timing: also time an accepted candidate and the reference on a GPU, if there is one.
     raises: LaunchError if an option is invalid, or the reference fails for the given inputs.
@@ -343,7 +344,7 @@ def _rule_of_values(
         return plain
     for other, results in earlier:
         same = index < len(results) and other.values is not trial.values
-        if same and np.array_equal(results[index].astype(np.float64), got.astype(np.float64), equal_nan=True):
+        if same and np.array_equal(results[index].astype(np.float64), got.astype(np.float64)):
             return "cached"
     return plain if trial.kind == "changed" else trial.kind
 
