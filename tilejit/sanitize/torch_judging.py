@@ -79,6 +79,10 @@ def double(function: Any) -> Iterator[None]:
         function.load_state_dict(state)
 
 
+def seed_torch(seed: int) -> None:
+    torch.manual_seed(seed)
+
+
 class BanningMode(TorchDispatchMode):
     """Records operators that compute. ban: see `tilejit.testing.judge`."""
 
@@ -134,14 +138,14 @@ class TorchRunner:
             array.copy_(bits.to("cuda").expand(array.shape))
 
     def address(self, array: torch.Tensor) -> int:
-        return array.data_ptr()
+        return int(array.data_ptr())
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor)
 
     def run(self, candidate: Callable[..., Any], args: Sequence[Any], ban: Any, schedule: int) -> Any:
         self._session.forget()
-        with ban.active(), BanningMode(ban):
+        with torch.no_grad(), ban.active(), BanningMode(ban):
             results = candidate(*args)
         launches = self._session.forget()
         findings = [f for launch in launches for f in launch.findings]

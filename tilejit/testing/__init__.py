@@ -37,6 +37,6 @@ else:
 
 __all__ = [
     "AXIS_FAMILIES", "Array", "CudaCandidate", "DrawnLaunch", "LaunchData", "Reason", "Verdict", "array_of", "arrays",
-    "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters", "judge", "judge_modules", "launches", "layouts",
-    "memory_layouts", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
+    "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters", "judge", "judge_modules", "launches",
+    "layouts", "memory_layouts", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
 ]

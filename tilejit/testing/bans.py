@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -130,21 +130,19 @@ class JudgedArray(np.ndarray[Any, Any]):
         self.ban = getattr(source, "ban", None)
         self.is_output = getattr(source, "is_output", False)
 
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
-        if self.ban is not None and method in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
-            self.ban.record(f"numpy.{function.__name__}", frame)
+        if self.ban is not None:
+            self.ban.record(f"numpy.{ufunc.__name__}", frame)
         plain = [x.view(np.ndarray) if isinstance(x, JudgedArray) else x for x in inputs]
         if "out" in kwargs:
             kwargs["out"] = tuple(x.view(np.ndarray) if isinstance(x, JudgedArray) else x for x in kwargs["out"])
-        return getattr(function, method)(*plain, **kwargs)
+        return getattr(ufunc, method)(*plain, **kwargs)
 
-    def __array_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if self.ban is not None and function.__name__ not in _ALLOCATES:
             self.ban.record(f"numpy.{function.__name__}", sys._getframe(1))
-        return super().__array_function__(function, types, args, dict(kwargs))
+        return super().__array_function__(function, types, args, kwargs)
 
 
 def fill(array: np.ndarray[Any, Any]) -> None:

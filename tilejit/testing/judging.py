@@ -140,7 +140,7 @@ def _runner(candidate: object, kind: Kind, arch: str, schedules: int) -> Runner:
 def codes(function: Any) -> frozenset[CodeType]:
     """Return the code that a call of a reference runs: of a function, a method, or a module of torch."""
     named = (getattr(function, name, None) for name in ("__func__", "__wrapped__", "forward", "func"))
-    own = getattr(type(function), "__call__", None)
+    own = vars(type(function)).get("__call__")
     is_shared = str(getattr(own, "__module__", "")).startswith("torch.")
     found = [function, *named, *([] if is_shared else [own])]
     return frozenset(x.__code__ for x in found if isinstance(getattr(x, "__code__", None), CodeType))
@@ -196,7 +196,8 @@ class _Judgement:
             trials = planned(self.draw, self.options, self.compute)
         except Exception as error:
             # the reference is the user's code
-            raise LaunchError(f"the reference fails: {error!r}", hint="pass inputs that the reference accepts") from error
+            hint = "pass inputs that the reference accepts"
+            raise LaunchError(f"the reference fails: {error!r}", hint=hint) from error
         self.notes += trials.notes
         ran: list[tuple[Trial, list[Array] | None]] = []
         buffers: list[Any] = []
@@ -219,7 +220,8 @@ class _Judgement:
                 self._compare(trial, results, known, earlier)
                 earlier.append((trial, results))
         self._check_reference([bounds[id(t.values)] for t in trials.trials if t.kind in ("first", "changed")])
-        return Verdict(tuple(self.reasons.values()), tuple(t.name for t in trials.trials), self.launches, tuple(self.notes))
+        names = tuple(t.name for t in trials.trials)
+        return Verdict(tuple(self.reasons.values()), names, self.launches, tuple(self.notes))
 
     def _array(self, value: Any, trial: Trial) -> Any:
         if not isinstance(value, np.ndarray):

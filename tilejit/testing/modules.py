@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,21 +22,19 @@ _NEEDS = "define Model, ModelNew, get_inputs and, if Model takes arguments, get_
 class ModuleCandidate(PreparedCandidate):
     """A `ModelNew` with the weights of a `Model`, constructed on the simulated GPU."""
 
-    def __init__(self, new: Any, arguments: Sequence[Any], reference: Any, torch: Any, seed: int) -> None:
-        self.new, self.arguments, self.reference, self.torch, self.seed = new, arguments, reference, torch, seed
+    def __init__(self, make: Callable[[], Any], reference: Any) -> None:
+        self.make, self.reference = make, reference
         self.model: Any = None
 
     def prepare(self) -> None:
-        self.torch.manual_seed(self.seed)
-        model = self.new(*self.arguments)
+        model = self.make()
         weights = self.reference.state_dict()
         if model.state_dict().keys() == weights.keys():
             model.load_state_dict(weights)
         self.model = model.to("cuda")
 
     def __call__(self, *args: Any) -> Any:
-        with self.torch.no_grad():
-            return self.model(*args)
+        return self.model(*args)
 
 
 def judge_modules(
@@ -65,21 +63,23 @@ def judge_modules(
         for name in ("Model", "get_inputs"):
             if not hasattr(given, name):
                 raise LaunchError(f"the source of the reference doesn't define {name}", hint=_NEEDS)
-        from ..sanitize.torch_judging import torch
+        from ..sanitize.torch_judging import seed_torch
 
         arguments = given.get_init_inputs() if hasattr(given, "get_init_inputs") else []
-        torch.manual_seed(seed)
-        model = given.Model(*arguments)
+
+        def seeded(number: int, function: Callable[..., Any], *args: Any) -> Any:
+            seed_torch(number)
+            return function(*args)
 
         def draw(number: int) -> list[Any]:
-            torch.manual_seed(number)
-            return list(given.get_inputs())
+            return list(seeded(number, given.get_inputs))
 
+        model = seeded(seed, given.Model, *arguments)
         # weights and arguments fix the other extents
         fixed = {n for x in model.state_dict().values() for n in x.shape} | {n for n in arguments if isinstance(n, int)}
         inputs = [x for x in draw(seed) if hasattr(x, "shape")]
         options.setdefault("edges", {n for x in inputs for n in x.shape} - fixed)
-        prepared = ModuleCandidate(new, arguments, model, torch, seed)
+        prepared = ModuleCandidate(lambda: seeded(seed, new, *arguments), model)
         return judge(prepared, model, draw, kind="triton", special=special, seed=seed, **options)
 
 

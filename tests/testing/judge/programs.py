@@ -104,9 +104,7 @@ def added_next(X: tj.Tensor, Y: tj.Tensor, GUARD: tj.constexpr) -> None:
     n = X.shape[0]
     if i < n:
         y = X[i]
-        if not GUARD:
-            y = y + X[i + 1]
-        elif i + 1 < n:
+        if not GUARD or i + 1 < n:
             y = y + X[i + 1]
         Y[i] = y
 

@@ -131,6 +131,10 @@ def softmax(x, half=False, flat=False, contiguous=True):
     return out
 
 
+def softmax_of_nothing(x):
+    return softmax(x, flat=True)
+
+
 def reference_softmax(x):
     return torch.softmax(x, -1)
 
@@ -198,7 +202,7 @@ CASES = [
     Case("no mask", {"bounds"}, square_without_mask, square, reference_square),
     Case("race", {"race", "value"}, lambda x: total(x, False), total, reference_total),
     Case("read past the end", {"bounds"}, lambda x: windows(x, False), windows, reference_windows),
-    Case("constant", {"accuracy", "value"}, lambda x: softmax(x, flat=True), softmax, reference_softmax, (3, 1000), 0.25),
+    Case("constant", {"accuracy", "value"}, softmax_of_nothing, softmax, reference_softmax, (3, 1000), 0.25),
     Case("low precision", {"accuracy"}, lambda x: softmax(x, half=True), softmax, reference_softmax, (3, 1000), 0.25),
     Case("torch called", {"foreign"}, softmax_by_torch, softmax, reference_softmax, (3, 100)),
     Case("reference called", {"foreign"}, softmax_by_the_reference, softmax, reference_softmax, (3, 100)),
