@@ -116,7 +116,7 @@ RESULTS: dict[type, tuple[str, ...]] = {
 #: module -> its contents for users
 MODULES = {
     "tilejit.testing": (
-        "hypothesis strategies for layouts, types and arrays, comparisons of a kernel with NumPy, and a judge of kernels"
+        "hypothesis strategies for layouts, types and arrays, comparisons of a kernel with NumPy, a judge of kernels"
     ),
     "tilejit.simulator": "the simulator, for PTX of any compiler",
 }

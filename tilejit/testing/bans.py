@@ -25,12 +25,16 @@ POISON = 0xFF
 _FOREIGN = frozenset({"numpy", "torch", "scipy", "jax", "jaxlib", "cupy", "numexpr", "tensorflow", "numba"})
 #: packages that may call them: those that compile and launch, and the packages themselves
 _TRUSTED = _FOREIGN | {"tilejit", "triton", "llvmlite", "ml_dtypes", "cuda", "importlib", "contextlib", "inspect"}
-#: functions and methods of NumPy that allocate, copy or describe
-_ALLOCATES = frozenset({
+#: functions of NumPy that allocate or copy; arrays that a candidate gets from them are watched, too
+_MAKES = (
     "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "ascontiguousarray", "copy",
-    "copyto", "reshape", "transpose", "swapaxes", "squeeze", "ravel", "expand_dims", "broadcast_to", "shape", "ndim",
-    "size", "dtype", "result_type", "may_share_memory", "shares_memory", "fill", "astype", "item", "float32",
-    "require", "require_fortran", "__new__", "__init__", "__repr__", "moveaxis", "flatten", "atleast_1d",
+    "require", "broadcast_to", "atleast_1d",
+)
+#: functions and methods of NumPy that don't compute
+_ALLOWED = frozenset({
+    *_MAKES, "copyto", "reshape", "transpose", "swapaxes", "squeeze", "ravel", "flatten", "expand_dims", "moveaxis",
+    "shape", "ndim", "size", "dtype", "result_type", "may_share_memory", "shares_memory", "fill", "astype", "__new__",
+    "__init__", "__repr__", "__init_subclass__",
 })
 #: methods of torch that move data to the host
 _LEAVES = frozenset({"cpu", "numpy", "tolist", "item", "__array__"})
@@ -54,15 +58,12 @@ class Ban:
         where = f" at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else ""
         self.calls[f"it calls {name}{where}"] = None
 
-    def is_called_by_candidate(self, frame: FrameType | None) -> bool:
-        return frame is not None and self._is_own(frame)
-
     @contextmanager
     def active(self) -> Iterator[None]:
         """Record calls until the context ends."""
         former = sys.getprofile()
-        with mock.patch.object(np, "empty", self._poisoned(np.empty)), \
-                mock.patch.object(np, "empty_like", self._poisoned(np.empty_like)):
+        made: dict[str, Any] = {name: self._watched(getattr(np, name)) for name in _MAKES}
+        with mock.patch.multiple(np, **made):
             threading.setprofile(self._event)
             sys.setprofile(self._event)
             try:
@@ -71,12 +72,16 @@ class Ban:
                 sys.setprofile(former)
                 threading.setprofile(None)
 
-    def _poisoned(self, make: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched(self, make: Callable[..., Any]) -> Callable[..., Any]:
         def made(*args: Any, **kwargs: Any) -> Any:
             array = make(*args, **kwargs)
-            if self.is_called_by_candidate(sys._getframe(1)):
+            if not self._is_own(sys._getframe(1)):
+                return array
+            if make.__name__.startswith("empty"):
                 fill(array)
-            return array
+            watched = np.ndarray.view(array, JudgedArray)
+            watched.ban = self
+            return watched
 
         return made
 
@@ -97,11 +102,11 @@ class Ban:
         elif event == "c_call" and self._is_own(frame):
             owner = getattr(arg, "__self__", None)
             module = getattr(arg, "__module__", None) or getattr(owner, "__name__", None) or type(owner).__module__
-            self._called(_root(module), arg.__name__, frame)
+            self._called("numpy" if isinstance(owner, np.ndarray) else _root(module), arg.__name__, frame)
 
     def _called(self, root: str, name: str, caller: FrameType) -> None:
         # the dispatcher of torch reports what computes there
-        is_banned = name in _LEAVES if root == "torch" else root in _FOREIGN and name not in _ALLOCATES
+        is_banned = name in _LEAVES if root == "torch" else root in _FOREIGN and name not in _ALLOWED
         is_banned |= (root, name) in (("sys", "setprofile"), ("sys", "settrace"))
         if is_banned and not name.startswith("<"):
             self.record(f"{root}.{name}", caller)
@@ -130,21 +135,45 @@ class JudgedArray(np.ndarray[Any, Any]):
         self.ban = getattr(source, "ban", None)
         self.is_output = getattr(source, "is_output", False)
 
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        if self.ban is not None and not isinstance(part, np.ndarray):
+            self.ban.record("numpy.ndarray.__getitem__", sys._getframe(1))
+        return part
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().view(*args, **kwargs)
+        if self.ban is not None and not isinstance(result, JudgedArray):
+            self.ban.record("numpy.ndarray.view", sys._getframe(1))
+        return result
+
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
         if self.ban is not None:
             self.ban.record(f"numpy.{ufunc.__name__}", frame)
-        plain = [x.view(np.ndarray) if isinstance(x, JudgedArray) else x for x in inputs]
+        values = [plain(x) for x in inputs]
         if "out" in kwargs:
-            kwargs["out"] = tuple(x.view(np.ndarray) if isinstance(x, JudgedArray) else x for x in kwargs["out"])
-        return getattr(ufunc, method)(*plain, **kwargs)
+            kwargs["out"] = tuple(plain(x) for x in kwargs["out"])
+        return getattr(ufunc, method)(*values, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if self.ban is not None and function.__name__ not in _ALLOCATES:
+        if self.ban is not None and function.__name__ not in _ALLOWED:
             self.ban.record(f"numpy.{function.__name__}", sys._getframe(1))
         return super().__array_function__(function, types, args, kwargs)
 
 
+def plain(value: Any) -> Any:
+    """Return an array as one of NumPy's own class, which isn't watched; other values as they are."""
+    return np.ndarray.view(value, np.ndarray) if isinstance(value, JudgedArray) else value
+
+
+def judged(array: np.ndarray[Any, Any]) -> JudgedArray:
+    """Return a copy that is watched, as is its base."""
+    copied = JudgedArray(array.shape, array.dtype)
+    plain(copied)[...] = array
+    return copied
+
+
 def fill(array: np.ndarray[Any, Any]) -> None:
     """Fill the elements of an array with the byte POISON."""
-    array.view(np.ndarray)[...] = np.full(array.itemsize, POISON, np.uint8).view(array.dtype)
+    plain(array)[...] = np.full(array.itemsize, POISON, np.uint8).view(array.dtype)

@@ -13,7 +13,7 @@ from ..runtime.device import Watch, watching
 from ..runtime.devices import use_device
 from ..sanitize.for_cuda import compile_cuda, declared_parameters
 from ..simulator import Device, DeviceArray, Finding
-from .bans import Ban, JudgedArray, fill
+from .bans import Ban, JudgedArray, fill, judged, plain
 
 Array = np.ndarray[Any, Any]
 
@@ -71,18 +71,18 @@ class NumpyRunner:
             yield
 
     def array(self, room: Array, view: Callable[[Any], Any]) -> Array:
-        made: Array = view(room.copy()).view(JudgedArray)
+        made: Array = view(judged(room))
         return made
 
     def write(self, array: Array, values: Array) -> None:
-        array.view(np.ndarray)[...] = values
+        plain(array)[...] = values
 
     def read(self, array: Any) -> Array:
         return np.array(np.asarray(array), order="C")
 
     def poison(self, array: Any) -> None:
         if isinstance(array, np.ndarray) and array.flags.writeable:
-            fill(array.view(np.ndarray))
+            fill(array)
 
     def address(self, array: Any) -> int:
         return int(np.asarray(array).__array_interface__["data"][0])
@@ -94,16 +94,13 @@ class NumpyRunner:
         watch = Watch(schedule)
         token = watching.set(watch)
         for x in args:
-            if isinstance(x, JudgedArray):
-                x.ban = ban
+            while isinstance(x, JudgedArray):
+                x.ban, x = ban, x.base
         try:
             with ban.active():
                 results = candidate(*args)
         finally:
             watching.reset(token)
-            for x in args:
-                if isinstance(x, JudgedArray):
-                    x.ban = None
         return Ran(results, [f for report in watch.reports for f in report.findings], len(watch.reports))
 
 
@@ -167,7 +164,7 @@ class CudaRunner(NumpyRunner):
                 name = names[index] if names else f"argument {index}"
                 is_output = isinstance(value, JudgedArray) and value.is_output
                 if id(value) not in placed:
-                    copy = np.array(value.view(np.ndarray), order="C")
+                    copy = np.array(plain(value), order="C")
                     placed[id(value)] = device.place(copy, initialized=not is_output, name=name), value
                 value = placed[id(value)][0]
             values.append(value)
@@ -176,5 +173,5 @@ class CudaRunner(NumpyRunner):
             schedule=schedule, write=lambda text: None,
         )
         for array, original in placed.values():
-            original.view(np.ndarray)[...] = array.array
+            plain(original)[...] = array.array
         return Ran(None, list(report.findings), 1)

@@ -154,7 +154,7 @@ class _Judgement:
         self.reasons: dict[str, Reason] = {}
         self.notes: list[str] = []
         self.launches = 0
-        self.ban_codes = codes(reference)
+        self.ban = Ban(codes(reference), options.allow)
         self.torch = _torch_of(inputs(*([0] * _arity(inputs))) if callable(inputs) else inputs)
         self.draw = self._drawing(inputs)
         #: everything that was computed: freed memory may hold no right result
@@ -239,9 +239,9 @@ class _Judgement:
             if isinstance(value, np.ndarray):
                 self.runner.write(buffer, value)
         outputs = self._outputs(trial)
-        ban = Ban(self.ban_codes, self.options.allow)
+        self.ban.calls.clear()
         try:
-            ran = self.runner.run(self.candidate, [*buffers, *outputs], ban, number % self.options.schedules)
+            ran = self.runner.run(self.candidate, [*buffers, *outputs], self.ban, number % self.options.schedules)
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as error:
@@ -250,7 +250,7 @@ class _Judgement:
             self._refuse(rule, trial, f"{type(error).__name__}: {error}{_place(error)}")
             return None
         finally:
-            for call in ban.calls:
+            for call in self.ban.calls:
                 self._refuse("foreign", trial, call)
         self._note_run(trial, ran, buffers)
         results = outputs if self.options.outputs == "written" else _listed(ran.results)
@@ -411,6 +411,6 @@ def _timed(verdict: Verdict, candidate: Any, reference: Any, judgement: _Judgeme
         return replace(verdict, notes=(*verdict.notes, f"time: {problem}"))
     if not verdict:
         return verdict
-    args = judgement.torch.on_gpu(judgement.draw(judgement.options.seed, 0))
-    times = do_bench([lambda: candidate(*args), lambda: reference(*args)])
+    works = judgement.torch.works_on_gpu(candidate, reference, judgement.draw(judgement.options.seed, 0))
+    times = do_bench(works)
     return replace(verdict, milliseconds=(times[0], times[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -115,6 +116,53 @@ def test_functions_may_be_allowed() -> None:
     verdict = judge(candidate, reference_square, inputs)
     assert verdict.rules == {"foreign"} and "it calls numpy.absolute at test_judge.py:" in str(verdict)
     assert judge(candidate, reference_square, inputs, allow=("numpy.absolute",))
+
+
+def squared_items(x: np.ndarray) -> np.ndarray:
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = float(x[i]) ** 2
+    return out
+
+
+def squared_copy(x: np.ndarray) -> np.ndarray:
+    copied = np.zeros(x.shape, x.dtype)
+    copied[:] = x
+    return copied * copied
+
+
+def squared_in_a_thread(x: np.ndarray) -> np.ndarray:
+    results: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: results.append(np.square(x)))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+WAYS = {
+    "a ufunc": lambda x: np.multiply(x, x),
+    "a ufunc's out": lambda x: np.multiply(x, x, out=np.empty_like(x)),
+    "an operator": lambda x: x * x,
+    "a function": lambda x: np.einsum("i,i->i", x, x),
+    "a list": lambda x: np.array([v * v for v in x.tolist()], np.float32),
+    "items": squared_items,
+    "bytes": lambda x: np.frombuffer(x.tobytes(), np.float32) ** 2,
+    "a view of NumPy's class": lambda x: x.view(np.ndarray) ** 2,
+    "a copy": squared_copy,
+    "a contiguous copy": lambda x: np.ascontiguousarray(x) ** 2,
+    "the base": lambda x: square(x) if x.base is None else (x.base**2)[: x.size].reshape(x.shape),
+    "a thread": squared_in_a_thread,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_compute_with_numpy_are_found(way: str) -> None:
+    def candidate(x: np.ndarray) -> np.ndarray:
+        square(x)
+        return WAYS[way](x)
+
+    verdict = judge(candidate, reference_square, [np.arange(20, dtype=np.float32)], special=())
+    assert "foreign" in verdict.rules, str(verdict)
 
 
 def test_a_candidate_that_disables_the_observation_is_refused() -> None:
