@@ -50,15 +50,6 @@ def to_torch(array: Array) -> torch.Tensor:
     return torch.from_numpy(copied.view(carrier)).view(getattr(torch, array.dtype.name))
 
 
-def works_on_gpu(candidate: Any, reference: Any, values: Sequence[Any]) -> list[Callable[[], Any]]:
-    """Return calls of a candidate and a reference with tensors of a real GPU, to be timed."""
-    args = [to_torch(x).to("cuda") if isinstance(x, np.ndarray) else x for x in values]
-    if hasattr(candidate, "prepare"):
-        candidate.prepare()
-    on_gpu = copy.deepcopy(reference).to("cuda") if isinstance(reference, torch.nn.Module) else reference
-    return [torch.no_grad()(lambda: candidate(*args)), torch.no_grad()(lambda: on_gpu(*args))]
-
-
 def call(function: Callable[..., Any], values: Sequence[Any]) -> list[Array]:
     """Call a reference with tensors of the host; return its results."""
     with torch.no_grad():

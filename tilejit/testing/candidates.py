@@ -27,7 +27,7 @@ class Ran(NamedTuple):
 
 
 class PreparedCandidate:
-    """A candidate that is constructed in the context of its runner, before any call is checked."""
+    """A candidate that `prepare` constructs, which is called in the context of the runner, before each call."""
 
     def prepare(self) -> None:
         raise NotImplementedError

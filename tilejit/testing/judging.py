@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType
 from typing import Any, Literal
@@ -56,7 +57,6 @@ def judge(
     slack: float = 32.0,
     precision: str | None = None,
     allow: Collection[str] = (),
-    timing: bool = False,
     seed: int = 0,
 ) -> Verdict:
     """Judge a kernel on the simulator against a reference, and return a verdict with reasons.
@@ -64,7 +64,7 @@ def judge(
     The verdict refuses candidates that a comparison of one result with tolerances accepts: those that return what an
     earlier call or freed memory holds, call the reference or another library, cache results, change inputs, are right
     for the tested shape or ordinary numbers only, race, or read out of bounds. All launches are checked, in several
-    thread orders. The candidate runs before the reference, on buffers that contain NaNs.
+    thread orders. The candidate runs before the reference, on buffers that contain NaNs. Nothing is timed.
 
     candidate: a function of arrays that launches kernels and returns an array or several, or writes to outputs; or a
     `CudaCandidate`.
@@ -84,7 +84,6 @@ def judge(
     precision: the element type of the computation, by default float32, or float64 for results of that type; it may be
     "tfloat32", in which tensor cores multiply float32.
     allow: names of foreign functions that the candidate may call, such as "torch.aten::mm".
-    timing: also time an accepted candidate and the reference on a GPU, if there is one.
     raises: LaunchError if an option is invalid, or the reference fails for the given inputs.
 
     Example:
@@ -109,9 +108,7 @@ def judge(
         outputs, edges, layouts, tuple(special), schedules, slack, precision, allow, variants, seed
     )
     _check(chosen, kind)
-    judgement = _Judgement(candidate, reference, inputs, chosen, _runner(candidate, kind, arch, schedules))
-    verdict = judgement.verdict()
-    return verdict if not timing else _timed(verdict, candidate, reference, judgement)
+    return _Judgement(candidate, reference, inputs, chosen, _runner(candidate, kind, arch, schedules)).verdict()
 
 
 def _check(options: JudgeOptions, kind: str) -> None:
@@ -152,7 +149,7 @@ class _Judgement:
     def __init__(self, candidate: Any, reference: Any, inputs: Any, options: JudgeOptions, runner: Runner) -> None:
         self.candidate, self.reference, self.options, self.runner = candidate, reference, options, runner
         self.reasons: dict[str, Reason] = {}
-        self.notes: list[str] = []
+        self.notes: dict[str, None] = {}
         self.launches = 0
         self.ban = Ban(codes(reference), options.allow)
         self.torch = _torch_of(inputs(*([0] * _arity(inputs))) if callable(inputs) else inputs)
@@ -184,12 +181,20 @@ class _Judgement:
         self.kept.append(results)
         return [np.array(x) for x in results]
 
-    def exactly(self, values: Sequence[Any]) -> list[Array]:
-        """Return the results for float64 inputs, or for those as they are if the reference fails for float64."""
-        if self.torch is not None:
-            with self.torch.double(self.reference):
-                return self.compute(values)
-        return self.compute(values)
+    def bounds(self, values: Sequence[Any]) -> list[Bounded]:
+        """Return the reference's results with their bounds, computed in float64 if the reference accepts it."""
+
+        def exactly(wide: Sequence[Any]) -> list[Array]:
+            try:
+                with self.torch.double(self.reference) if self.torch is not None else nullcontext():
+                    return self.compute(wide)
+            except Exception as error:
+                # the reference is the user's code; it may use arrays of its own that have another type
+                self.notes.setdefault(f"results in float64: the reference fails with {type(error).__name__}")
+                pairs = zip(wide, values, strict=True)
+                return self.compute([x.astype(y.dtype) if is_float(y) else x for x, y in pairs])
+
+        return bounded(self.compute, exactly, values, self.options.slack, self.options.precision)
 
     def verdict(self) -> Verdict:
         try:
@@ -198,12 +203,10 @@ class _Judgement:
             # the reference is the user's code
             hint = "pass inputs that the reference accepts"
             raise LaunchError(f"the reference fails: {error!r}", hint=hint) from error
-        self.notes += trials.notes
+        self.notes.update(dict.fromkeys(trials.notes))
         ran: list[tuple[Trial, list[Array] | None]] = []
         buffers: list[Any] = []
         with self.runner.session():
-            if isinstance(self.candidate, PreparedCandidate):
-                self.candidate.prepare()
             for number, trial in enumerate(trials.trials):
                 if not trial.reuses:
                     buffers = [self._array(x, trial) for x in trial.values]
@@ -213,9 +216,7 @@ class _Judgement:
         for trial, results in ran:
             known = bounds.get(id(trial.values))
             if known is None:
-                known = bounds[id(trial.values)] = bounded(
-                    self.compute, self.exactly, trial.values, self.options.slack, self.options.precision
-                )
+                known = bounds[id(trial.values)] = self.bounds(trial.values)
             if results is not None:
                 self._compare(trial, results, known, earlier)
                 earlier.append((trial, results))
@@ -241,13 +242,12 @@ class _Judgement:
         outputs = self._outputs(trial)
         self.ban.calls.clear()
         try:
+            if isinstance(self.candidate, PreparedCandidate):
+                self.candidate.prepare()
             ran = self.runner.run(self.candidate, [*buffers, *outputs], self.ban, number % self.options.schedules)
-        except (KeyboardInterrupt, MemoryError):
-            raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # the candidate is a program's code
-            rule = _rule(error)
-            self._refuse(rule, trial, f"{type(error).__name__}: {error}{_place(error)}")
+            self._refuse(_rule(error), trial, f"{type(error).__name__}: {error}{_place(error)}")
             return None
         finally:
             for call in self.ban.calls:
@@ -317,13 +317,13 @@ class _Judgement:
             self.reasons.setdefault("reference", Reason("reference", "changed data", message))
 
 
-def _rule(error: Exception) -> str:
+def _rule(error: BaseException) -> str:
     from ..simulator.checks.findings import rule_of
 
     return rule_of(error) if isinstance(error, SimulationError) else "error"
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Return the innermost place of an error outside of this package."""
     if isinstance(error, TilejitError):
         return ""
@@ -397,20 +397,3 @@ def _permuted(values: Sequence[Any], seed: int) -> list[Any]:
         else x.copy() if isinstance(x, np.ndarray) else x
         for x in values
     ]
-
-
-def _timed(verdict: Verdict, candidate: Any, reference: Any, judgement: _Judgement) -> Verdict:
-    from ..dataclass import replace
-    from ..runtime.devices import cuda_problem
-    from ..runtime.timing import do_bench
-
-    problem = cuda_problem()
-    if judgement.torch is None or isinstance(candidate, CudaCandidate):
-        problem = problem or "only functions of torch's tensors are timed"
-    if problem is not None:
-        return replace(verdict, notes=(*verdict.notes, f"time: {problem}"))
-    if not verdict:
-        return verdict
-    works = judgement.torch.works_on_gpu(candidate, reference, judgement.draw(judgement.options.seed, 0))
-    times = do_bench(works)
-    return replace(verdict, milliseconds=(times[0], times[1]))

@@ -27,6 +27,8 @@ class ModuleCandidate(PreparedCandidate):
         self.model: Any = None
 
     def prepare(self) -> None:
+        if self.model is not None:
+            return
         model = self.make()
         weights = self.reference.state_dict()
         if model.state_dict().keys() == weights.keys():

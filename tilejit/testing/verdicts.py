@@ -44,14 +44,13 @@ class Verdict:
     """The result of `judge`. It is true if the candidate is accepted.
 
     reasons: why it is refused; empty if it is accepted. trials: the runs. launches: number of launches of kernels.
-    notes: what was not judged, and why. milliseconds: times of the candidate and the reference on a GPU, if timed.
+    notes: what was not judged, and why.
     """
 
     reasons: tuple[Reason, ...]
     trials: tuple[str, ...]
     launches: int
     notes: tuple[str, ...] = ()
-    milliseconds: tuple[float, float] | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -76,5 +75,4 @@ class Verdict:
             "accepted": self.is_accepted,
             "reasons": [{"rule": x.rule, "trial": x.trial, "message": x.message} for x in self.reasons],
             "trials": list(self.trials), "launches": self.launches, "notes": list(self.notes),
-            "milliseconds": list(self.milliseconds) if self.milliseconds else None,
         }

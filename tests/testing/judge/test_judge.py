@@ -179,3 +179,21 @@ def test_a_candidate_that_disables_the_observation_is_refused() -> None:
 def test_invalid_options_are_refused(option: dict[str, object]) -> None:
     with pytest.raises(tj.LaunchError, match=next(iter(option))):
         judge(square, reference_square, [np.ones(3, np.float32)], **option)
+
+
+def test_a_reference_may_refuse_float64() -> None:
+    def reference(x: np.ndarray) -> np.ndarray:
+        if x.dtype != np.float32:
+            raise TypeError("float32 only")
+        return x * x
+
+    inputs = [np.linspace(-1, 1, 128, dtype=np.float32)]
+    verdict = judge(square, reference, inputs)
+    assert verdict and verdict.notes == ("results in float64: the reference fails with TypeError",)
+    verdict = judge(lambda x: square(x * np.float32(1 + 1e-4)), reference, inputs, allow=("multiply",), special=())
+    assert verdict.rules == {"accuracy"}
+
+
+def test_a_candidate_that_exits_is_refused() -> None:
+    (reason,) = judge(lambda x: sys.exit(0), reference_square, [np.ones(4, np.float32)], edges=False).reasons[:1]
+    assert reason.rule == "error" and reason.message.startswith("SystemExit: 0")
