@@ -34,11 +34,8 @@ def to_numpy(tensor: torch.Tensor) -> Array:
     """Return a copy of a tensor, in row-major order."""
     host = tensor.detach().cpu().contiguous()
     name = str(host.dtype).removeprefix("torch.")
-    if name not in _BITS:
-        array: Array = host.numpy()
-    else:
-        array = host.view(_BITS[name]).numpy().view(DTYPES[name].numpy)
-    return array.copy()
+    bits = host.view(_BITS[name]).numpy().view(DTYPES[name].numpy) if name in _BITS else host.numpy()
+    return np.array(bits)
 
 
 def to_torch(array: Array) -> torch.Tensor:

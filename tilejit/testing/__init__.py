@@ -4,10 +4,10 @@ All but `do_bench` and those of `judge` require hypothesis, which `pip install t
 """
 
 from ..runtime.timing import do_bench
-from .candidates import CudaCandidate, LaunchData
+from .candidates import CudaCandidate, CudaLaunch
 from .judging import judge
 from .modules import judge_modules
-from .verdicts import Reason, Verdict
+from .verdicts import Judgement, Reason
 
 try:
     import hypothesis  # noqa: F401
@@ -36,7 +36,7 @@ else:
     )
 
 __all__ = [
-    "AXIS_FAMILIES", "Array", "CudaCandidate", "DrawnLaunch", "LaunchData", "Reason", "Verdict", "array_of", "arrays",
+    "AXIS_FAMILIES", "Array", "CudaCandidate", "CudaLaunch", "DrawnLaunch", "Judgement", "Reason", "array_of", "arrays",
     "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters", "judge", "judge_modules", "launches",
     "layouts", "memory_layouts", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
 ]

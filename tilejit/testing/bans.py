@@ -169,7 +169,7 @@ def plain(value: Any) -> Any:
 
 def judged(array: np.ndarray[Any, Any]) -> JudgedArray:
     """Return a copy that is watched, as is its base."""
-    copied = JudgedArray(array.shape, array.dtype)
+    copied: JudgedArray = JudgedArray(array.shape, array.dtype)
     plain(copied)[...] = array
     return copied
 

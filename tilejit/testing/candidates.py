@@ -104,7 +104,7 @@ class NumpyRunner:
         return Ran(results, [f for report in watch.reports for f in report.findings], len(watch.reports))
 
 
-class LaunchData(NamedTuple):
+class CudaLaunch(NamedTuple):
     """How a kernel is launched. args: arrays of the call and NumPy scalars, one for each parameter."""
 
     grid: tuple[int, ...]
@@ -123,7 +123,7 @@ class CudaCandidate:
 
     ```python
     def launch(x, out):
-        return LaunchData((-(-x.size // 128),), (128,), (x, out, np.int32(x.size)))
+        return CudaLaunch((-(-x.size // 128),), (128,), (x, out, np.int32(x.size)))
 
     judge(CudaCandidate(source, "relu", launch), lambda x: np.maximum(x, 0), draw, outputs="written")
     ```
@@ -131,7 +131,7 @@ class CudaCandidate:
 
     source: str
     kernel: str
-    launch: Callable[..., LaunchData]
+    launch: Callable[..., CudaLaunch]
     arch: str = "sm_90"
     compiled: list[tuple[str, str]] = field(default_factory=list, repr=False)
 

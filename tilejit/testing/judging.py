@@ -18,8 +18,8 @@ from ..wording import counted
 from .bans import POISON, Ban
 from .bounds import Array, Bounded, bounded, is_float
 from .candidates import CudaCandidate, CudaRunner, NumpyRunner, PreparedCandidate, Ran, Runner
-from .trials import Trial, planned
-from .verdicts import Reason, Verdict
+from .trials import JudgeTrial, planned
+from .verdicts import Judgement, Reason
 
 Kind = Literal["tilejit", "triton"]
 Outputs = Literal["returned", "written"]
@@ -58,7 +58,7 @@ def judge(
     precision: str | None = None,
     allow: Collection[str] = (),
     seed: int = 0,
-) -> Verdict:
+) -> Judgement:
     """Judge a kernel on the simulator against a reference, and return a verdict with reasons.
 
     The verdict refuses candidates that a comparison of one result with tolerances accepts: those that return what an
@@ -108,7 +108,7 @@ def judge(
         outputs, edges, layouts, tuple(special), schedules, slack, precision, allow, variants, seed
     )
     _check(chosen, kind)
-    return _Judgement(candidate, reference, inputs, chosen, _runner(candidate, kind, arch, schedules)).verdict()
+    return _Judging(candidate, reference, inputs, chosen, _runner(candidate, kind, arch, schedules)).verdict()
 
 
 def _check(options: JudgeOptions, kind: str) -> None:
@@ -143,7 +143,7 @@ def codes(function: Any) -> frozenset[CodeType]:
     return frozenset(x.__code__ for x in found if isinstance(getattr(x, "__code__", None), CodeType))
 
 
-class _Judgement:
+class _Judging:
     """One run of `judge`."""
 
     def __init__(self, candidate: Any, reference: Any, inputs: Any, options: JudgeOptions, runner: Runner) -> None:
@@ -196,7 +196,7 @@ class _Judgement:
 
         return bounded(self.compute, exactly, values, self.options.slack, self.options.precision)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Judgement:
         try:
             trials = planned(self.draw, self.options, self.compute)
         except Exception as error:
@@ -204,7 +204,7 @@ class _Judgement:
             hint = "pass inputs that the reference accepts"
             raise LaunchError(f"the reference fails: {error!r}", hint=hint) from error
         self.notes.update(dict.fromkeys(trials.notes))
-        ran: list[tuple[Trial, list[Array] | None]] = []
+        ran: list[tuple[JudgeTrial, list[Array] | None]] = []
         buffers: list[Any] = []
         with self.runner.session():
             for number, trial in enumerate(trials.trials):
@@ -212,7 +212,7 @@ class _Judgement:
                     buffers = [self._array(x, trial) for x in trial.values]
                 ran.append((trial, self._run(trial, buffers, number)))
         bounds: dict[int, list[Bounded]] = {}
-        earlier: list[tuple[Trial, list[Array]]] = []
+        earlier: list[tuple[JudgeTrial, list[Array]]] = []
         for trial, results in ran:
             known = bounds.get(id(trial.values))
             if known is None:
@@ -222,19 +222,19 @@ class _Judgement:
                 earlier.append((trial, results))
         self._check_reference([bounds[id(t.values)] for t in trials.trials if t.kind in ("first", "changed")])
         names = tuple(t.name for t in trials.trials)
-        return Verdict(tuple(self.reasons.values()), names, self.launches, tuple(self.notes))
+        return Judgement(tuple(self.reasons.values()), names, self.launches, tuple(self.notes))
 
-    def _array(self, value: Any, trial: Trial) -> Any:
+    def _array(self, value: Any, trial: JudgeTrial) -> Any:
         if not isinstance(value, np.ndarray):
             return value
         array = self.runner.array(*trial.room(value))
         self.kept.append(array)
         return array
 
-    def _refuse(self, rule: str, trial: Trial, message: str) -> None:
+    def _refuse(self, rule: str, trial: JudgeTrial, message: str) -> None:
         self.reasons.setdefault(rule, Reason(rule, trial.name, message))
 
-    def _run(self, trial: Trial, buffers: list[Any], number: int) -> list[Array] | None:
+    def _run(self, trial: JudgeTrial, buffers: list[Any], number: int) -> list[Array] | None:
         """Run the candidate; note what it does apart from its results, which are returned as copies."""
         for buffer, value in zip(buffers, trial.values, strict=True):
             if isinstance(value, np.ndarray):
@@ -267,7 +267,7 @@ class _Judgement:
             self.runner.poison(result)
         return copies
 
-    def _outputs(self, trial: Trial) -> list[Any]:
+    def _outputs(self, trial: JudgeTrial) -> list[Any]:
         if self.options.outputs == "returned":
             return []
         made = []
@@ -279,7 +279,7 @@ class _Judgement:
             made.append(array)
         return made
 
-    def _note_run(self, trial: Trial, ran: Ran, buffers: list[Any]) -> None:
+    def _note_run(self, trial: JudgeTrial, ran: Ran, buffers: list[Any]) -> None:
         self.launches += ran.launches
         for finding in ran.findings:
             if finding.level == "error":
@@ -291,7 +291,7 @@ class _Judgement:
                 self._refuse("inputs", trial, f"input {index} was changed")
 
     def _compare(
-        self, trial: Trial, results: list[Array], known: list[Bounded], earlier: list[tuple[Trial, list[Array]]]
+        self, trial: JudgeTrial, results: list[Array], known: list[Bounded], earlier: list[tuple[JudgeTrial, list[Array]]]
     ) -> None:
         shapes = [(x.shape, x.dtype) for x in results]
         wanted = [(x.native.shape, x.native.dtype) for x in known]
@@ -338,8 +338,8 @@ def _poisoned(array: Array) -> Array:
 
 
 def _rule_of_values(
-    trial: Trial, index: int, got: Array, right: Bounded, is_poison: bool,
-    is_wrong: bool, earlier: list[tuple[Trial, list[Array]]],
+    trial: JudgeTrial, index: int, got: Array, right: Bounded, is_poison: bool,
+    is_wrong: bool, earlier: list[tuple[JudgeTrial, list[Array]]],
 ) -> str:
     plain = "unwritten" if is_poison else "accuracy" if right.is_near(got) else "value"
     if is_wrong or trial.kind in ("first", "repeated"):

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import LaunchError
 from .candidates import PreparedCandidate
 from .judging import judge
-from .verdicts import Reason, Verdict
+from .verdicts import Judgement, Reason
 
 #: imported sources: compiled kernels of Triton, when they are freed, call its driver, which ends with the session
 _kept: list[ModuleType] = []
@@ -42,7 +42,7 @@ class ModuleCandidate(PreparedCandidate):
 def judge_modules(
     candidate: str, reference: str | None = None, *, special: Sequence[str] = ("nan", "inf"), seed: int = 0,
     **options: Any,
-) -> Verdict:
+) -> Judgement:
     """Judge the class `ModelNew` of a source against the class `Model`, which is torch's, on the simulator.
 
     candidate: source with `ModelNew`, whose kernels are Triton's; without `reference` also with the rest.
@@ -57,11 +57,11 @@ def judge_modules(
             made = _imported(candidate, "candidate", folder)
         except Exception as error:
             # the candidate is a program's code
-            return Verdict((Reason("error", "import", f"{type(error).__name__}: {error}"),), (), 0)
+            return Judgement((Reason("error", "import", f"{type(error).__name__}: {error}"),), (), 0)
         given = made if reference is None else _imported(reference, "reference", folder)
         new = getattr(made, "ModelNew", None)
         if new is None:
-            return Verdict((Reason("error", "import", "the source doesn't define ModelNew"),), (), 0)
+            return Judgement((Reason("error", "import", "the source doesn't define ModelNew"),), (), 0)
         for name in ("Model", "get_inputs"):
             if not hasattr(given, name):
                 raise LaunchError(f"the source of the reference doesn't define {name}", hint=_NEEDS)

@@ -23,7 +23,7 @@ _SPECIAL = {"nan": (np.nan,), "inf": (np.inf, -np.inf), "-0.0": (-0.0,)}
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class JudgeTrial:
     """One run of a candidate. reuses: if it gets the buffers of the trial before it, with other contents."""
 
     kind: TrialKind
@@ -50,7 +50,7 @@ class Trial:
 
 @dataclass(slots=True)
 class Plan:
-    trials: list[Trial]
+    trials: list[JudgeTrial]
     notes: list[str] = field(default_factory=list)
 
 
@@ -61,12 +61,12 @@ def planned(draw: Callable[[int, int], list[Any]], options: JudgeOptions, comput
     compute(first)
     is_equal_shape = _shapes(first) == _shapes(changed)
     plan = Plan([
-        Trial("first", "first call", first),
-        Trial("changed", "changed data in the same buffers", changed, reuses=is_equal_shape),
-        Trial("repeated", "equal data in new buffers", first),
+        JudgeTrial("first", "first call", first),
+        JudgeTrial("changed", "changed data in the same buffers", changed, reuses=is_equal_shape),
+        JudgeTrial("repeated", "equal data in new buffers", first),
     ])
     for variant in range(1, options.variants):
-        plan.trials.append(Trial("shape", f"shape variant {variant}", draw(seed + 1 + variant, variant)))
+        plan.trials.append(JudgeTrial("shape", f"shape variant {variant}", draw(seed + 1 + variant, variant)))
     base = draw(seed + 2, 0)
     candidates = [*_edges(base, options), *_special(base, options), *_layouts(base, options)]
     for trial in candidates:
@@ -85,7 +85,7 @@ def _shapes(values: Sequence[Any]) -> list[Any]:
     return [x.shape if isinstance(x, np.ndarray) else None for x in values]
 
 
-def _edges(values: list[Any], options: JudgeOptions) -> list[Trial]:
+def _edges(values: list[Any], options: JudgeOptions) -> list[JudgeTrial]:
     """Return trials with other extents. Equal extents change together, as do scalars that are equal to them."""
     wanted = options.edges
     arrays = [x for x in values if isinstance(x, np.ndarray)]
@@ -95,7 +95,7 @@ def _edges(values: list[Any], options: JudgeOptions) -> list[Trial]:
     trials = []
     for old, new in list(dict.fromkeys(pairs))[:_MOST_EDGES]:
         changed = [_resized(x, old, new) for x in values]
-        trials.append(Trial("shape", f"extent {old} changed to {new}", changed))
+        trials.append(JudgeTrial("shape", f"extent {old} changed to {new}", changed))
     return trials
 
 
@@ -109,20 +109,20 @@ def _resized(value: Any, old: int, new: int) -> Any:
     return np.resize(value, shape) if shape != value.shape else value.copy()
 
 
-def _special(values: list[Any], options: JudgeOptions) -> list[Trial]:
+def _special(values: list[Any], options: JudgeOptions) -> list[JudgeTrial]:
     trials = []
     if not any(map(is_float, values)):
         return []
     for number, name in enumerate(options.special):
         random = np.random.default_rng((options.seed, number))
         changed = [_strewn(x, _SPECIAL[name], random) if is_float(x) else x for x in values]
-        trials.append(Trial("special", f"inputs with {name}", changed))
+        trials.append(JudgeTrial("special", f"inputs with {name}", changed))
     return trials
 
 
 def _strewn(array: Array, special: Sequence[float], random: np.random.Generator) -> Array:
     """Return a copy with special values at a share of the elements, at least at one."""
-    result = array.copy()
+    result: Array = array.copy()
     if array.size:
         flat = result.reshape(-1)
         count = max(1, round(_SHARE * array.size))
@@ -130,7 +130,8 @@ def _strewn(array: Array, special: Sequence[float], random: np.random.Generator)
     return result
 
 
-def _layouts(values: list[Any], options: JudgeOptions) -> list[Trial]:
+def _layouts(values: list[Any], options: JudgeOptions) -> list[JudgeTrial]:
     if not options.layouts:
         return []
-    return [Trial("layout", f"{layout} arrays", values, layout) for layout in ("strided", "transposed", "misaligned")]
+    layouts = ("strided", "transposed", "misaligned")
+    return [JudgeTrial("layout", f"{layout} arrays", values, layout) for layout in layouts]

@@ -40,7 +40,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """The result of `judge`. It is true if the candidate is accepted.
 
     reasons: why it is refused; empty if it is accepted. trials: the runs. launches: number of launches of kernels.

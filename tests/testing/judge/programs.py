@@ -154,7 +154,7 @@ def softmax_by_numpy(x: np.ndarray) -> np.ndarray:
 
 
 class Cached:
-    """Returns a copy of the result of an earlier call with an equal key, after a launch that nobody needs."""
+    """Returns a copy of the result of an earlier call with an equal key, after a launch whose result it drops."""
 
     def __init__(self, key: Callable[[np.ndarray], Any]) -> None:
         self.key = key

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sanitize.test_for_cuda import nvrtc_works
-from tilejit.testing import CudaCandidate, LaunchData, judge
+from tilejit.testing import CudaCandidate, CudaLaunch, judge
 
 pytestmark = [
     pytest.mark.integration,
@@ -21,12 +21,12 @@ template <typename T> __global__ void squared(const T* x, T* y, int n) {
 """
 
 
-def launch(x: np.ndarray, y: np.ndarray) -> LaunchData:
-    return LaunchData((-(-x.size // 64),), (64,), (x, y, np.int32(x.size)))
+def launch(x: np.ndarray, y: np.ndarray) -> CudaLaunch:
+    return CudaLaunch((-(-x.size // 64),), (64,), (x, y, np.int32(x.size)))
 
 
-def launch_first(x: np.ndarray, y: np.ndarray) -> LaunchData:
-    return LaunchData((1,), (64,), (x, y, np.int32(x.size)))
+def launch_first(x: np.ndarray, y: np.ndarray) -> CudaLaunch:
+    return CudaLaunch((1,), (64,), (x, y, np.int32(x.size)))
 
 
 def judged(guard: str, launch=launch):
