@@ -23,6 +23,8 @@ from .verdicts import Judgement, Reason
 
 Kind = Literal["tilejit", "triton"]
 Outputs = Literal["returned", "written"]
+#: trials that have run, with the candidate's results
+Results = list[tuple[JudgeTrial, list[Array]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ class _Judging:
                     buffers = [self._array(x, trial) for x in trial.values]
                 ran.append((trial, self._run(trial, buffers, number)))
         bounds: dict[int, list[Bounded]] = {}
-        earlier: list[tuple[JudgeTrial, list[Array]]] = []
+        earlier: Results = []
         for trial, results in ran:
             known = bounds.get(id(trial.values))
             if known is None:
@@ -290,9 +292,7 @@ class _Judging:
             if isinstance(value, np.ndarray) and self.runner.read(buffer).tobytes() != value.tobytes():
                 self._refuse("inputs", trial, f"input {index} was changed")
 
-    def _compare(
-        self, trial: JudgeTrial, results: list[Array], known: list[Bounded], earlier: list[tuple[JudgeTrial, list[Array]]]
-    ) -> None:
+    def _compare(self, trial: JudgeTrial, results: list[Array], known: list[Bounded], earlier: Results) -> None:
         shapes = [(x.shape, x.dtype) for x in results]
         wanted = [(x.native.shape, x.native.dtype) for x in known]
         if shapes != wanted:
@@ -338,9 +338,9 @@ def _poisoned(array: Array) -> Array:
 
 
 def _rule_of_values(
-    trial: JudgeTrial, index: int, got: Array, right: Bounded, is_poison: bool,
-    is_wrong: bool, earlier: list[tuple[JudgeTrial, list[Array]]],
+    trial: JudgeTrial, index: int, got: Array, right: Bounded, is_poison: bool, is_wrong: bool, earlier: Results
 ) -> str:
+    """Return the rule for a wrong result. is_wrong: if an earlier trial had one, so that this trial isn't the cause."""
     plain = "unwritten" if is_poison else "accuracy" if right.is_near(got) else "value"
     if is_wrong or trial.kind in ("first", "repeated"):
         return plain
