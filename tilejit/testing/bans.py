@@ -61,7 +61,7 @@ class Ban:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Record calls until the context ends."""
-        former = sys.getprofile()
+        former = sys.getprofile(), threading.getprofile()
         made: dict[str, Any] = {name: self._watched(getattr(np, name)) for name in _MAKES}
         with mock.patch.multiple(np, **made):
             threading.setprofile(self._event)
@@ -69,8 +69,8 @@ class Ban:
             try:
                 yield
             finally:
-                sys.setprofile(former)
-                threading.setprofile(None)
+                sys.setprofile(former[0])
+                threading.setprofile(former[1])
 
     def _watched(self, make: Callable[..., Any]) -> Callable[..., Any]:
         def made(*args: Any, **kwargs: Any) -> Any:
@@ -98,7 +98,10 @@ class Ban:
             if frame.f_code in self.reference:
                 self.record("the reference", frame.f_back)
             elif frame.f_back is not None and self._is_own(frame.f_back) and not self._is_own(frame):
-                self._called(_root(frame.f_globals.get("__name__")), frame.f_code.co_name, frame.f_back)
+                root = _root(frame.f_globals.get("__name__"))
+                # np.prod(x.shape) computes nothing of the data
+                if root != "numpy" or any(isinstance(x, np.ndarray) for x in frame.f_locals.values()):
+                    self._called(root, frame.f_code.co_name, frame.f_back)
         elif event == "c_call" and self._is_own(frame):
             owner = getattr(arg, "__self__", None)
             module = getattr(arg, "__module__", None) or getattr(owner, "__name__", None) or type(owner).__module__
@@ -109,7 +112,8 @@ class Ban:
         is_banned = name in _LEAVES if root == "torch" else root in _FOREIGN and name not in _ALLOWED
         is_banned |= (root, name) in (("sys", "setprofile"), ("sys", "settrace"))
         if is_banned and not name.startswith("<"):
-            self.record(f"{root}.{name}", caller)
+            # NumPy's functions call a function with this name first
+            self.record(f"{root}.{name.removeprefix('_').removesuffix('_dispatcher')}", caller)
 
 
 def _module(frame: FrameType) -> object:

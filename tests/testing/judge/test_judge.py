@@ -165,6 +165,18 @@ def test_ways_to_compute_with_numpy_are_found(way: str) -> None:
     assert "foreign" in verdict.rules, str(verdict)
 
 
+def test_a_candidate_may_allocate_copy_and_compute_sizes() -> None:
+    def candidate(x: np.ndarray) -> np.ndarray:
+        count = int(np.prod(x.shape))
+        flat = np.ascontiguousarray(x).reshape(count)
+        out = np.zeros(x.shape, x.dtype)
+        programs.squared[tj.cdiv(count, programs.THREADS)](flat, out.reshape(-1))
+        return out.copy()
+
+    verdict = judge(candidate, reference_square, [np.linspace(-1, 1, 60, dtype=np.float32).reshape(3, 20)])
+    assert verdict, str(verdict)
+
+
 def test_a_candidate_that_disables_the_observation_is_refused() -> None:
     def candidate(x: np.ndarray) -> np.ndarray:
         sys.setprofile(None)
