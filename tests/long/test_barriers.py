@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.foreign.barriers import SCHEDULES, examine, has_mbarriers, mutations
+from tests.simulator.foreign.barriers import SCHEDULES, examine, is_beyond_the_pass, mutations
 from tests.simulator.foreign.case import Case, stored_ptx
 from tests.simulator.foreign.redundant import REDUNDANT
 from tests.simulator.foreign.test_foreign_kernels import RUNNING
@@ -18,7 +18,7 @@ from tests.simulator.order.test_programs import IDS, attempt
 
 pytestmark = pytest.mark.long
 
-COMPARED = [case for case in RUNNING if not has_mbarriers(case)]
+COMPARED = [case for case in RUNNING if not is_beyond_the_pass(case)]
 
 
 @pytest.mark.parametrize("case", COMPARED, ids=lambda case: case.name)

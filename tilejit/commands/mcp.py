@@ -238,7 +238,7 @@ def _ended(line: list[str], folder: str, out: IO[bytes], err: IO[bytes], limits:
     paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
         [sys.executable, "-m", "tilejit", *line], cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-        env={**os.environ, "PYTHONPATH": paths}, start_new_session=True, preexec_fn=limit,
+        env={"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}, start_new_session=True, preexec_fn=limit,
     )
     try:
         return process.wait(limits.seconds)

@@ -12,10 +12,9 @@ import numpy as np
 
 from ..errors import LaunchError, SimulationError
 from ..progress import Progress
-from .checks.findings import Findings, Locate, PtxPlaces
+from .checks import findings, records
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
-from .checks.records import add_shadow, finest_shift
 from .checks.report import Report
 from .decode.translate import Program, translate
 from .decode.variables import RESERVED
@@ -148,7 +147,7 @@ def _instruction_limit(text: str) -> int:
 class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
-        collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: Locate | None,
+        collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: findings.Locate | None,
         write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
         cooperative: bool,
     ) -> None:
@@ -161,8 +160,8 @@ class _GridRun:
         self.cluster = _cluster_of(program.function.bounds.cluster or ALONE, grid)
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
-        self.places = PtxPlaces(program.module, program.function, locate)
-        self.findings = Findings(collect, self.places)
+        self.places = findings.PtxPlaces(program.module, program.function, locate)
+        self.findings = findings.Findings(collect, self.places)
         self.schedule = schedule
         self.shared_map = shared_map
         self.limit = self.left = _instruction_limit(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
@@ -196,11 +195,11 @@ class _GridRun:
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             written = unwritten.get(region.base)
             if written is not None:
-                shift = finest_shift(written, self.program.cell_shift["global"])
-                add_shadow(region, {"global": shift}, parts)
+                shift = records.finest_shift(written, self.program.cell_shift["global"])
+                records.add_shadow(region, {"global": shift}, parts)
                 region.shadow.mark_unwritten(written)
             elif parts or (stores and region.writable):
-                add_shadow(region, self.program.cell_shift, parts)
+                records.add_shadow(region, self.program.cell_shift, parts)
 
     def note_writes(self) -> None:
         """Add the bytes that the kernel wrote to the masks of the device's arrays; warn of partly written arrays."""
@@ -238,7 +237,8 @@ class _GridRun:
         for region in self.placing.chunk_memory(lanes, self.shared_map):
             if checker is not None:
                 # the system sets its own memory to zero
-                add_shadow(region, self.program.cell_shift, () if region.parts[-1].name == RESERVED.name else None)
+                written = region.parts[-1].name == RESERVED.name
+                records.add_shadow(region, self.program.cell_shift, () if written else None)
             self.memory.add(region)
             if region.space == "shared" and any(site.far for site in self.program.sites):
                 if checker is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from .barriers import SCHEDULES, examine, has_mbarriers, mutations
+from .barriers import SCHEDULES, examine, is_beyond_the_pass, mutations
 from .case import Case, stored_ptx
 from .test_foreign_kernels import RUNNING
 
@@ -17,7 +17,7 @@ LONG = {
     "nvcc/cub_radix_sort", "nvcc/bitonic_sort", "nvcc/libcu_maximum", "numba/bitonic_sort", "triton/scatter_atomics",
     "nvcc/edit_distance", "nvcc/radix_sort_pass",
 }
-SAMPLE = [case for case in RUNNING if case.name not in LONG and not has_mbarriers(case)]
+SAMPLE = [case for case in RUNNING if case.name not in LONG and not is_beyond_the_pass(case)]
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(SAMPLE)), ids=[case.name for case in SAMPLE])

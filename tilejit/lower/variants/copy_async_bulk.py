@@ -38,7 +38,7 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
 from ..builder import Builder
-from ..moves.boxes import BoxCopy, barrier_of, box_copy
+from ..moves import boxes
 from ..plans import Facts, Moves, Plan, launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import (
@@ -153,7 +153,7 @@ def _stride(stride: object) -> int:
 def emit(plan: RunCopy, op: TileOp, b: Builder) -> None:
     dst, src = (Vector(p.buffer, b.let("start", p.start), plan.count) for p in (plan.dst, plan.src))
     size: Const = build.const(plan.bytes, int32)
-    barrier = barrier_of(op) if plan.loads else None
+    barrier = boxes.barrier_of(op) if plan.loads else None
     if barrier is not None:
         b.append(Expect(barrier, size, op.scope, b.span))
     with b.when(b.leads(op.scope, plan.threads)):
@@ -190,8 +190,8 @@ TMA_LOAD = Variant(
         fills_zero("fills with 0 outside the tensor; got fill={value} (copy takes any value)"),
     ),
     honours=("fill", "barrier"),
-    plan=box_copy,
-    emit=BoxCopy.emit,
+    plan=boxes.box_copy,
+    emit=boxes.BoxCopy.emit,
 )
 TMA_STORE = Variant(
     name="tma_store",
@@ -202,6 +202,6 @@ TMA_STORE = Variant(
     # no element of shared memory is out of bounds, so nothing is filled
     honours=("fill",),
     starts=(BULK_STORES,),
-    plan=box_copy,
-    emit=BoxCopy.emit,
+    plan=boxes.box_copy,
+    emit=boxes.BoxCopy.emit,
 )

@@ -15,7 +15,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
-from ..moves.partition import Partition, copy_vectors
+from ..moves import partition
 from ..moves.vectors import fill_value
 from ..plans import VectorPlan
 from ..schedule.access import Edges
@@ -152,7 +152,7 @@ def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int
         raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
 
 
-Plan = Partition | OwnerCopy | elementwise.ElementwisePlan
+Plan = partition.Partition | OwnerCopy | elementwise.ElementwisePlan
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -164,12 +164,12 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return Partition.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
+    return partition.Partition.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    if isinstance(plan, Partition):
-        copy_vectors(plan, op, b)
+    if isinstance(plan, partition.Partition):
+        partition.copy_vectors(plan, op, b)
     else:
         plan.emit(op, b)
 

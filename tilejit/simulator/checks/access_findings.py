@@ -13,7 +13,7 @@ from ..decode.translate import Program
 from ..machine.lanes import RANK_SHIFT, Index, Lanes
 from ..machine.memory import in_bytes
 from ..machine.operations import Operations
-from .definedness import UNWRITTEN_HINT, Definedness
+from . import definedness
 from .findings import Findings
 from .precedence import Precedence
 from .records import ACTOR, BARRIER, IN_FLIGHT, UNWRITTEN, CellAccess, Record, place
@@ -45,7 +45,7 @@ class AccessFindings:
         self.places = findings.places
         self.findings = findings
         self.precedence = precedence
-        self.definedness = Definedness(program, findings)
+        self.definedness = definedness.Definedness(program, findings)
         self.sites = program.sites
         self.replicas = Replicas(program.control_flow, precedence, findings)
         #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
@@ -156,7 +156,8 @@ class AccessFindings:
             flags[at] = True
             self.definedness.read(pc, text, positions, flags.reshape(positions.size, -1))
         else:
-            self.findings.add("undefined", text, pc, None, self.threads(x.me[at]), at.size, hint=UNWRITTEN_HINT)
+            threads = self.threads(x.me[at])
+            self.findings.add("undefined", text, pc, None, threads, at.size, hint=definedness.UNWRITTEN_HINT)
 
     def changed(self, x: CellAccess, records: Record, at: Index) -> None:
         if not at.size:

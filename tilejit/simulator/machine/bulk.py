@@ -20,6 +20,7 @@ from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.agents import Agents, Start
 from ..decode.names import PTX_DTYPE, SIZE
 from ..opcodes.memory import Site
+from . import tensor_map as tmap
 from .access import Access
 from .atomics import step
 from .far_arrivals import FarArrivals
@@ -27,7 +28,6 @@ from .lanes import RANK_SHIFT, Index
 from .mbarriers import MBarriers
 from .operations import AddressRun, Operation, Operations, Signal, address_run
 from .shares import SharedBox, Shares
-from .tensor_map import CHUNK_BYTES, MAP_BYTES, EncodedMap, decode
 
 # alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
@@ -174,12 +174,13 @@ class BulkCopies:
         """Return the addresses of a copy of bytes. raises: MisalignedError for a bad size or address."""
         sites = self.access.sites[source], self.access.sites[target]
         self.check_size(size, position, sites[0].pc)
-        first, second = (self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True))
+        size = tmap.CHUNK_BYTES
+        first, second = (self.start(x, at, size, position) for x, at in zip(sites, (start, to), strict=True))
         return first, second
 
     def check_size(self, size: int, position: int, pc: int) -> None:
-        if size % CHUNK_BYTES or not size:
-            what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
+        if size % tmap.CHUNK_BYTES or not size:
+            what = f"copies {size} bytes, which is not a positive multiple of {tmap.CHUNK_BYTES}"
             raise self.access.error(MisalignedError, position, what, pc)
 
     def runs(
@@ -201,8 +202,8 @@ class BulkCopies:
         """cp.async.bulk.prefetch: check the size and the alignment."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             self.check_size(_of(size, i), position, pc)
-            if _of(where, i) % CHUNK_BYTES:
-                what = f"prefetches from address {_of(where, i):#x}, which is not a multiple of {CHUNK_BYTES}"
+            if _of(where, i) % tmap.CHUNK_BYTES:
+                what = f"prefetches from address {_of(where, i):#x}, which is not a multiple of {tmap.CHUNK_BYTES}"
                 raise self.access.error(MisalignedError, position, what, pc)
 
     def commit(self) -> None:
@@ -350,7 +351,7 @@ class BulkCopies:
     def thread(self, position: int) -> int:
         return int(self.lanes.full["thread"][position])
 
-    def map_at(self, address: int, position: int, pc: int) -> EncodedMap:
+    def map_at(self, address: int, position: int, pc: int) -> tmap.EncodedMap:
         encoded = self.memory.maps.get(address)
         if encoded is not None:
             return encoded
@@ -359,19 +360,20 @@ class BulkCopies:
             raise self.access.error(SimulationError, position, what, pc)
         what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         region = self.memory.find("", address)
-        if region is None or region.owner or address + MAP_BYTES > region.generic + region.size:
+        if region is None or region.owner or address + tmap.MAP_BYTES > region.generic + region.size:
             raise self.access.error(SimulationError, position, what, pc)
         start = address - region.generic
-        found = decode(region.memory[start : start + MAP_BYTES].tobytes())
+        found = tmap.decode(region.memory[start : start + tmap.MAP_BYTES].tobytes())
         if isinstance(found, str):
             part = region.part_at(start) or region.parts[0]
-            what = f"uses {part.place(start - part.start, MAP_BYTES)} as a tensor map, which is invalid: {found}"
+            what = f"uses {part.place(start - part.start, tmap.MAP_BYTES)} as a tensor map, which is invalid: {found}"
             raise self.access.error(SimulationError, position, what, pc)
         tensor = self.memory.find("global", found[0])
         named = tensor.part_at(found[0] - tensor.base) if tensor is not None else None
-        return EncodedMap(named.name if named else "", found[0], found[1], tensor is None or tensor.writable, (), None)
+        writable = tensor is None or tensor.writable
+        return tmap.EncodedMap(named.name if named else "", found[0], found[1], writable, (), None)
 
-    def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
+    def check_writable(self, encoded: tmap.EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:
             what = f"writes to {encoded.name or 'an array'}, which is read-only"
             raise self.access.error(SimulationError, position, what, site.pc)
@@ -385,7 +387,7 @@ class BulkCopies:
         return start
 
     def box_in_global(
-        self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
+        self, encoded: tmap.EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
     ) -> AddressRun:
         """Return the elements of a box that are inside the tensor; for a store, also the rest of their 16-byte chunks.
 
@@ -394,10 +396,10 @@ class BulkCopies:
         """
         shape = encoded.shape
         begins = coordinates[0] * shape.element_bytes
-        if begins % CHUNK_BYTES:
+        if begins % tmap.CHUNK_BYTES:
             what = (
                 f"copies a box that begins at element {coordinates[0]} of the tensor's rows, {begins} bytes from their "
-                f"start, which is not a multiple of {CHUNK_BYTES}"
+                f"start, which is not a multiple of {tmap.CHUNK_BYTES}"
             )
             hint = "begin the box at a multiple of 16 bytes; otherwise a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
             raise self.access.error(MisalignedError, position, what, site.pc, hint)
@@ -406,7 +408,7 @@ class BulkCopies:
         element = _of_elements(site, shape.element_bytes)
         return address_run(self.access, element, self.cta(position), addresses, position, inside)
 
-    def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> AddressRun:
+    def box_in_shared(self, encoded: tmap.EncodedMap, start: int, site: Site, position: int, cta: int) -> AddressRun:
         element = _of_elements(site, encoded.shape.element_bytes)
         return address_run(self.access, element, cta, encoded.shape.in_shared(start), position)
 

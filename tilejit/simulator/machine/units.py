@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..decode.functions import STACK
-from ..decode.names import DTYPES
 from ..decode.translate import Program
-from ..numerics.products import WordArray, stacked
+from ..numerics import products
 from .access import Access
 from .lanes import WARP
 from .mbarriers import MBarriers
@@ -165,7 +164,7 @@ class Units:
         words = rows.view(np.uint32).reshape(-1, num, MATRIX_ROWS, MATRIX_ROW_WORDS)
         if trans:
             words = transposed(words)
-        registers: WordArray = words.swapaxes(0, 1).reshape(num, -1)
+        registers: products.WordArray = words.swapaxes(0, 1).reshape(num, -1)
         return registers
 
     def stmatrix(self, number: int, address: Any, values: Sequence[Any], trans: bool, pc: int) -> None:
@@ -173,12 +172,12 @@ class Units:
         self.warps.whole(pc)
         group = self.lanes.group
         num = len(values)
-        words = stacked(values, self.lanes.n, np.uint32).reshape(num, -1, MATRIX_ROWS, MATRIX_ROW_WORDS).swapaxes(0, 1)
-        words = np.ascontiguousarray(words)
+        words = products.stacked(values, self.lanes.n, np.uint32).reshape(num, -1, MATRIX_ROWS, MATRIX_ROW_WORDS)
+        words = np.ascontiguousarray(words.swapaxes(0, 1))
         if trans:
             words = transposed(words)
         address = self.select_matrix_rows(self.lanes.each(address), num)
-        self.access.store(number, address, words.reshape(-1).view(DTYPES["V16"]))
+        self.access.store(number, address, words.reshape(-1).view(np.complex128))
         self.lanes.select(group)
 
     def select_matrix_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:
@@ -272,7 +271,7 @@ class Units:
         raise self.access.error(UninitializedReadError, positions, what, pc)
 
 
-def transposed(words: WordArray) -> WordArray:
+def transposed(words: products.WordArray) -> products.WordArray:
     """Transpose matrices of 8 x 8 elements of 16 bits. words: 32-bit words, in dimensions …, row, word of the row."""
-    result: WordArray = np.ascontiguousarray(words.view(np.uint16).swapaxes(-1, -2)).view(np.uint32)
+    result: products.WordArray = np.ascontiguousarray(words.view(np.uint16).swapaxes(-1, -2)).view(np.uint32)
     return result
