@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .case import Case, Launch
-from .nvcc_cases import rng
+from .nvcc_entries import rng
 
 CASES: list[Case] = []
 f4, i4, u4, i8 = np.float32, np.int32, np.uint32, np.int64

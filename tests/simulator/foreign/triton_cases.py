@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from .case import Case, Launch, triton_metadata
-from .nvcc_cases import rng
-from .nvcc_cases import softmax as softmax_of
+from .nvcc_cooperation_cases import softmax as softmax_of
+from .nvcc_entries import rng
 
 CASES: list[Case] = []
 f2, f4, i4, u4 = np.float16, np.float32, np.int32, np.uint32
