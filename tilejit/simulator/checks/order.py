@@ -229,7 +229,8 @@ class HappensBefore:
     def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
         """Return a mask of the threads whose `event`, or a later product, is included in the message to their CTA."""
         clocks = self.need_clocks()
-        rows = clocks.widened(message.rows)[GENERIC]
+        rows = clocks.widened(message.rows)
+        rows = rows[GENERIC] if clocks.executed is None else np.maximum(rows[GENERIC], rows[clocks.executed])
         home, warps = clocks.ctas_and_warps(positions)
         rank = home % clocks.ranks
         columns = clocks.columns[self.lanes.full["thread"][positions]]

@@ -242,12 +242,14 @@ class BulkCopies:
     def signal(self, number: int, bar: Any, i: int, size: int, cta: int) -> Signal:
         site = self.access.sites[number]
         address = _of(bar, i) + site.offset
+        phase = 0
         if self.agents is not None:
             position = int(self.lanes.positions()[i])
+            phase = self.mbarriers.phase_of_copy(site, address, position, cta)
             if cta != self.cta(position):
                 self.mbarriers.check_visible(site, address, position, cta)
                 self.far.check_signalled(site, address, i, cta)
-        return Signal(address, cta, size)
+        return Signal(address, cta, size, phase)
 
     def receivers(self, mask: Any, i: int, site: Site) -> list[int]:
         position = int(self.lanes.positions()[i])

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
+from ..checks.early_waits import EarlyWaits
 from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore
 from ..checks.phase_order import PhaseOrder
@@ -35,6 +36,7 @@ class MBarriers:
     """All mbarriers of a chunk. at: shared address → the barriers at this address.
 
     waits: the waits for incomplete phases, None until there is one. late_waiters: None without checks.
+    early_waits: None without checks, or if an instruction is `Ordering.relaxed`.
     finishes: called with an `MBarrier` and the CTAs in which its phase completes.
     """
 
@@ -50,6 +52,9 @@ class MBarriers:
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
         self.late_waiters = None if self.order is None else LateWaiters(self.order, access.findings)
+        self.early_waits: EarlyWaits | None = None
+        if self.late_waiters is not None and not self.late_waiters.order.facts.relaxed:
+            self.early_waits = EarlyWaits(self.late_waiters, access.findings)
         self.checker = access.checker
         if self.checker is not None:
             self.checker.report.init_pc_of = self.init_pc
@@ -74,6 +79,10 @@ class MBarriers:
             barrier.init_pc[ctas] = site.pc
             barrier.init_position[ctas] = self.lanes.positions()[threads]
             barrier.forget(ctas)
+            if self.late_waiters is not None:
+                self.late_waiters.forget(barrier, ctas)
+            if self.early_waits is not None:
+                self.early_waits.forget(barrier, ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
             barrier.init_event[ctas] = self.order.tick(site.pc) if self.order is not None else 0
@@ -128,7 +137,8 @@ class MBarriers:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
         phases, states = barrier.phase[ctas], barrier.states_before(ctas, each)
         arrived_in = (states >> PENDING_BITS).astype(np.int64)
-        barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
+        event = self.order.tick(site.pc) if self.order is not None else 0
+        barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in, event))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
         # phase by phase: a phase releases no accesses of threads that arrive after its completion
@@ -147,6 +157,8 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             if not completes:
                 self.check_in_time(site, barrier, threads)
+                if self.late_waiters is not None and self.early_waits is not None:
+                    self.late_waiters.note(barrier, threads, barrier.phase[self.ctas(threads)] - 1, site.pc, True)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.access.memory_changed()
@@ -185,10 +197,14 @@ class MBarriers:
             if kind != "parity":
                 self.check_phase(site, barrier, threads, awaited, now, kind)
             done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
-            if kind == "number" and self.late_waiters is not None:
-                self.late_waiters.note(barrier, threads[done], awaited[done], site.pc)
             complete[threads] = done
-            if self.order is not None and acquires and site.pc not in self.program.control_flow.unread_waits:
+            heeded = acquires and site.pc not in self.program.control_flow.unread_waits
+            waited = now[done] - 1 if kind == "parity" else awaited[done]
+            if heeded and self.early_waits is not None:
+                self.early_waits.wait(barrier, self.lanes.positions()[threads[done]], waited, site.pc, kind)
+            if self.late_waiters is not None and (kind == "number" or (heeded and self.early_waits is not None)):
+                self.late_waiters.note(barrier, threads[done], waited, site.pc)
+            if self.order is not None and heeded:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
                 if barrier.phase_order is not None:
                     barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
@@ -216,6 +232,15 @@ class MBarriers:
             ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
+    def phase_of_copy(self, site: Site, address: int, position: int, cta: int) -> int:
+        """Return the phase that a copy started by the thread at `position` signals; check that it isn't too early."""
+        barrier = self.at.get(address)
+        if barrier is None or not barrier.live[cta]:
+            return 0
+        if self.early_waits is not None:
+            self.early_waits.start_copy(barrier, cta, position, site.pc)
+        return int(barrier.phase[cta])
+
     def delivered(self, operation: Operation) -> None:
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
@@ -227,6 +252,10 @@ class MBarriers:
             if operation.news is not None and self.order is not None:
                 barrier.near.add(self.order, operation.news)
             barrier.tx[signal.cta] -= signal.size_bytes
+            phase = int(barrier.phase[signal.cta])
+            barrier.got_bytes[phase % 3, signal.cta] = phase
+            if self.early_waits is not None and signal.phase < phase:
+                self.early_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc)
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
