@@ -28,7 +28,7 @@ BackEdge = tuple[int, int]
 T = TypeVar("T", int, str)
 
 #: opcodes whose operands affect only their results
-_PURE = frozenset({
+PURE = frozenset({
     *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, *LOAD_ROOTS, "mapa", "getctarank",
 })
 #: opcodes whose data operands affect only the stored values
@@ -189,7 +189,7 @@ class ControlFlow:
         every = self.roles_in(blocks)
         seeds = predicates(blocks)
         for x in every:
-            if x.root not in _PURE:
+            if x.root not in PURE:
                 seeds.update(x.addresses)
                 seeds.update(x.reads if x.root not in _STORES else ())
         decide, registers = origins(every, seeds)
@@ -209,7 +209,7 @@ class ControlFlow:
         flow: dict[str, list[str]] = {}
         every = self.roles_in(self.blocks)
         for x in every:
-            for name in x.reads if x.root in _PURE else ():
+            for name in x.reads if x.root in PURE else ():
                 flow.setdefault(name, []).extend(x.writes)
         registers = reached(self.roles[pc].writes, flow) - {"_"}
         if registers & predicates(self.blocks) or any(self.function.registers.get(x) == 1 for x in registers):
@@ -217,7 +217,7 @@ class ControlFlow:
         if any(not registers.isdisjoint(x.addresses) for x in every):
             return None
         stores = {site.pc for site in self.sites if site.kind in ("store", "atomic")}
-        users = {x.pc: x.root for x in every if x.root not in _PURE and registers & {*x.reads}}
+        users = {x.pc: x.root for x in every if x.root not in PURE and registers & {*x.reads}}
         return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
 
     @cached_property
@@ -233,7 +233,7 @@ class ControlFlow:
             # loads of the kernel's parameters have no `Site`
             symbol = self.function.body[instruction.pc].operands[1].strip("[]").split("+")[0].strip()
             return any(param.name == symbol for param in self.function.params)
-        return instruction.root in _PURE or instruction.root in _AMONG_LANES
+        return instruction.root in PURE or instruction.root in _AMONG_LANES
 
 
 def predicates(blocks: Iterable[BasicBlock]) -> set[str]:

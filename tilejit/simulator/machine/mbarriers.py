@@ -38,9 +38,13 @@ class MBarriers:
     waits: the waits for incomplete phases, None until there is one. late_waiters: None without checks.
     early_waits: None without checks, or if an instruction is `Ordering.relaxed`.
     finishes: called with an `MBarrier` and the CTAs in which its phase completes.
+    passes: called at waits, with the barrier, the threads, a mask of those whose phase is complete, and the phases.
+    arrives: called at arrivals, with the barrier, the threads' positions, the target CTAs, and the phases.
     """
 
     finishes: Callable[[MBarrier, Index], None] | None = None
+    passes: Callable[[Site, MBarrier, Index, NDArray[np.bool_], Index], None] | None = None
+    arrives: Callable[[Site, MBarrier, Index, Index, Index], None] | None = None
 
     def __init__(self, program: Program, access: Access, delivery: Delivery) -> None:
         self.program = program
@@ -137,6 +141,8 @@ class MBarriers:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
         phases, states = barrier.phase[ctas], barrier.states_before(ctas, each)
         arrived_in = (states >> PENDING_BITS).astype(np.int64)
+        if self.arrives is not None:
+            self.arrives(site, barrier, self.lanes.positions()[threads], ctas, arrived_in)
         event = self.order.tick(site.pc) if self.order is not None else 0
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in, event))
         if arriving.drop:
@@ -198,18 +204,29 @@ class MBarriers:
                 self.check_phase(site, barrier, threads, awaited, now, kind)
             done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
             complete[threads] = done
-            heeded = acquires and site.pc not in self.program.control_flow.unread_waits
-            waited = now[done] - 1 if kind == "parity" else awaited[done]
-            if heeded and self.early_waits is not None:
-                self.early_waits.wait(barrier, self.lanes.positions()[threads[done]], waited, site.pc, kind)
-            if self.late_waiters is not None and (kind == "number" or (heeded and self.early_waits is not None)):
-                self.late_waiters.note(barrier, threads[done], waited, site.pc)
-            if self.order is not None and heeded:
-                self.acquire(self.order, barrier, threads[done], acquires == "cluster")
-                if barrier.phase_order is not None:
-                    barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
+            if self.order is not None:
+                phases = now - done if kind == "parity" else awaited
+                heeded = acquires and site.pc not in self.program.control_flow.unread_waits
+                self.passed(site, barrier, threads, done, phases, kind, bool(heeded))
+                if heeded:
+                    self.acquire(self.order, barrier, threads[done], acquires == "cluster")
+                    if barrier.phase_order is not None:
+                        barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
             self.note_waits(site, barrier, threads, awaited, done, kind)
         return complete
+
+    def passed(
+        self, site: Site, barrier: MBarrier, threads: Index, done: NDArray[np.bool_], phases: Index, kind: str,
+        heeded: bool,
+    ) -> None:
+        """Check that no order lets these waits return for another phase. heeded: they order something."""
+        assert self.late_waiters is not None, "checked launches have this"
+        if self.passes is not None:
+            self.passes(site, barrier, threads, done, phases)
+        if heeded and self.early_waits is not None:
+            self.early_waits.wait(barrier, self.lanes.positions()[threads[done]], phases[done], site.pc, kind)
+        if kind == "number" or (heeded and self.early_waits is not None):
+            self.late_waiters.note(barrier, threads[done], phases[done], site.pc)
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
         """Order threads after what completed phases released. wide: the waits have cluster scope."""
