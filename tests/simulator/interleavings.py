@@ -118,7 +118,7 @@ def ptx(program: Program) -> str:
             at, label = f"[%x1+{4 * variable}]", f"L{i}_{k}"
             text += {
                 "set": f"@%p8 st.{store}.u32 {at}, {value};",
-                "add": f"@%p8 red.{update.replace('acq_rel', 'relaxed')}.add.u32 {at}, {value};",
+                "add": f"@%p8 red.{store}.add.u32 {at}, {value};",
                 "take": f"@%p8 atom.{update}.add.u32 %r11, {at}, {value};",
                 "look": f"@%p8 ld.{load}.u32 %r11, {at};",
                 "swap": f"@%p8 atom.{update}.cas.b32 %r11, {at}, 0, {value};",
@@ -159,14 +159,22 @@ def drawn(seed: int) -> tuple[Program, set[Outcome]]:
             return program, ends
 
 
+#: the words of an agent, by style: anything; without outputs; those that write, and those that wait and look
+STYLES: dict[str, tuple[str, ...]] = {
+    "any": NAMES, "silent": tuple(x for x in NAMES if x not in OUTPUT), "writes": ("set", "set", "add"),
+    "waits": ("until", "least", "look"),
+}
+
+
 def draw(random: np.random.Generator) -> Program:
-    """Draw a program of two or three agents, with one to four words each, and perhaps one meeting."""
-    names = list(NAMES) if random.integers(2) else [x for x in NAMES if x not in OUTPUT]
-    meets = int(random.integers(2))
+    """Draw a program of two or three agents, with one to five words each, and perhaps one meeting."""
+    one, others = [("any", "any"), ("silent", "silent"), ("writes", "waits"), ("any", "waits")][random.integers(4)]
+    variables = int(random.integers(1, VARIABLES + 1))
+    meets = int(random.integers(3) == 0)
     agents = []
-    for _ in range(int(random.integers(2, 4))):
-        drawn_names = [str(random.choice(names)) for _ in range(int(random.integers(1, 5)))]
-        words = [(name, int(random.integers(VARIABLES)), int(random.integers(1, 3))) for name in drawn_names]
+    for i in range(int(random.integers(2, 4))):
+        names = [str(random.choice(STYLES[others if i else one])) for _ in range(int(random.integers(1, 6)))]
+        words = [(name, int(random.integers(variables)), int(random.integers(1, 3))) for name in names]
         waits = 0
         for k, (name, _, _) in enumerate(words):
             if name == "wait":

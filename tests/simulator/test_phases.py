@@ -44,7 +44,9 @@ def wait_for(name: str, barrier: str, phase: int, by_number: bool) -> str:
     return f"{name}: mbarrier.try_wait.parity.shared::cta.b64 %p9, [{address}], {phase % 2}; @!%p9 bra {name};\n"
 
 
-def played(arrivals: tuple[int, int], warps: list[list[str]], by_number: bool, schedule: int) -> Report:
+def played(
+    arrivals: tuple[int, int], warps: list[list[str]], by_number: bool, schedule: int, **options: object
+) -> Report:
     """Run a program. arrivals: the numbers that phases of A and B expect."""
     text = START.format(a=arrivals[0], b=arrivals[1])
     text += "".join(f"setp.eq.u32 %p2, %r4, {i}; @%p2 bra W{i};\n" for i in range(len(warps)))
@@ -59,7 +61,8 @@ def played(arrivals: tuple[int, int], warps: list[list[str]], by_number: bool, s
         text += "bra END;\n"
     out = np.zeros(32, "u4")
     delivery = ("late", "early", f"random:{schedule}")[schedule % 3]
-    return launch(module(text + "END: ret;"), out, block=32 * len(warps), schedule=schedule, delivery=delivery)
+    text = module(text + "END: ret;")
+    return launch(text, out, block=32 * len(warps), schedule=schedule, delivery=delivery, **options)
 
 
 A, B = "arrive A", "arrive B"

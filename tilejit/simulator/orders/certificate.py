@@ -38,6 +38,8 @@ from .wait_loops import Values, WaitLoop, WaitLoops, chosen, inputs_of, outcomes
 COMMUTING = frozenset({"add", "min", "max", "and", "or", "xor"})
 #: the maximum number of accesses to a location that are kept: further ones make the answer incomplete
 MOST_KEPT = 1 << 12
+#: the number of writes to a location that are kept although later ones are ordered after them
+RECENT = 16
 WORD_SHIFT = 2
 
 
@@ -54,6 +56,9 @@ class Write:
     #: the element before the write and the update's operand; None if unknown
     before: Any
     operand: Any
+    #: True if all earlier accesses are ordered before it; hides: also, if earlier writes have been forgotten
+    last: bool = False
+    hides: bool = False
 
 
 @dataclass(slots=True)
@@ -220,12 +225,21 @@ class Certificate:
         for pc, read in reads:
             if not self.ends_alike(location, read, write, after):
                 self.pairs.add((min(pc, write.pc), max(pc, write.pc)))
-        if not write.kind and not unknown and not reads and not self.unordered(location.writes, write.actor):
+        if not write.kind and not unknown and not reads:
             # whatever is ordered after this write is ordered after all earlier accesses
-            location.writes.clear()
+            write.last = True
             location.reads.clear()
+            self.forget(location.writes)
         location.writes.append(write)
         self.limit(location)
+
+    def forget(self, writes: list[Write]) -> None:
+        """If there are many writes, drop the oldest, up to one that is ordered after all of them."""
+        if len(writes) > 4 * RECENT:
+            first = next((k for k in range(len(writes) - RECENT, 0, -1) if writes[k].last), 0)
+            if first:
+                del writes[:first]
+                writes[0].hides = True
 
     def at(self, region: MemoryRegion, start: int, shift: int) -> list[Location]:
         self.regions[id(region)] = region
@@ -255,7 +269,9 @@ class Certificate:
     def waits_for(self, writes: list[Write], read: Read) -> bool:
         """True if the loop that a read has ended would have gone on with each value that one of the writes replaced."""
         loop = read.loop
-        if loop is None or any(x.before is None or (x.start, x.shift) != (read.start, read.shift) for x in writes):
+        if loop is None or any(x.before is None or x.hides for x in writes):
+            return False
+        if any((x.start, x.shift) != (read.start, read.shift) for x in writes):
             return False
         updates = [x for x in writes if x.kind]
         if len(updates) > 1:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...dataclass import dataclass
-from ..decode.blocks import EXIT
-from ..decode.control_flow import PURE, BackEdge
+from ...forks import cached_property
+from ..decode.blocks import EXIT, BasicBlock
+from ..decode.control_flow import PURE
 from ..decode.names import DTYPES
 from ..decode.roles import LOAD_ROOTS
 from ..decode.translate import Program
@@ -52,17 +53,21 @@ class WaitLoops:
     def of(self, pc: int) -> WaitLoop | None:
         """Return the smallest loop that contains an instruction if it is a wait loop, else None."""
         if pc not in self.found:
-            edges = [edge for edge in self.control_flow.waiting_loops if self.contains(edge, pc)]
-            smallest = min(edges, key=lambda edge: len(self.control_flow.loop(edge)), default=None)
-            self.found[pc] = None if smallest is None else self.examined(smallest, pc)
+            loops = [x for x in self.loops.items() if any(pc in block.pcs for block in x[1])]
+            head, blocks = min(loops, key=lambda x: len(x[1]), default=(UNKNOWN, []))
+            self.found[pc] = self.examined(head, blocks, pc) if blocks else None
         return self.found[pc]
 
-    def contains(self, edge: BackEdge, pc: int) -> bool:
-        return any(pc in block.pcs for block in self.control_flow.loop(edge))
+    @cached_property
+    def loops(self) -> dict[int, list[BasicBlock]]:
+        """Head → blocks of the loops that may wait; loops with one head are one."""
+        result: dict[int, set[int]] = {}
+        for edge in self.control_flow.waiting_loops:
+            result.setdefault(edge[1], set()).update(x.index for x in self.control_flow.loop(edge))
+        return {head: [self.control_flow.blocks[i] for i in sorted(members)] for head, members in result.items()}
 
-    def examined(self, edge: BackEdge, pc: int) -> WaitLoop | None:
-        flow, (_, head) = self.control_flow, edge
-        blocks = flow.loop(edge)
+    def examined(self, head: int, blocks: list[BasicBlock], pc: int) -> WaitLoop | None:
+        flow = self.control_flow
         members = frozenset(block.index for block in blocks)
         pcs = [x for block in blocks for x in block.pcs]
         sites = [site for site in self.program.sites if site.pc in pcs and site.space not in ("param", "const")]
@@ -92,9 +97,9 @@ class WaitLoops:
         results = {flow.slots[name] for name in flow.roles[pc].writes if name in flow.slots}
         if asked is None or (passes != EXIT and results.intersection(flow.live_slots(passes))):
             return False
-        for edge in flow.waiting_loops:
-            waits = [x for block in flow.loop(edge) for x in block.pcs if self.asks(x) == asked]
-            if edge[1] == fails and len(waits) == 1 and self.ways(waits[0])[1] == passes:
+        for head, blocks in self.loops.items():
+            waits = [x for block in blocks for x in block.pcs if self.asks(x) == asked]
+            if head == fails and len(waits) == 1 and self.ways(waits[0])[1] == passes:
                 loop = self.of(waits[0])
                 return loop is not None and loop.silent
         return False
