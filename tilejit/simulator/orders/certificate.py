@@ -9,8 +9,9 @@ The read of a loop that only waits (`wait_loops.py`) isn't open if the loop woul
 location had before a write that isn't known to the reader: then it reads after all of these writes in every order.
 Nor is it open with a later write if the loop would end in the same way with the written value.
 
-Not considered: the order of the lanes of an instruction in a warp, except for accesses to one location; contention for
-registers (setmaxnreg) and tensor memory; the rounding of floating-point updates; the memory model's weaker orders.
+Not considered: the order of printed lines; the order of a warp's lanes in one instruction, except for accesses to one
+location; contention for registers (setmaxnreg) and tensor memory; the rounding of floating-point updates; the memory
+model's weaker orders.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from .wait_loops import Values, WaitLoop, WaitLoops, chosen, inputs_of, outcomes
 
 #: updates that commute with updates of the same kind
 COMMUTING = frozenset({"add", "min", "max", "and", "or", "xor"})
+#: special registers whose values depend on the time
+CLOCKS = ("%clock", "%globaltimer")
 #: the maximum number of accesses to a location that are kept: further ones make the answer incomplete
 MOST_KEPT = 1 << 12
 #: the number of writes to a location that are kept although later ones are ordered after them
@@ -138,8 +141,13 @@ class Certificate:
         self.unread: dict[int, bool] = {}
         #: whether the result of the current atomic is wanted, and its operands
         self.update: tuple[bool, tuple[Any, ...]] = True, ()
+        body = program.function.body
         if program.ordering.relaxed:
             self.reasons.add("arrivals or waits at mbarriers with .relaxed")
+        if any(x.root == "mbarrier" and x.suffix.startswith(".pending_count") for x in body):
+            self.reasons.add("the number of pending arrivals of an mbarrier")
+        if any(operand.startswith(CLOCKS) for x in body for operand in x.operands):
+            self.reasons.add("the time")
 
     def attach(self, machine: Machine, checker: ObservedChecker) -> None:
         self.machine = machine
@@ -169,6 +177,8 @@ class Certificate:
             one, other = self.findings.place(first), self.findings.place(second)
             assert one is not None and other is not None, "a place is None only for None"
             pairs.setdefault((self.findings.line(one), self.findings.line(other)), OpenPair(one, other))
+        if any(x.rule == "replicas" for x in self.findings.collected.values()):
+            self.reasons.add("which of several different values is stored last")
         reasons = tuple(sorted(self.reasons))
         if any(x.level == "error" for x in self.findings.collected.values()):
             return Orders("finding", 1, grid, tuple(pairs.values()), reasons)
