@@ -233,7 +233,7 @@ def _unknown_opcodes(row: Row, opcodes: Mapping[str, Any]) -> Iterator[str]:
     """What of the row's text the simulator doesn't know."""
     for statement in row.text.split(";"):
         opcode = re.match(r"\s*([a-z]\w*)([.\w:]*)", statement)
-        if opcode and not any(re.fullmatch(pattern, opcode[2]) for pattern, _ in opcodes.get(opcode[1], ())):
+        if opcode and not any(re.fullmatch(form[0], opcode[2]) for form in opcodes.get(opcode[1], ())):
             yield opcode[0].strip()
 
 

@@ -488,7 +488,7 @@ def test_an_odd_value_is_taken_or_refused_in_words(run, tmp_path, command, name,
 def test_simulator_lists_the_instructions_and_how_exact_each_is(run):
     status, out, _ = run("simulator")
     assert status == 0
-    assert re.search(r"^lop3\.b32 +exact$", out, re.MULTILINE)
+    assert re.search(r"^\(lop3|fns\)\.b32 +exact$", out, re.MULTILINE)
     assert re.search(r"^discard\{\.global\}\.L2 +approximate: .*; not checked for races$", out, re.MULTILINE)
     # the compiler emits nothing that the simulator refuses
     assert "unknown to the simulator" not in out

@@ -39,8 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": {"errors", "dataclass", "fast_unique", "progress", "html_tables", "gc_pause", "forks"},
     "runtime": COMPILER | {"frontend", "executable", "explanation", "compiled", "pipeline", "simulator"},
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
+    "sanitize": BASE | {"simulator"},
 }
-ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__main__", "__init__")
+ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "commands", "__main__", "__init__")
 ALL = set(MAY_IMPORT) | set(ABOVE)
 MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 
@@ -71,15 +72,22 @@ _PROGRESS = ("IPython", "tqdm")
 #: packages of others -> the files that may import them
 ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
-    "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
+    "cuda": lambda path: path.parts == ("sanitize", "for_cuda.py")
+    or (path.parts[0] == "runtime" and path.name.startswith("cuda")),
     "hypothesis": lambda path: path.parts[0] == "testing",
-    "pytest": lambda path: path.name == "pytest_plugin.py",
+    "pytest": lambda path: path.name == "pytest_plugin.py" or path.parts == ("sanitize", "for_pytest.py"),
+    "torch": lambda path: path.parts[0] == "sanitize" and path.name.startswith(("torch_", "for_triton")),
+    "triton": lambda path: path.parts[0] == "sanitize" and path.name in ("for_triton.py", "versions.py"),
+    "numba": lambda path: path.parts[0] == "sanitize" and path.name in ("for_numba.py", "numba_driver.py"),
     "platformdirs": lambda path: path.parts == ("runtime", "store.py"),
     **dict.fromkeys(_PROGRESS, lambda path: path.parts == ("progress.py",)),
     # six methods a class, compiled at import: half a second where nothing is cached
     "dataclasses": lambda path: path.name == "dataclass.py",
 }
-THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "pytest", "platformdirs", *_PROGRESS}
+THIRD_PARTY = {
+    "numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "pytest", "platformdirs", "torch", "triton", "numba",
+    *_PROGRESS,
+}
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

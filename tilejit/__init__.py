@@ -49,6 +49,9 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "tuning": ("Config", "autotune"),
 }
 
+#: parts of the package that are reached as attributes
+_PARTS = ("sanitize",)
+
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
 # type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes
@@ -65,6 +68,8 @@ def __getattr__(name: str) -> Any:
 
         with importing:
             value = getattr(gc_paused(importlib.import_module)(f".{home}", __name__), name)
+    elif name in _PARTS:
+        value = importlib.import_module(f".{name}", __name__)
     elif name.startswith("_"):
         raise AttributeError(f"module 'tilejit' has no attribute {name!r}")
     else:

@@ -6,8 +6,6 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .codegen.storage import local_memory
 from .errors import shown_file
 from .explanation import Decisions, ElementAccess, InsertedInstruction, LocalTile, VerdictRow
@@ -76,11 +74,8 @@ def _sectors(plan: Plan) -> str | None:
     moves = plan.moves() if sides else None
     for side in sides:
         assert moves is not None
-        rows = (moves.issue == moves.issue.min(initial=0)) & (moves.thread < WARP)
-        size, lengths = plan.regions[side].dtype.bytes, moves.width[rows]
-        first = np.repeat(moves.places[rows, side], lengths)
-        within = np.arange(len(first)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        elements = set((first + within * moves.steps[side]).tolist())
+        threads, places = moves.elements(moves.issue.min(initial=0))
+        size, elements = plan.regions[side].dtype.bytes, set(places[threads[:, side] < WARP, side].tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
         # a contiguous run of elements that isn't aligned to sectors may touch one more

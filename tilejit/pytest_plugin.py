@@ -1,5 +1,8 @@
 """A pytest plugin for tests of kernels: options for the device and the number of schedules, and the marker `gpu`.
 
+With `--gpu-sim`, kernels of Triton and Numba run on the simulator, whose findings fail the tests: see
+`sanitize/for_pytest.py`.
+
 pytest imports it at startup if tilejit is installed; this takes two milliseconds. It imports other parts of
 tilejit only when an option or a marked test needs them.
 """
@@ -25,12 +28,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tilejit-schedules", metavar="N", type=_count,
         help="number of thread orders in which tilejit.testing.check runs each kernel on the simulator",
     )
+    group.addoption(
+        "--gpu-sim", metavar="ARCH", nargs="?", const="sm_90", type=_arch,
+        help="run Triton's and Numba's kernels on the simulator, compiled for ARCH (sm_90); findings fail tests",
+    )
+    group.addoption(
+        "--gpu-sim-schedules", metavar="N", type=_count, default=1,
+        help="number of thread orders in which each of these kernels runs",
+    )
+    group.addoption(
+        "--gpu-sim-checks", choices=("default", "strict"), default="default",
+        help="strict: shuffles, votes, matches and warp reductions don't order memory accesses",
+    )
+    group.addoption(
+        "--gpu-sim-autotune", choices=("all", "first"), default="all",
+        help="run all configurations of an autotuned kernel, or only the first",
+    )
+    group.addoption("--gpu-sim-sarif", metavar="FILE", help="file for the findings, in SARIF")
+
+
+def _arch(text: str) -> str:
+    digits = text.removeprefix("sm_").removesuffix("a")
+    if not text.startswith("sm_") or not digits.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture: write --gpu-sim=sm_90")
+    return text
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: pass 1, 2, ...")
     return int(text)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Begin to simulate before a conftest.py or a test module asks for a GPU."""
+    if early_config.known_args_namespace.gpu_sim is not None:
+        from .sanitize import for_pytest
+
+        for_pytest.begin(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -133,7 +133,7 @@ FAULTS = (
     ),
     Fault(
         "a vector may cross the end of a run that it doesn't divide",
-        "lower/schedule/width.py",
+        "lower/schedule/access.py",
         "if not ragged and run % width:",
         "if not ragged and width > run:",
     ),

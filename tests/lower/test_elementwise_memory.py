@@ -21,8 +21,8 @@ from tilejit.layout import TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import dispatch, operand
 from tilejit.lower.engine import Verdict
+from tilejit.lower.plans import launch_values
 from tilejit.lower.proof import addresses
-from tilejit.lower.schedule.iterations import launch_values
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
 from tilejit.target import target

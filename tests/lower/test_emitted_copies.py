@@ -36,8 +36,8 @@ from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, operand
 from tilejit.lower.engine import Verdict
+from tilejit.lower.plans import launch_values
 from tilejit.lower.proof import addresses, owners_of
-from tilejit.lower.schedule.iterations import launch_values
 from tilejit.target import target
 
 FINISH = (Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(0, int32),)))

@@ -19,7 +19,7 @@ from tilejit.ir.nodes import Instruction, Move, Stmt, TileOp
 from tilejit.ir.walk import rewrite
 from tilejit.lower import VARIANTS, Decline, DispatchContext, Variant
 from tilejit.lower.builder import Builder
-from tilejit.lower.moves.partition import PartitionCopy
+from tilejit.lower.moves.partition import Partition, copy_vectors
 from tilejit.lower.variants import copy_gmem_smem
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.target import target
@@ -95,8 +95,8 @@ def test_an_optional_operand_is_carried_out_or_declined_by_its_name(variant: Var
 
 
 def test_an_optional_operand_that_is_dropped_is_found() -> None:
-    def emit(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
-        plan.emit(replace(op, operands=op.operands[:2]), b)
+    def emit(plan: Partition, op: TileOp, b: Builder) -> None:
+        copy_vectors(plan, replace(op, operands=op.operands[:2]), b)
 
     forgetful = emitting("forgetful", emit)
     with pytest.raises(AssertionError, match="^forgetful drops fill"):
@@ -108,14 +108,14 @@ def test_what_a_variant_honours_are_optional_operands_of_its_operations(variant:
     assert set(variant.honours) <= {option for v, option in OPTIONS if v is variant}
 
 
-def emitting(name: str, emit: Callable[[PartitionCopy, TileOp, Builder], None]) -> Variant[Any]:
+def emitting(name: str, emit: Callable[[Partition, TileOp, Builder], None]) -> Variant[Any]:
     """gmem_smem with other lane IR, before all others."""
     return replace(copy_gmem_smem.VARIANT, name=name, priority=30, emit=emit)
 
 
-def read_the_next_element(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
+def read_the_next_element(plan: Partition, op: TileOp, b: Builder) -> None:
     with b.block() as made:
-        plan.emit(op, b)
+        copy_vectors(plan, op, b)
     for stmt in rewrite(tuple(made), lambda stmt: (_one_further(stmt),)):
         b.append(stmt)
 
@@ -126,12 +126,12 @@ def _one_further(stmt: Stmt) -> Stmt:
     return replace(stmt, src=replace(stmt.src, offset=build.add(stmt.src.offset, 1)))
 
 
-def skip_the_first_round(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
-    replace(plan, rounds=1, count=min(plan.count, plan.threads) - 1).emit(op, b)
+def skip_the_first_round(plan: Partition, op: TileOp, b: Builder) -> None:
+    copy_vectors(replace(plan, rounds=1, count=min(plan.count, plan.threads) - 1), op, b)
 
 
-def name_a_missing_instruction(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
-    plan.emit(op, b)
+def name_a_missing_instruction(plan: Partition, op: TileOp, b: Builder) -> None:
+    copy_vectors(plan, op, b)
     b.append(Instruction("copy.no.such.thing"))
 
 

@@ -17,7 +17,7 @@ from tilejit.ir.text.parser import from_text
 from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext
 from tilejit.lower.engine import Verdict, dispatch
-from tilejit.lower.moves.cross_thread import Shuffles
+from tilejit.lower.moves.combining import Shuffles
 from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.runtime import devices

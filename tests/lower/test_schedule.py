@@ -17,10 +17,10 @@ from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import Buffer, Region, Var
 from tilejit.layout import S, TileLayout, laneid
 from tilejit.lower.ask import operand
+from tilejit.lower.schedule.access import Edges
+from tilejit.lower.schedule.addresses import Thread
 from tilejit.lower.schedule.placement import Placement, element_offset, need_all_threads, place
-from tilejit.lower.schedule.strides import Thread
 from tilejit.lower.schedule.views import Digit, DigitSchedule
-from tilejit.lower.schedule.windows import Edges
 
 M, N, K = 4, 6, 8
 

@@ -12,7 +12,7 @@ from tilejit.ir.nodes import TileOp
 from tilejit.layout import S, Swizzle, tx
 from tilejit.lower import DispatchContext
 from tilejit.lower.ask import operand
-from tilejit.lower.moves.wavefronts import RoundCosts, SharedAccesses
+from tilejit.lower.moves.wavefronts import SharedAccesses
 from tilejit.lower.variants import copy_through_shared
 from tilejit.simulator.checks import profile
 from tilejit.target import target
@@ -47,8 +47,8 @@ def test_a_warp(stride: int, width: int, expected: int) -> None:
 
 def test_the_memory_of_a_conversion_is_chosen_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[object] = []
-    of = RoundCosts.of
-    monkeypatch.setattr(RoundCosts, "of", lambda *args: counted.append(args) or of(*args))
+    costs = copy_through_shared.round_costs
+    monkeypatch.setattr(copy_through_shared, "round_costs", lambda *args: counted.append(args) or costs(*args))
     rows, columns = S[(2, 64, 28) : (28, 1 @ tx, 1)], S[(64, 2, 28) : (1 @ tx, 28, 1)]
     context = DispatchContext(target("sm_90a"), 64)
     for names in (("dst", "src"), ("y", "x")):

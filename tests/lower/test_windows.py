@@ -15,9 +15,9 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE, Buffer, Const, Expr, Let, Region, Strided, Var
 from tilejit.lower.builder import Builder
+from tilejit.lower.schedule.access import Edges
 from tilejit.lower.schedule.placement import place
 from tilejit.lower.schedule.views import DigitSchedule
-from tilejit.lower.schedule.windows import Edges, Mask
 
 EXTENT = 8
 
@@ -41,7 +41,7 @@ def edges_of(start: Expr, width: int = 1) -> Edges:
     return edges
 
 
-def mask_of(start: Expr, tests: int, width: int = 1) -> tuple[Mask, list[Let]]:
+def mask_of(start: Expr, tests: int, width: int = 1) -> tuple[Edges, list[Let]]:
     """Their mask, and what it needs before."""
     b, edges = Builder(), edges_of(start, width)
     mask = edges.mask(b, tests)

@@ -23,6 +23,7 @@ from tilejit.ir.verify.operations import tile_op_faults
 from tilejit.lower import DispatchContext, Variant, ask, lowering
 from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
+from tilejit.lower.moves.partition import Partition, copy_vectors
 from tilejit.lower.schedule.placement import element_offset
 from tilejit.lower.variant import COPY_CONDITIONS, from_to, tiles_in
 from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
@@ -42,8 +43,8 @@ SIGNALLED = replace(
 
 
 
-def emit(plan: copy_gmem_smem.Plan, op: ir.TileOp, b: Builder) -> None:
-    plan.emit(op, b)
+def emit(plan: Partition, op: ir.TileOp, b: Builder) -> None:
+    copy_vectors(plan, op, b)
     if "barrier" in op.options:
         barrier = op.region("barrier")
         place = ir.Vector(barrier.buffer, element_offset(barrier.buffer, barrier.starts))

@@ -14,7 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.simulator import matrix_programs, tma_programs, wgmma_programs
+from tests.simulator import asynchronous_instruction_programs as asynchronous
+from tests.simulator import matrix_programs, tma_programs, wgmma_programs, wmma_programs
 from tests.simulator import ring_kernels as rings
 from tests.simulator import tensor_programs as tensor
 from tests.simulator.cluster_kernels import module as cluster_module
@@ -635,6 +636,46 @@ def products() -> None:
     sums_within_bound(program.result(), a, b, c, row_of(MMA)[0])
 
 
+WMMA, WMMA_BITS = "wmma.mma.sync.aligned.row.col.{}", "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32"
+
+
+@case("wmma.load.a.sync.aligned.row.m16n16k16.global.s8", "wmma.store.d.sync.aligned.row.m16n16k16.global.s32",
+      WMMA.format("m16n16k16.s32.s8.s8.s32"), WMMA_BITS)
+def integer_wmma() -> None:
+    for shape, t, op in (("m16n16k16", "s8", ""), ("m8n8k128", "b1", "xor")):
+        program = wmma_programs.Program(shape, t, "s32", "s32", op=op)
+        program.arrays = [aligned(x) for x in program.arrays]
+        simulate(program.text, *program.arrays)
+        assert (program.result() == program.expected(op)).all()
+
+
+def wmma_product(t: str, d: str, shape: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return D of a program with these matrices."""
+    program = wmma_programs.Program(shape, t, d, d)
+    program.arrays = [aligned(wmma_programs.words(x, y)) for x, y in ((a, t), (b.T, t), (c, d), (np.zeros_like(c), d))]
+    simulate(program.text, *program.arrays)
+    return program.result()
+
+
+@case(WMMA.format("m16n16k16.f32.bf16.bf16.f32"), kind="approximate")
+def wmma_of_floats() -> None:
+    a, b, c = cancelling(16, 16)
+    row = row_of(WMMA.format("m16n16k16.f32.bf16.bf16.f32"))[0]
+    sums_within_bound(wmma_product("bf16", "f32", "m16n16k16", a, b, c), a, b, c, row)
+
+
+@case(WMMA.format("m8n8k4.f64.f64.f64.f64"), "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", kind="approximate")
+def double_products() -> None:
+    """Four sums, each rounded once."""
+    a, b, c = wmma_programs.double_matrices("m8n8k4", 0)
+    program = wmma_programs.DoubleProduct("m8n8k4", "", a, b, c)
+    simulate(program.text, *program.arrays)
+    x, y, z = (v.astype(np.longdouble) for v in (a, b, c))
+    bound = 4 * np.longdouble(2) ** -53 * (abs(x) @ abs(y) + abs(z))
+    for got in (program.result(), wmma_product("f64", "f64", "m8n8k4", a, b, c)):
+        assert (abs(got - (x @ y + z)) <= bound).all() and (got != x @ y + z).any()
+
+
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k{}.{}"
 
 
@@ -781,6 +822,10 @@ RACES = [
     Race("stmatrix.sync.aligned.m8n8.x1.shared.b16", _on_tile(
         STORE_FIRST + "and.b32 %r5, %r1, 7; mad.lo.u32 %r5, %r5, 16, %r3; "
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r10};")),
+    Race("wmma.load.a.sync.aligned.row.m8n8k32.shared.s4", _on_tile(
+        STORE_FIRST + "wmma.load.a.sync.aligned.row.m8n8k32.shared.s4 {%r10}, [%r3];")),
+    Race("wmma.store.d.sync.aligned.row.m8n8k32.shared.s32", _on_tile(
+        STORE_FIRST + "wmma.store.d.sync.aligned.row.m8n8k32.shared.s32 [%r3], {%r10, %r10};")),
     Race(WGMMA.format(32, "s32.s8.s8"), _warpgroup(("s8", "s8", "s32", 8, 32))),
     Race(WGMMA.format(16, "f32.f16.f16"), _warpgroup(("f16", "f16", "f32", 8, 16))),
     Race(TCGEN05[0], _tensor(tensor.START + tensor.allocate(32).replace("bar.sync 0;", "SYNC") + tensor.free(32))),
@@ -791,4 +836,6 @@ RACES = [
     Race("discard.global.L2", _on_tile("ld.param.u64 %x3, [p1]; @%p1 bra SECOND; st.global.u32 [%x3], 1; bra END; "
                                        "SECOND: SYNC discard.global.L2 [%x3], 128;")),
     Race("call.uni", _printed),
+    *(Race(*x) for x in asynchronous.RACES),
 ]
+CASES.extend(Case(*x) for x in asynchronous.CASES)

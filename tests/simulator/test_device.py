@@ -226,12 +226,32 @@ def test_bytes_that_a_launch_leaves_unwritten_stay_unwritten(device, copies):
     assert y.written is None
 
 
+def test_elements_of_a_vector_are_defined_one_by_one(device):
+    """A kernel whose only access to memory is by vectors stores what it selects from a vector, or all of it."""
+    vectors = device.load(HEADER + f"""
+    .visible .entry select(.param .u64 x, .param .u64 y) {{
+        {REGISTERS} {INDEX}
+        ld.param.u64 %x1, [x]; ld.param.u64 %x2, [y]; mul.wide.s32 %x3, %r1, 16; add.u64 %x1, %x1, %x3;
+        add.u64 %x2, %x2, %x3; ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%x1]; setp.gt.s32 %p1, %r1, 0;
+        selp.b32 %r6, %r6, 0, %p1; selp.b32 %r7, 0, %r7, %p1; st.global.v4.b32 [%x2], {{%r4, %r5, %r6, %r7}};
+        ret;
+    }}""")
+    x, y = device.empty((2, 4), "f4", "x"), device.empty((2, 4), "f4", "y")
+    x.array[0, [0, 1, 3]] = x.array[1, :3] = 1
+    vectors.launch("select", (1,), (2,), [x, y])
+    assert y.array.tolist() == [[1, 1, 0, 1], [1, 1, 1, 0]]
+    z = device.empty((2, 4), "f4", "z")
+    z.array[:, :3] = 1
+    with pytest.raises(UninitializedReadError, match=r"reads 16 bytes at z\+12 bytes, element \[0, 3\]"):
+        vectors.launch("select", (1,), (2,), [z, y])
+
+
 def test_a_word_is_undefined_until_all_of_its_bytes_are_written(device, copies):
     x, y = device.array(np.arange(8, dtype="u1")), device.empty(2, "f4", "y")
     copies.launch("copy_bytes", (1,), (32,), [x, y, np.int32(7)])
     assert y.written.tolist() == [True] * 7 + [False]
     copies.launch("copy", (1,), (32,), [y, device.empty(2, "f4"), np.int32(1)])
-    with pytest.raises(UninitializedReadError, match="element 1 of"):
+    with pytest.raises(UninitializedReadError, match=r"reads 4 bytes at y\+7 bytes"):
         copies.launch("copy", (1,), (32,), [y, device.empty(2, "f4"), np.int32(2)])
     y.define(7, 1)
     copies.launch("copy", (1,), (32,), [y, device.empty(2, "f4"), np.int32(2)])

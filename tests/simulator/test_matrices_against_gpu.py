@@ -1,9 +1,12 @@
 """Matrix instructions and cp.async against a real GPU, bit for bit; with small integers any order of sums is exact."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from tests.simulator import matrix_programs as programs
+from tests.simulator import wmma_programs as wmma
 from tests.simulator.small_kernels import aligned, kernel, simulate
 
 pytestmark = pytest.mark.gpu
@@ -39,11 +42,11 @@ def test_stmatrix(gpu, num, trans):
         agree(gpu, programs.stmatrix_text(num, trans), [words, offsets, np.zeros(512, np.uint32)])
 
 
-@pytest.mark.parametrize("product", programs.PRODUCTS, ids="-".join)
-def test_products(gpu, product):
-    version = "8.4" if product[1] in ("e4m3", "e5m2") else "8.0"
+@pytest.mark.parametrize("form", programs.PRODUCTS, ids="-".join)
+def test_products(gpu, form):
+    version = "8.4" if form[1] in ("e4m3", "e5m2") else "8.0"
     for seed in range(3):
-        program, _ = programs.product_of(*product, seed=seed)
+        program, _ = programs.product_of(*form, seed=seed)
         agree(gpu, program.text, program.arrays, version)
 
 
@@ -55,6 +58,48 @@ def test_saturating_integer_products(gpu):
             start = np.full((16, 8), c, np.int32)
             program = programs.Product("m16n8k32", "s8", "s8", "s32", a, b, start, saturate)
             agree(gpu, program.text, program.arrays)
+
+
+@pytest.mark.parametrize("form", wmma.LOADS, ids="-".join)
+def test_wmma_loads(gpu, form):
+    role, shape, t = form
+    for order in wmma.orders(role, t):
+        numbers = wmma.drawn(wmma.extents(role, shape), t, 3)
+        memory = wmma.stored(numbers, order, 256, t)
+        agree(gpu, wmma.load_text(role, shape, t, order, 256),
+              [memory, np.zeros_like(wmma.fragments_of(numbers, role, shape, t))])
+
+
+@pytest.mark.parametrize("form", wmma.PRODUCTS, ids="-".join)
+@pytest.mark.parametrize("space", ["global", "shared", "generic", "generic shared"])
+def test_wmma_products(gpu, form, space):
+    shape, t, d, c = form
+    for seed, orders in enumerate(product(wmma.orders("a", t), wmma.orders("b", t), ("row", "col"))):
+        for op in ("xor", "and") if t == "b1" else ("",):
+            program = wmma.Program(shape, t, d, c, orders, space, (None, 0, 1)[seed % 3], op=op, seed=seed)
+            agree(gpu, program.text, program.arrays)
+
+
+def test_saturating_wmma(gpu):
+    for t, end in product(("s8", "u8"), ("", ".satfinite")):
+        program = wmma.Program("m16n16k16", t, "s32", "s32", end=end)
+        program.arrays[2] = np.full(256, 2**31 - 1000, np.uint32)
+        agree(gpu, program.text, program.arrays)
+
+
+@pytest.mark.parametrize("shape", ["m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"])
+@pytest.mark.parametrize("mode", ["", "rn", "rz", "rm", "rp"])
+def test_products_in_double_precision(gpu, shape, mode):
+    for seed in range(3):
+        program = wmma.DoubleProduct(shape, mode, *wmma.double_matrices(shape, seed))
+        agree(gpu, program.text, program.arrays)
+
+
+@pytest.mark.parametrize("mode", ["", ".rn", ".rz", ".rm", ".rp"])
+def test_wmma_in_double_precision(gpu, mode):
+    program = wmma.Program("m8n8k4", "f64", "f64", "f64", end=mode)
+    program.arrays[:3] = [wmma.words(x, "f64") for x in wmma.double_matrices("m8n8k4", 4)]
+    agree(gpu, program.text, program.arrays)
 
 
 def test_infinities_and_nans(gpu):

@@ -48,7 +48,8 @@ def test_the_race_checks_programs_are_told_apart():
 @pytest.mark.parametrize("name", test_phases.RIGHT)
 def test_right_phases_have_one_order(name, by_number):
     report = test_phases.played(*test_phases.RIGHT[name], by_number, 0, orders=1)
-    assert report.orders.verdict == "clean", report.orders
+    # which operations are in flight when copies arrive isn't followed
+    assert report.orders.verdict == ("incomplete" if "copies" in name else "clean"), report.orders
 
 
 @pytest.mark.parametrize("ring", test_rings.RINGS, ids=str)

@@ -29,6 +29,7 @@ WORDS = {
     "copy": "@%p8 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%x1], 16, [%r3];",
     "copy elsewhere":
         "@%p8 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2+16], [%x1], 16, [%r3];",
+    "arrive by copies": "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r3];",
     "load": "ld.shared.u32 %r10, [%r2];",
     "all meet": "bar.sync 0;",
     "two meet": "bar.sync 1, 64;",
@@ -88,6 +89,8 @@ RIGHT = {
     "bytes are expected before a copy for the phase starts": (
         (1, 1), [["arrive A with bytes", "all meet", "copy", "wait A 0"],
                  ["expect bytes", "all meet", "copy elsewhere"]]),
+    "copies of all lanes arrive": (
+        (64, 1), [["arrive by copies", "wait A 0", "arrive by copies", "wait A 1", "arrive by copies"]] * 2),
 }
 WRONG = {
     "one waits for the second phase only": ((1, 1), [[A, "wait A 0", A], ["wait A 1"]]),
@@ -98,6 +101,8 @@ WRONG = {
     "producers take turns unknown to each other": (
         (1, 1), [[A, "wait B 1", A], ["wait B 0", A], ["wait A 0", B, "wait A 1", B, "wait A 2"]]),
     "the last one may come late": ((1, 1), [[A, "wait A 0", A, "wait A 1"], ["wait A 0"]]),
+    "copies of one warp only complete the phase": (
+        (32, 1), [["arrive by copies", "wait A 0", "arrive by copies"], ["wait A 0"]]),
     "one that waits for two phases may miss both": ((1, 1), [[A, A, A], ["wait A 0", "wait A 1"]]),
     "the copying warp knows nothing of the last phase": (
         (1, 1), [[A, "arrive A with bytes", "wait A 1", "load"], ["copy"]]),

@@ -1,9 +1,12 @@
 """ptxas accepts the kernels with which the matrix and tensor memory instructions are tested."""
 
+from itertools import product
+
 import pytest
 
 from tests.simulator import matrix_programs as programs
 from tests.simulator import tensor_programs as t
+from tests.simulator import wmma_programs as wmma
 from tests.simulator.cluster_kernels import ClusterRing, module
 from tests.simulator.small_kernels import kernel
 from tests.support.ptxas import ptxas_accepts
@@ -16,10 +19,10 @@ def header(version, target):
     return f".version {version}\n.target {target}\n.address_size 64\n"
 
 
-@pytest.mark.parametrize("product", [*programs.PRODUCTS, *programs.NEW_PRODUCTS], ids="-".join)
-def test_products(product):
-    program, _ = programs.product_of(*product)
-    target = "sm_89" if product[1] in ("e4m3", "e5m2") else "sm_80"
+@pytest.mark.parametrize("form", [*programs.PRODUCTS, *programs.NEW_PRODUCTS], ids="-".join)
+def test_products(form):
+    program, _ = programs.product_of(*form)
+    target = "sm_89" if form[1] in ("e4m3", "e5m2") else "sm_80"
     ptxas_accepts(kernel(program.text, PARAMS, header=header("8.7", target)), target)
 
 
@@ -27,6 +30,28 @@ def test_products(product):
 @pytest.mark.parametrize("trans", [False, True])
 def test_matrix_loads_and_stores(num, trans):
     for text in (programs.ldmatrix_text(num, trans), programs.stmatrix_text(num, trans)):
+        ptxas_accepts(kernel(text, PARAMS, header=header("8.0", "sm_90")), "sm_90")
+
+
+def test_wmma():
+    texts = []
+    for i, (shape, a, d, c) in enumerate(wmma.PRODUCTS):
+        for orders in product(wmma.orders("a", a), wmma.orders("b", a), ("row", "col")):
+            op = ("xor", "and")[i % 2] if a == "b1" else ""
+            for space, pad in (("global", 0), ("shared", None), ("generic", 1)):
+                texts.append(wmma.Program(shape, a, d, c, orders, space, pad, op=op).text)
+    texts += [wmma.load_text(*form, order, 256) for form in wmma.LOADS for order in wmma.orders(form[0], form[2])]
+    texts += [wmma.Program("m16n16k16", "u8", "s32", "s32", end=".satfinite").text]
+    texts += [wmma.Program("m8n8k4", "f64", "f64", "f64", end=f".{mode}").text for mode in ("rn", "rz", "rm", "rp")]
+    # one module, which ptxas reads much faster than many
+    kernels = [kernel(text, PARAMS, header="").replace("entry k", f"entry k{i}") for i, text in enumerate(texts)]
+    ptxas_accepts(header("8.0", "sm_90") + "".join(kernels), "sm_90")
+
+
+@pytest.mark.parametrize("shape", ["m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"])
+def test_products_in_double_precision(shape):
+    for mode in ("", "rn", "rz", "rm", "rp"):
+        text = wmma.DoubleProduct(shape, mode, *wmma.double_matrices(shape, 0)).text
         ptxas_accepts(kernel(text, PARAMS, header=header("8.0", "sm_90")), "sm_90")
 
 

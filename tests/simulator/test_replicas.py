@@ -39,6 +39,14 @@ UNUSED = {
     "stored by the owner to another place": LOAD + STORE + "@%p1 st.global.b32 [%x4], %r4;",
     "an update by the owner": LOAD + STORE + "@%p1 red.global.add.u32 [%x4], %r4;",
     "in a loop": LOOP.format(LOAD + STORE + "bar.sync 0;"),
+    "a store of another value": LOAD + STORE.replace("%r4", "%r1") + "@%p1 st.global.b32 [%x4], %r4;",
+    "a load after the store": STORE.replace("%r4", "%r1") + LOAD + "@%p1 st.global.b32 [%x4], %r4;",
+    "a read of other code": "@%p1 bra FIRST; ld.global.b32 %r3, [%x3]; bra DONE; FIRST:" + LOAD
+                            + "st.global.b32 [%x3], %r4; DONE:",
+    "a selection": LOAD + "setp.gt.s32 %q2, %r3, 7; selp.b32 %r4, %r3, 2, %q2;" + STORE,
+    "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 add.s32 %r4, %r4, 1;" + STORE,
+    "a choice between two sums": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 bra HIGH; add.s32 %r4, %r3, 2; bra JOIN;"
+        "HIGH: setp.gt.s32 %q3, %r3, 9; @%q3 bra JOIN; add.s32 %r4, %r3, 3; JOIN:" + STORE,
     "a use before the preceding barrier": LOAD + "st.global.b32 [%x4], %r4; bar.sync 0;" + LOAD.replace("%r3", "%r5")
         .replace("%r4", "%r6") + STORE.replace("%r4", "%r6"),
 }
@@ -55,6 +63,7 @@ def test_a_race_with_what_nothing_uses_is_a_warning(what, threads, schedule):
 
 
 OTHERS = "@!%p1"
+IN_SHARED = SHARED.replace(SHARED_STORE, SHARED_STORE.replace("%r4", "%r1") + "@%p1 st.global.b32 [%x4], %r4;")
 USED = {
     # after the race
     "a store": LOAD + STORE + f"{OTHERS} st.global.b32 [%x4], %r4;",
@@ -64,8 +73,17 @@ USED = {
                                + f"{OTHERS} st.local.b32 [%x7], %r3;",
     "an update": LOAD + STORE + f"{OTHERS} red.global.add.u32 [%x4], %r4;",
     "an address": LOAD + STORE + "cvt.u64.u32 %x7, %r3; add.u64 %x7, %x7, %x4; ld.global.b8 %r6, [%x7];",
-    "a predicate": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; selp.b32 %r5, 1, 2, %q2;",
-    "a branch": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; @%q2 bra PAST; PAST:",
+    "a selection": LOAD + "setp.gt.s32 %q2, %r3, 7; selp.b32 %r4, 1, 2, %q2;" + STORE
+        + f"{OTHERS} st.global.b32 [%x4], %r4;",
+    "a guarded sum": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 add.s32 %r4, %r4, 1;" + STORE
+        + f"{OTHERS} st.global.b32 [%x4], %r4;",
+    "a choice between a sum and a store": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 bra HIGH; st.global.b32 [%x4], %r1;"
+        "bra JOIN; HIGH: add.s32 %r4, %r3, 3; JOIN:" + STORE,
+    "an exit": LOAD + "setp.gt.s32 %q2, %r3, 7; @%q2 ret;" + STORE,
+    "a loop": LOAD + "AGAIN: sub.s32 %r4, %r4, 1; setp.gt.s32 %q2, %r4, 0; @%q2 bra AGAIN;" + STORE,
+    "a store of another value to shared memory": IN_SHARED,
+    "a guarded store": LOAD + "setp.gt.s32 %q2, %r3, -7; @%q2 st.global.b32 [%x4], %r1;" + STORE,
+    "a branch": LOAD + STORE + "setp.gt.s32 %q2, %r4, 7; @%q2 bra PAST; st.global.b32 [%x4], %r1; PAST:",
     "a shuffle": LOAD + STORE + "shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;",
     "a sum over turns": "mov.u32 %r6, 0;" + LOOP.format(LOAD + "add.s32 %r6, %r6, %r3;" + STORE + "bar.sync 0;")
                         + f"{OTHERS} st.global.b32 [%x4], %r6;",
@@ -81,8 +99,6 @@ USED = {
               "mov.u32 %r4, 1;" + STORE,
     "an ordered load": LOAD.replace("ld.global", "ld.relaxed.gpu.global") + STORE,
     # readers that don't do what the writer does
-    "a read of other code": "@%p1 bra FIRST; ld.global.b32 %r3, [%x3]; bra DONE; FIRST:" + LOAD
-                            + "st.global.b32 [%x3], %r4; DONE:",
 }
 
 
@@ -127,9 +143,3 @@ def test_other_ctas_readers_are_in_doubt():
     body = LOAD.replace("[%x3]", "[%x6]") + "setp.eq.u32 %q2, %r9, 0; @%q2 st.global.b32 [%x6], %r4;"
     with pytest.raises(RaceError):
         attempt("ld.param.u64 %x6, [p0];" + body)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_store_of_another_value_is_no_replica(schedule):
-    with pytest.raises(RaceError):
-        attempt(f"{LOAD} {STORE.replace('%r4', '%r1')}", schedule=schedule)

@@ -369,6 +369,9 @@ def _command_line() -> Iterator[str]:
         ]
         if rows:
             yield _table(("argument", "is"), rows)
+        epilog = commands.choices[action.dest].epilog
+        if epilog:
+            yield f"```\n{epilog.strip()}\n```\n"
         if action.dest == "simulator":
             yield "```\n" + "\n".join(simulator()) + "\n```\n"
 

@@ -47,6 +47,7 @@ def stub() -> str:
 
 
 def _imports() -> Iterator[str]:
+    yield from (f"from . import {part} as {part}\n" for part in tilejit._PARTS)
     kinds = "Barrier", "ElementType", "Gather", "NamedBarrier", "RegionElement", "Ring", "RingStep", "TypedScalar"
     private = {"frontend.annotations": kinds}
     functions = {f for word in intrinsics().values() if isinstance(word, Namespace) for f in _plain(word)}

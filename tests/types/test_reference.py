@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
+from tests.types.llms import LLMS, llms
 from tests.types.reference import HOST, MEMBERS, MODULES, REFERENCE, RESULTS, anchors, reference, without_code
 from tilejit.environment import VARIABLES
 from tilejit.frontend.language import Intrinsic
@@ -52,6 +53,20 @@ def test_the_reference_is_what_the_records_say(request: pytest.FixtureRequest) -
     assert held == made, "pytest tests/types --bless writes the reference anew"
 
 
+def test_the_page_for_language_models_is_what_the_records_say(request: pytest.FixtureRequest) -> None:
+    made = llms()
+    if request.config.getoption("--bless"):
+        LLMS.write_text(made, encoding="utf-8")
+    held = LLMS.read_text(encoding="utf-8")
+    missing = {name for name in names() if not re.search(rf"\b{re.escape(name)}\b", held)}
+    assert not missing, f"the page lacks {', '.join(sorted(missing))}"
+    assert held == made, "pytest tests/types --bless writes the page anew"
+    links = re.findall(r"^- \[.*?\]\((.*?)\)", held, re.MULTILINE)
+    assert len(links) > 20 and all((LLMS.parent / link).exists() for link in links)
+    # one line for each name, and no more than a model reads at once
+    assert len(held) < 25_000
+
+
 def test_a_name_that_is_forgotten_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tj, "__all__", [*tj.__all__, "forgotten"])
     with pytest.raises(AssertionError, match="the reference lacks forgotten"):
@@ -86,8 +101,8 @@ def test_every_environment_variable_is_recorded() -> None:
         text = path.read_text(encoding="utf-8")
         if path.name != "environment.py" and "environ" in text:
             read |= set(re.findall(r'environ(?:ment)?\.get\(\s*"(\w+)"', text))
-    # what programs of terminals say
-    read.discard("TERM")
+    # what programs of terminals say, and Python's own
+    read -= {"TERM", "PYTHONPATH"}
     assert read == {variable.name for variable in VARIABLES}
     (limit,) = (v.unset for v in VARIABLES if v.name == "TILEJIT_CACHE_MAXSIZE")
     assert limit == f"{DEFAULT_LIMIT >> 20} MiB"

@@ -84,7 +84,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
     for variant in ordered:
         if accepted and (variant.priority or 0) < (accepted[0][0].priority or 0):
             break
-        if not variant.accepts(op, context, tested):
+        if variant.reasons(op, context, tested):
             continue
         answer = variant.planned(op, context)
         if isinstance(answer, Decline):
@@ -117,10 +117,9 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
     """Return the variant that the call names, else all with a priority; raise DispatchError for an unknown name."""
-    name = op.attr("variant")
+    name, of_operation = op.attr("variant"), _by_operation(variants).get(op.name, ())
     if name is None:
-        return _by_priority(variants).get(op.name, ())
-    of_operation = _by_operation(variants).get(op.name, ())
+        return [v for v in of_operation if v.priority is not None]
     named = [v for v in of_operation if v.name == name]
     if not named:
         listed = ", ".join(v.name for v in of_operation)
@@ -135,12 +134,6 @@ def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[
         for operation in variant.operations:
             table.setdefault(operation, []).append(variant)
     return table
-
-
-@lasting
-def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
-    """Like `_by_operation`, but without the variants that are chosen by name only."""
-    return {name: [v for v in every if v.priority is not None] for name, every in _by_operation(variants).items()}
 
 
 def _refusal(

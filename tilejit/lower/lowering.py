@@ -43,14 +43,13 @@ from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
-from .builder import Builder
+from .builder import Builder, RegisterRun
 from .engine import Verdict, dispatch
 from .passes import fences, grid_barrier, store_groups
 from .proof.prove import prove
 from .rematerialized import Recomputed
 from .reuse import Dispatch, LoweredOperation, reuse_key
 from .schedule.placement import element_offset
-from .schedule.registers import RegisterRun, choice, each_start
 from .variant import DispatchContext, Variant
 
 
@@ -236,11 +235,11 @@ class _Walk:
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
             # fp8 values can't be selected among registers by a run-time index, so the buffer is placed in local memory
             self.builder.address(place.buffer)
-        index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
+        index, starts = self.builder.choice(RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
-        for start in index.starts:
+        for start in starts:
             here = Load(Vector(place.buffer, start), span=stmt.value.span)
-            value = here if value is None else build.where(build.equal(index.first, start), here, value)
+            value = here if value is None else build.where(build.equal(index, start), here, value)
         if value is None:
             raise DispatchError(
                 f"{place.buffer.name} has no register at this index",
@@ -254,7 +253,7 @@ class _Walk:
         if place.buffer.space != "local":
             self.builder.append(replace(stmt, place=Vector(place.buffer, offset, span=place.span)))
             return
-        for (start,) in each_start(self.builder, RegisterRun(place.buffer, offset, 1)):
+        for (start,) in self.builder.each_start(RegisterRun(place.buffer, offset, 1)):
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
 
 

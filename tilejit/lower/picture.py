@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from ..dataclass import dataclass
 from ..errors import DispatchError
 from ..ir.nodes import Region, TileOp
@@ -15,9 +13,8 @@ from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from ..wording import counted
-from .plans import Array, Moves, Passes, Plan, Staged
-from .proof.places import Contents
-from .schedule.iterations import launch_values
+from .plans import Array, Plan, launch_values
+from .proof.places import key_of, keys
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
 #: a table wider than `_WIDE` pixels, so that two don't fit on a screen, is limited to `_FEWER_COLUMNS` columns
@@ -36,90 +33,43 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
 
     raises: DispatchError if the plan has no such issue, or doesn't move elements one by one.
     """
-    step, inner, number = _step(op, plan, issue)
-    moved = MovedElements.of(step, inner, variant)
-    if not 0 <= number < max(moved.issues, 1):
-        issues = counted(_issues(plan, moved), "issue")
-        raise DispatchError(f"{variant} has {issues}, numbered from 0; got issue {issue}", hint="choose one of these")
-    (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
-    leader = min(moved.threads[here, 0].tolist(), default=-1)
-    values = launch_values(tuple(step.tiles.values()))
+    *earlier, (step, inner) = plan.stages(op)
+    number = issue
+    for stage in earlier:
+        count = stage[1].facts().rounds
+        if number < count:
+            step, inner = stage
+            break
+        number -= count
+    moves = inner.moves()
+    if moves is None:
+        raise DispatchError(
+            f"{variant} doesn't move the elements of {step.name} one by one, so there are no moves to draw",
+            hint="draw the layouts of its tiles",
+        )
+    count = int(moves.issue.max(initial=-1)) + 1
+    issues = plan.facts().rounds if earlier else count
+    if not 0 <= number < max(count, 1):
+        raise DispatchError(
+            f"{variant} has {counted(issues, 'issue')}, numbered from 0; got issue {issue}", hint="choose one of these"
+        )
+    threads, places = moves.elements(number)
+    here = threads[:, 0] // WARP == warp
+    leader = min(threads[here, 0].tolist(), default=-1)
+    dst, *inputs = step.tiles.values()
+    values = launch_values((dst, *inputs))
     panels = [
-        Panel.of(Contents.of(region, step.scope, values), moved.threads[here, k], moved.places[here, k], leader)
+        Panel.of(region, keys(region, step.scope, values), threads[here, k], places[here, k], leader)
         for k, region in ((*enumerate(inputs, 1), (0, dst)))
     ]
     instructions = ", ".join(name for name, _ in inner.instructions)
     labels = "; ".join(dict.fromkeys(panel.legend for panel in panels))
     borders = f"borders: all that thread {leader} moves" if leader >= 0 else "this warp moves nothing in this issue"
     return side_by_side([panel.table() for panel in panels], [
-        f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {_issues(plan, moved)}, warp {warp}",
+        f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {issues}, warp {warp}",
         f"labels: {labels}; {borders}",
         *(f"{region.buffer.name}: {region.buffer.layout!r}" for region in (*inputs, dst)),
     ])
-
-
-def _step(op: TileOp, plan: Plan, issue: int) -> tuple[TileOp, Plan, int]:
-    """Return the operation and the plan of the step to which `issue` belongs, and the issue's index in the step.
-
-    A plan that isn't staged is a single step.
-    """
-    moves = plan.moves()
-    if not isinstance(moves, Staged):
-        return op, plan, issue
-    for step, inner in moves.steps[:-1]:
-        count = inner.facts().rounds
-        if issue < count:
-            return step, inner, issue
-        issue -= count
-    return (*moves.steps[-1], issue)
-
-
-def _issues(plan: Plan, moved: MovedElements) -> int:
-    return plan.facts().rounds if isinstance(plan.moves(), Staged) else moved.issues
-
-
-@dataclass(frozen=True, slots=True)
-class MovedElements:
-    """The moved elements, one per row: the issue, and the thread and the place on each side, destination first."""
-
-    sides: tuple[Region, ...]
-    issue: Array
-    threads: Array
-    places: Array
-
-    @staticmethod
-    def of(op: TileOp, plan: Plan, variant: str) -> MovedElements:
-        """Return the elements that a plan moves. raises: DispatchError if it doesn't move them one by one."""
-        sides = tuple(op.tiles.values())
-        match plan.moves():
-            case Moves() as moves:
-                issue, thread, places = _each_element(moves)
-                return MovedElements(sides, issue, np.repeat(thread[:, None], len(sides), axis=1), places)
-            case Passes() as passes:
-                return MovedElements(sides, *_passed(passes))
-        raise DispatchError(
-            f"{variant} doesn't move the elements of {op.name} one by one, so there are no moves to draw",
-            hint="draw the layouts of its tiles",
-        )
-
-    @property
-    def issues(self) -> int:
-        return int(self.issue.max(initial=-1)) + 1
-
-
-def _each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, place on each side) of each element that is moved, one row per element."""
-    every = np.repeat(np.arange(len(moves.width)), moves.width)
-    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
-    return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
-
-
-def _passed(passes: Passes) -> tuple[Array, Array, Array]:
-    """Return (issue, [receiver, sender], [receiver's register, sender's register]), one row per passed element."""
-    issue, thread, step = np.indices((*passes.sent.shape, passes.width)).reshape(3, -1)
-    sender = passes.sender[issue, thread]
-    places = np.stack([passes.kept[issue, thread] + step, passes.sent[issue, sender] + step], axis=1)
-    return issue, np.stack([thread, sender], axis=1), places
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +85,18 @@ class Panel:
     leader: int
 
     @staticmethod
-    def of(side: Contents, threads: Array, places: Array, leader: int) -> Panel:
+    def of(region: Region, held: Array, threads: Array, places: Array, leader: int) -> Panel:
+        """Return the panel of a tile. held: the keys of its elements' places, of shape (replicas, elements)."""
+        rows: dict[int, list[int]] = {}
+        for row, key in enumerate(key_of(region, threads, places).tolist()):
+            rows.setdefault(key, []).append(row)
+        moves = list(zip(threads.tolist(), places.tolist(), strict=True))
         visits: dict[int, list[Visit]] = {}
-        held = side.held(side.keys(threads, places))
-        for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
-            visits.setdefault(element, []).append((visit[0], visit[1]))
-        # `visits[-1]` holds the visits to padding; no element has this index
-        named = enumerate(side.canonical().tolist())
-        return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
+        for element, copies in enumerate(held.T.tolist()):
+            visited = sorted([row for key in dict.fromkeys(copies) for row in rows.get(key, ())])
+            if visited:
+                visits[element] = [moves[row] for row in visited]
+        return Panel(region, visits, leader)
 
     @property
     def shape(self) -> tuple[int, ...]:

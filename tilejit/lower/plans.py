@@ -1,7 +1,7 @@
 """Plans: how a variant carries out an operation.
 
-A plan has `Facts`, which `explain` shows, and `Moves` (or `Passes`, ...), which `draw` shows. The proof uses neither.
-A `VectorPlan` derives the moves from the start offsets of its vectors.
+A plan has `Facts`, which `explain` shows, and `Moves`, which `draw` shows. The proof uses neither. A `VectorPlan`
+derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
     issue        one iteration, or one warp-wide instruction, such as ldmatrix, numbered in the order of the plan
@@ -18,9 +18,9 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dtypes import int32
 from ..ir.arithmetic import build
-from ..ir.nodes import TRUE, Expr, Region, TileOp
+from ..ir.arithmetic.evaluate import evaluate
+from ..ir.nodes import TRUE, Expr, Region, Strided, TileOp, Var
 from ..wording import counted
-from .schedule.iterations import Iterations
 
 Array = np.ndarray
 
@@ -44,9 +44,13 @@ class Plan(ABC):
         """Return the figures that listings show and `require_bits` checks; by default, the last instruction's count."""
         return Facts("-", self.instructions[-1][1])
 
-    def moves(self) -> Moves | Passes | Staged | None:
+    def moves(self) -> Moves | None:
         """Return the elements that the plan moves, for pictures; None if it doesn't move them one by one."""
         return None
+
+    def stages(self, op: TileOp) -> Sequence[tuple[TileOp, Plan]]:
+        """Return the consecutive operations that carry out `op`, each with its plan."""
+        return ((op, self),)
 
     @abstractmethod
     def schedule(self) -> Array:
@@ -91,8 +95,9 @@ class VectorPlan(Plan):
 
     @property
     def vector_bits(self) -> int | None:
-        """Bits of a memory access; None for work in registers."""
-        return None
+        """Bits of an access to the first tile in memory; None for work in registers."""
+        sizes = [region.dtype.bits for region in self.regions if region.buffer.space != "local"]
+        return self.vector_width * sizes[0] if sizes else None
 
     def facts(self) -> Facts:
         width = "1 element" if self.vector_width == 1 else f"{self.vector_width} elements"
@@ -145,7 +150,7 @@ class Moves:
 
     #: the iteration, or the index of a warp's instruction, of shape (rows,)
     issue: Array
-    #: the thread's index in the scope, of shape (rows,)
+    #: the thread's index in the scope, of shape (rows,); if one thread sends and another receives, of (rows, sides)
     thread: Array
     #: the first element on each side, of shape (rows, sides), destination first. In memory this is an address in
     #: elements, after swizzling; in registers, the index in the thread's tile; in tensor memory,
@@ -158,8 +163,17 @@ class Moves:
 
     def __post_init__(self) -> None:
         rows = len(self.issue)
-        assert self.thread.shape == self.width.shape == (rows,)
-        assert self.places.shape == (rows, len(self.steps))
+        assert self.places.shape == (rows, len(self.steps)) and self.width.shape == (rows,)
+        assert self.thread.shape in (self.width.shape, self.places.shape)
+
+    def elements(self, issue: int) -> tuple[Array, Array]:
+        """Return (thread, place) on each side of each element moved in one issue, of shape (elements, sides)."""
+        rows = self.issue == issue
+        width = self.width[rows]
+        step = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+        places = np.repeat(self.places[rows], width, axis=0) + step[:, None] * np.array(self.steps)
+        threads = np.repeat(self.thread[rows].reshape(len(width), -1), width, axis=0)
+        return np.broadcast_to(threads, places.shape), places
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +191,73 @@ class Folds:
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """Registers whose values the threads of a warp send each other. The arrays have shape (iterations, threads).
+class Iterations:
+    """All pairs of an iteration and a thread of a scope, as rows ordered by iteration.
 
-    sent: the first of the `width` consecutive registers that each thread sends. kept: the first of those in which it
-    receives. sender: the thread from which it receives.
+    A plan's expressions are evaluated for all of them at once, at compile time.
     """
 
-    sent: Array
-    sender: Array
-    kept: Array
-    width: int
+    rounds: int
+    threads: int
+    #: regions whose run-time strides get placeholder values, those of `launch_values`
+    regions: Sequence[Region] = ()
+
+    @property
+    def round(self) -> Var:
+        return Var("iterations.round", int32, bounds=(0, max(self.rounds - 1, 0)))
+
+    @property
+    def thread(self) -> Var:
+        return Var("iterations.thread", int32, bounds=(0, self.threads - 1))
+
+    @property
+    def variables(self) -> tuple[Var, Var]:
+        return self.thread, self.round
+
+    @property
+    def rounds_of(self) -> Array:
+        return np.arange(self.rounds * self.threads, dtype=np.int64) // self.threads
+
+    @property
+    def threads_of(self) -> Array:
+        return np.arange(self.rounds * self.threads, dtype=np.int64) % self.threads
+
+    def values(self, *exprs: Expr) -> Array:
+        """Evaluate expressions of `thread` and `round` in each row; the result has shape (rows, expressions)."""
+        names: dict[str, Array | int] = {**launch_values(self.regions)}
+        names |= {"iterations.round": self.rounds_of, "iterations.thread": self.threads_of}
+        shape = (self.rounds * self.threads,)
+        return np.stack([np.broadcast_to(evaluate(expr, names), shape) for expr in exprs], axis=1)
+
+    def holding(self, cond: Expr) -> Array:
+        """Return the indices of the rows for which `cond` holds."""
+        return np.flatnonzero(self.values(cond)[:, 0])
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Consecutive operations, each with its plan. Each step reads the destination of the previous one."""
+def launch_values(regions: Sequence[Region]) -> dict[str, int]:
+    """Return placeholder values of run-time strides by name, so that plans can be evaluated at compile time.
 
-    steps: tuple[tuple[TileOp, Plan], ...]
+    The values are those of contiguous tensors padded to the strides' known multiples, with extents of the regions in
+    place of run-time extents.
+    """
+    values: dict[str, int] = {}
+    for region in regions:
+        layout = region.buffer.layout
+        if isinstance(layout, Strided):
+            values.update(_strides(region, layout))
+    return values
 
 
+def _strides(region: Region, layout: Strided) -> dict[str, int]:
+    values: dict[str, int] = {}
+    size = 1
+    order = sorted(range(len(layout.strides)), key=lambda d: (d == layout.unit_dim, d))
+    for d in reversed(order):
+        stride, extent = layout.strides[d], region.buffer.shape[d]
+        reach = extent if isinstance(extent, int) else region.counts[d]
+        if isinstance(stride, Var):
+            multiple = max(stride.multiple_of, 1)
+            size = -(-size // multiple) * multiple
+            values[stride.name] = size
+        size = max(size, (size if isinstance(stride, Var) else stride) * reach)
+    return values

@@ -58,15 +58,6 @@ class Variant(Generic[P]):
     #: asynchronous work that the variant starts and users wait for with a separate call
     starts: tuple[AsyncWork, ...] = ()
 
-    def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
-        """True if all conditions hold and all given optional operands are supported. tested: as in `reasons`."""
-        if not _hold((KINDS, *self.operands), op, context, tested):
-            return False
-        for name in op.options:
-            if name not in self.honours:
-                return False
-        return _hold((SCOPE, *self.when), op, context, tested)
-
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Return the reasons from `operands` and for unsupported options; if there are none, those from `when`.
 
@@ -123,17 +114,6 @@ class Condition:
     name: str
     test: Callable[[TileOp, DispatchContext], str | None]
     hint: str = ""
-
-
-def _hold(
-    tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
-) -> bool:
-    for condition in tier:
-        if condition not in tested:
-            tested[condition] = condition.test(op, context)
-        if tested[condition] is not None:
-            return False
-    return True
 
 
 def _failed(

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import LaunchError, UnsupportedInstructionError
 from .checks.report import Report
-from .decode.functions import link
+from .decode.functions import load_kernel
 from .decode.parser import parse
 from .decode.ptx import PtxParam
-from .decode.statements import parse_kernel
 from .decode.translate import translate
 from .decode.variables import initial_bytes, place_lasting
 from .machine.memory import RED_ZONE_BYTES, host_memory
@@ -133,9 +132,9 @@ class DeviceModule:
         Of those, only the first is found that can't be parsed, or has unsupported operands.
         raises: UnsupportedInstructionError if the module lacks the kernel.
         """
-        text = self._module.kernel(kernel)
+        self._module.kernel(kernel)
         try:
-            body = link(self._module, parse_kernel(self._module, text)).body
+            body = load_kernel(self._module, kernel).body
             unknown = [x for x in body if lookup(x.root, x.suffix) is None]
             if not unknown:
                 translate(self._ptx, kernel, 0)
@@ -165,6 +164,7 @@ class DeviceModule:
         replicas_differ: Literal["error", "warning"] = "error",
         orders: Literal[1] | None = None,
         profile: bool = False,
+        cooperative: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
         """Run `kernel` to completion and return its report. See `simulator.run` for the other parameters.
@@ -181,7 +181,7 @@ class DeviceModule:
         return run(
             self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
             dynamic_shared_bytes=shared_bytes, resident=resident, on_finding=on_finding, schedule=schedule,
-            replicas_differ=replicas_differ, orders=orders,
+            replicas_differ=replicas_differ, orders=orders, cooperative=cooperative,
         )
 
 

@@ -30,9 +30,14 @@ class InstructionRow:
     pattern: str
     fidelity: Fidelity
 
+    @property
+    def modifiers(self) -> str:
+        """The modifiers, in the notation of `HEADER`."""
+        return _notation(self.pattern)
+
     def __str__(self) -> str:
         names = "|".join(self.opcodes)
-        return (f"({names})" if len(self.opcodes) > 1 else names) + _notation(self.pattern)
+        return (f"({names})" if len(self.opcodes) > 1 else names) + self.modifiers
 
 
 def instruction_rows() -> dict[str, list[InstructionRow]]:
@@ -60,10 +65,15 @@ def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
         for row in rows:
             lines = zip_longest(_broken(str(row)), wrap(str(row.fidelity), _FIDELITY), fillvalue="")
             yield from (f"{left:<{_INSTRUCTION}}  {right}".rstrip() for left, right in lines)
-    unknown = sorted({opcode + modifiers for opcode, modifiers in emitted if lookup(opcode, modifiers) is None})
+    unknown = unknown_instructions(emitted)
     if unknown:
         yield "\nEmitted by the compiler, unknown to the simulator\n"
         yield from (f"{name:<{_INSTRUCTION}}  unsupported" for name in unknown)
+
+
+def unknown_instructions(emitted: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the instructions among (opcode, modifiers) pairs that the simulator doesn't know."""
+    return sorted({opcode + modifiers for opcode, modifiers in emitted if lookup(opcode, modifiers) is None})
 
 
 def _broken(text: str) -> list[str]:

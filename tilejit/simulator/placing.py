@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataclass import dataclass, field
+from ..dataclass import dataclass, field, replace
 from ..errors import LaunchError, SimulationError
 from .decode.translate import Program
-from .decode.variables import initial_bytes
-from .machine.lanes import Lanes
+from .decode.variables import RESERVED, initial_bytes
+from .machine.lanes import RANK_SHIFT, Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Elements, MemoryPart, MemoryRegion, in_bytes
-from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share
+from .machine.tensor_map import MAP_BYTES, EncodedMap, MapShape, Share, encode
 from .opcodes.move import WINDOWS
 
+# The memory of a cooperative launch at the address in %envreg1 (upper half) and %envreg2. Cooperative groups keep the
+# grid's barrier in the word at offset 4. The address exceeds 32 bits and is below those of variables.
+# source: CUDA's cooperative_groups/details, which nvcc compiles into kernels
+WORKSPACE, WORKSPACE_BYTES = 1 << 32, 256
 #: the byte that fresh device memory consists of
 POISON = 0xFF
 
@@ -144,7 +148,7 @@ class Placing:
         self.params = b""
         self.arrays: list[Pointer] = []
 
-    def place(self, args: Sequence[ParameterValue]) -> None:
+    def place(self, args: Sequence[ParameterValue], cooperative: bool = False) -> None:
         """Place the arguments, variables and resident memory, and fill the parameter space.
 
         raises: LaunchError if `args` are invalid; SimulationError if the kernel loads bytes of a tensor map;
@@ -171,6 +175,11 @@ class Placing:
         self.place_maps(args, address_of)
         self.place_params()
         self.place_variables()
+        if cooperative:
+            self.memory.workspace = WORKSPACE
+            memory = np.zeros(WORKSPACE_BYTES, np.uint8)
+            part = MemoryPart("the workspace of the cooperative launch", 0, WORKSPACE_BYTES)
+            self.memory.add(MemoryRegion("global", WORKSPACE, WORKSPACE_BYTES, memory, [part]))
         for x in self.resident.allocations:
             self.memory.add(MemoryRegion("global", x.address, x.memory.size, x.memory, x.parts))
         self.arrays = pointers
@@ -193,14 +202,24 @@ class Placing:
                 self.memory.maps[at] = EncodedMap(array.name, address, shape, writable, arg.axes, arg.share)
 
     def place_params(self) -> None:
-        """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""
+        """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map.
+
+        Kernels with tensormap instructions may load them, to make maps of their own.
+        """
+        readable = any(ins.root == "tensormap" for ins in self.program.function.body)
+        if readable:
+            space = bytearray(self.params)
+            for at, given in self.memory.maps.items():
+                start = at - WINDOWS["param"]
+                space[start : start + MAP_BYTES] = encode(given)
+            self.params = bytes(space)
         memory = np.frombuffer(self.params, np.uint8)
         for _, dtype, offset in self.program.params:
             encoded = self.memory.map_around("param", offset)
-            if encoded is not None:
+            if encoded is not None and not readable:
                 raise SimulationError(f"the kernel reads {in_bytes(dtype.itemsize)} of {encoded.opaque}")
         parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
-        if parts and not self.memory.maps:
+        if parts and (readable or not self.memory.maps):
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
             return
         for part in parts:
@@ -232,6 +251,12 @@ class Placing:
         for variable, at in program.placed:
             if variable.space not in backing:
                 continue
+            if variable is RESERVED:
+                size = RESERVED.size_bytes
+                whole = MemoryPart(variable.name, 0, size)
+                memory = np.zeros(size * lanes.ctas, np.uint8)
+                regions.append(MemoryRegion("shared", at, size, memory, [whole], "cta", size))
+                continue
             memory, owner, stride, base = backing[variable.space]
             size = variable.size_bytes
             if variable.external:
@@ -244,6 +269,13 @@ class Placing:
             parts.append(MemoryPart(variable.name, 0, size))
             regions.append(MemoryRegion(variable.space, at, size, part, parts, owner, stride))
         return regions
+
+
+def peers(region: MemoryRegion, ranks: int) -> Iterator[MemoryRegion]:
+    """Yield the regions by which threads access a shared variable of another CTA of their cluster, one per rank."""
+    for rank in range(ranks):
+        base = region.base + ((rank + 1) << RANK_SHIFT)
+        yield replace(region, base=base, counted_base=base, owner=str(rank))
 
 
 def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:

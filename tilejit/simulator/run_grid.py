@@ -15,16 +15,17 @@ from ..progress import Progress
 from .checks.findings import Findings, Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
-from .checks.records import add_shadow
+from .checks.records import add_shadow, finest_shift
 from .checks.report import Report
 from .decode.translate import Program, translate
+from .decode.variables import RESERVED
 from .machine.access import Access
 from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.operations import Delivery
 from .machine.printf import Printer
 from .orders.certificate import Certificate, ObservedChecker
-from .placing import ParameterValue, Placing, Resident, SharedName
+from .placing import ParameterValue, Placing, Resident, SharedName, peers
 
 # Limits of a chunk. With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few
 # threads, the overhead of NumPy calls exceeds the cost of the arithmetic.
@@ -57,6 +58,7 @@ def run(
     write: Callable[[str], object] | None = None,
     resident: Resident | None = None,
     may_be_empty: bool = False,
+    cooperative: bool = False,
 ) -> Report:
     """Execute kernel `entry` of the module `ptx` with NumPy, and return its report.
 
@@ -75,6 +77,7 @@ def run(
     write: called with each string that the kernel prints; None for standard output.
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
+    cooperative: launch as by cuLaunchCooperativeKernel: all CTAs run at once, and the grid can synchronize.
     raises: SimulationError for errors in the kernel, unless raised by execution and collected; LaunchError for invalid
         arguments; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
@@ -92,10 +95,10 @@ def run(
     collect = on_finding == "collect"
     launch = _GridRun(
         program, grid, block, checks, profile, collect, schedule, delivery, shared_map, locate, write,
-        resident or Resident(), replicas_differ == "warning", orders is not None,
+        resident or Resident(), replicas_differ == "warning", cooperative, orders is not None,
     )
     with np.errstate(all="ignore"):
-        launch.placing.place(args)
+        launch.placing.place(args, cooperative)
         try:
             with Progress(f"simulating {entry}", launch.ctas) as progress:
                 launch.run(progress)
@@ -155,13 +158,14 @@ class _GridRun:
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
         collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: Locate | None,
         write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
-        orders: bool,
+        cooperative: bool, orders: bool,
     ) -> None:
         self.program = program
         self.grid = grid
         self.block = block
         self.checks = checks
         self.replicas_differ = replicas_differ
+        self.cooperative = cooperative
         self.cluster = _cluster_of(program.function.bounds.cluster or ALONE, grid)
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
@@ -184,7 +188,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
         program = self.program
-        if program.control_flow.waits_for_ctas:
+        if self.cooperative or program.control_flow.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         ranks = prod(self.cluster)
@@ -200,10 +204,12 @@ class _GridRun:
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             written = unwritten.get(region.base)
-            if parts or written is not None or (stores and region.writable):
-                add_shadow(region, self.program.cell_shift, parts)
             if written is not None:
+                shift = finest_shift(written, self.program.cell_shift["global"])
+                add_shadow(region, {"global": shift}, parts)
                 region.shadow.mark_unwritten(written)
+            elif parts or (stores and region.writable):
+                add_shadow(region, self.program.cell_shift, parts)
 
     def note_writes(self) -> None:
         """Add the bytes that the kernel wrote to the masks of the device's arrays; warn of partly written arrays."""
@@ -241,8 +247,15 @@ class _GridRun:
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.placing.chunk_memory(lanes, self.shared_map):
             if checker is not None:
-                add_shadow(region, self.program.cell_shift)
+                # the system sets its own memory to zero
+                add_shadow(region, self.program.cell_shift, () if region.parts[-1].name == RESERVED.name else None)
             self.memory.add(region)
+            if region.space == "shared" and any(site.far for site in self.program.sites):
+                if checker is not None:
+                    # barriers of a CTA don't order accesses by other CTAs
+                    region.shadow.agents = True
+                for peer in peers(region, lanes.ranks):
+                    self.memory.add(peer)
         if checker is not None:
             checker.begin(lanes)
         access = Access(self.program.sites, self.memory, lanes, self.findings, checker, self.profiler)

@@ -58,6 +58,13 @@ class Mutation:
         return "\n".join(lines)
 
 
+def has_mbarriers(case: Case) -> bool:
+    """True for a kernel that uses mbarriers. The independent pass knows neither them nor what they wait for."""
+    kernels = re.split(r"\.entry (\w+)\(", stored_ptx(case.family, case.file))
+    names, bodies = kernels[1::2], kernels[2::2]
+    return re.search(r"\smbarrier\.", bodies[names.index(case.entry or names[0])]) is not None
+
+
 @lru_cache(maxsize=8)
 def lines_of(case: Case) -> tuple[str, ...]:
     return tuple(stored_ptx(case.family, case.file).split("\n"))

@@ -175,15 +175,15 @@ def determinant(a: Any) -> int:
     return int(result)
 
 
-@kernel("arrays", (4,), (8, 8))
+@kernel("arrays", (4,), (6, 6))
 def determinant_modulo(device: Any) -> Launch:
     """One matrix needs exchanges, one is singular."""
-    a = rng().integers(0, 1000, (4, 8, 8))
+    a = rng().integers(0, 1000, (4, 6, 6))
     a[1, :3, 0], a[1, 4, :2] = 0, 0
     a[2, 5] = 2 * a[2, 1] + a[2, 3]
     out = np.array([determinant(m) % 2147483647 for m in a], u4)
     assert out[2] == 0 and out[1] != 0
-    return Launch([a.astype(u4), np.zeros(4, u4), i4(8)], {1: out})
+    return Launch([a.astype(u4), np.zeros(4, u4), i4(6)], {1: out})
 
 
 @kernel("arrays", (2, 2), (16, 8))

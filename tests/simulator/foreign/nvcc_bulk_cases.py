@@ -168,8 +168,10 @@ def bulk_prefetch(device: Any) -> Launch:
 
 
 def maps(count: int) -> Any:
-    """Memory for maps; a kernel leaves in it what only the hardware reads."""
-    return np.zeros((count, 128), np.uint8)
+    """Memory for maps, aligned as a device's arrays are; a kernel leaves in it what only the hardware reads."""
+    raw = np.zeros((count + 1) * 128, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 128
+    return raw[start : start + count * 128].reshape(count, 128)
 
 
 @kernel("tensormaps", (3, 3), (32,))

@@ -101,7 +101,7 @@ def lanes(x: Any, dtype: Any) -> Any:
 
 
 def packed(x: Any, bits: int) -> Any:
-    """Words of numbers of so many bits."""
+    """Pack numbers of `bits` bits into words."""
     return np.ascontiguousarray(x.astype(np.uint8 if bits == 8 else np.uint16)).view(u4)[:, 0]
 
 

@@ -22,7 +22,7 @@ def pipeline_of_one_thread(device: Any) -> Launch:
 def pipeline_of_a_block(device: Any) -> Launch:
     x = rng().integers(-999, 999, (2, 5, 128)).astype(i4)
     y = x.sum(1, dtype=i4)[:, (np.arange(128) * 5 + 1) % 128]
-    return Launch([x, np.zeros_like(y), i4(5)], {1: y})
+    return Launch([x, np.zeros(y.shape, i4), i4(5)], {1: y})
 
 
 @kernel("pipelines", (1,), (128,))
@@ -30,6 +30,33 @@ def pipeline_with_roles(device: Any) -> Launch:
     x = rng().integers(-999, 999, (6, 96)).astype(i4)
     y = sum(x[b, ::-1] * 2 ** (5 - b) for b in range(6))
     return Launch([x, np.zeros(96, i4), i4(6)], {1: y.astype(i4)})
+
+
+@kernel("pipelines", (1,), (96,))
+def pipeline_of_gathered_rows(device: Any) -> Launch:
+    """Eight halvings of small integers: exact."""
+    table = rng().integers(-99, 99, (20, 64)).astype(f4)
+    numbers = rng().integers(0, 20, 8).astype(i4)
+    out = sum(table[row] / f4(2 ** (7 - k)) for k, row in enumerate(numbers))
+    return Launch([table, numbers, np.zeros(64, f4), i4(8)], {2: out})
+
+
+@kernel("pipelines", (1,), (64,))
+def barrier_of_gathered_structures(device: Any) -> Launch:
+    pixels = rng().integers(-99, 99, (200, 3)).astype(i4)
+    order = rng().integers(0, 200, (2, 64)).astype(i4)
+    values = (pixels @ np.array([1, -2, 3], i4))[order][:, ::-1]
+    return Launch([pixels, order, np.zeros(64, i4)], {2: (values[0] * 7 + values[1]).astype(i4)})
+
+
+@kernel("pipelines", (1,), (128,))
+def barriers_of_warps(device: Any) -> Launch:
+    x = rng().integers(-999, 999, (6, 4, 32)).astype(i4)
+    y = np.zeros((4, 32), i4)
+    for w in range(4):
+        for r in range(3 + w):
+            y[w] += np.roll(x[r, w], -r)
+    return Launch([x, np.zeros_like(y), i4(3)], {1: y})
 
 
 @kernel("pipelines", (1,), (64,))
@@ -92,7 +119,7 @@ def split_barrier(device: Any) -> Launch:
 
 @kernel("pipelines", (1,), (64,))
 def barrier_with_drops(device: Any) -> Launch:
-    """Some thread takes part in all eight rounds."""
+    """Some thread is active in all eight rounds."""
     lives = rng().integers(0, 9, 64).astype(i4)
     lives[5] = 8
     rounds = np.arange(8)[:, None]

@@ -38,10 +38,10 @@ def odd_even_sort(device: Any) -> Launch:
     return Launch([x.copy(), i4(75)], {0: np.sort(x, 1)})
 
 
-@kernel("sorting", (3,), (64,))
+@kernel("sorting", (2,), (64,))
 def rank_sort(device: Any) -> Launch:
-    x = rng().integers(-99, 99, 150).astype(i4)
-    return Launch([x, np.zeros(150, i4), i4(150)], {1: np.sort(x)})
+    x = rng().integers(-99, 99, 90).astype(i4)
+    return Launch([x, np.zeros(90, i4), i4(90)], {1: np.sort(x)})
 
 
 @kernel("sorting", (2,), (128,))

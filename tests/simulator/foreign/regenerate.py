@@ -1,6 +1,7 @@
 """Compiles the kernels again: `python regenerate.py [nvcc] [triton] [numba]`, in an environment with requirements.txt.
 
-No GPU is needed. The sources are compiled as files of `FOLDER`, which is what the line information names.
+No GPU is needed. The sources are compiled as files of `FOLDER`, which is what the line information names,
+and so are CUDA's headers, by a link.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def load(family: str) -> Any:
 
 
 def nvcc() -> None:
-    toolkit = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13"
+    toolkit = FOLDER / "cuda"
+    toolkit.symlink_to(Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13")
     include = [f"-I{toolkit / 'include'}", f"-I{toolkit / 'include' / 'cccl'}"]
     for name, flags in NVCC_FLAGS.items():
         out = FOLDER / f"{name}.ptx"

@@ -19,7 +19,7 @@ def simulate(case: Case, checks: bool = True, schedule: int = 0) -> Launch:
     for _ in range(case.launches):
         module.launch(
             case.entry or module.kernels[0], case.grid, case.block, launch.args,
-            shared_bytes=case.shared_bytes, checks=checks, schedule=schedule,
+            shared_bytes=case.shared_bytes, checks=checks, schedule=schedule, cooperative=case.cooperative,
         )
     return launch
 
@@ -30,7 +30,7 @@ def reports(case: Case, ptx: str, schedule: int) -> Iterator[Report]:
     for _ in range(case.launches):
         yield module.launch(
             case.entry or module.kernels[0], case.grid, case.block, launch.args,
-            shared_bytes=case.shared_bytes, schedule=schedule, on_finding="collect",
+            shared_bytes=case.shared_bytes, schedule=schedule, on_finding="collect", cooperative=case.cooperative,
         )
 
 

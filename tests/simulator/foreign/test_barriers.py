@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import pytest
 
-from .barriers import SCHEDULES, examine, mutations
+from .barriers import SCHEDULES, examine, has_mbarriers, mutations
 from .case import Case, stored_ptx
 from .test_foreign_kernels import RUNNING
 
 #: kernels with many accesses or many barriers, or whose threads wait for each other in turn
 LONG = {
     "nvcc/cub_radix_sort", "nvcc/bitonic_sort", "nvcc/libcu_maximum", "numba/bitonic_sort", "triton/scatter_atomics",
+    "nvcc/edit_distance", "nvcc/radix_sort_pass",
 }
-SAMPLE = [case for case in RUNNING if case.name not in LONG]
+SAMPLE = [case for case in RUNNING if case.name not in LONG and not has_mbarriers(case)]
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(SAMPLE)), ids=[case.name for case in SAMPLE])

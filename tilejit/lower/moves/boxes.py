@@ -35,8 +35,7 @@ from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
 from ..passes.clusters import multicast_mask
-from ..plans import Facts, Moves, Plan
-from ..schedule.iterations import launch_values
+from ..plans import Facts, Moves, Plan, launch_values
 from ..schedule.placement import element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext

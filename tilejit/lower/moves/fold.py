@@ -1,33 +1,52 @@
-"""Plans of reductions by a user's function; `schedule/fold.py` defines the order in which elements are combined."""
+"""Reductions by a user's function, which is associative but needn't be commutative.
+
+The digits of the elements' row-major index are combined one at a time, fastest first, so that the elements of the lower
+of two values directly precede those of the higher. A row of 1024 over 128 threads with 2 times 4 elements each:
+
+    digit     half 2         warp 4       lane 32         element 4
+    weight    512            128          4               1
+    stride    register 4     thread 32    thread 1        register 1
+    step      4th            3rd          2nd             1st
+
+    registers   a balanced tree in each thread
+    lanes       bit by bit, by ascending weight: two lanes exchange their values and both combine them
+    members     through shared memory: every thread reads all values of its results and combines each digit in a tree
+
+Padding is skipped. The valid elements of a dimension come first, so a partial result is valid if its first element is,
+and only the higher of two partial results must be tested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ...dataclass import dataclass, field
+from ...dataclass import dataclass, field, lean
 from ...dtypes import DType, float32, int32
-from ...ir.arithmetic import build
+from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.combine import Combine
-from ...ir.nodes import TRUE, Expr, Load, Store, TileOp, Var, Vector
+from ...ir.nodes import FALSE, TRUE, Expr, Load, Store, TileOp, Var, Vector
 from ...isa.barriers import BARRIERS
 from ...isa.warp import SHUFFLE_XOR
 from ...ops.fold import COMBINE, PAIRS
 from ...scopes import SCOPES
 from ..builder import Builder
-from ..plans import Facts, Folds
-from ..plans import Plan as PlanBase
-from ..schedule.fold import FoldOrder, FoldSteps, Key
-from ..schedule.registers import each_start
-from ..schedule.shares import Gathering
+from ..plans import Facts, Folds, Plan
+from ..schedule.addresses import Thread
+from ..schedule.placement import DigitStep
+from ..schedule.shares import Gathering, ReducedTiles, dim_of, lanes_and_others, reduced_tiles, step_of
+from ..schedule.views import Digit
 from ..variant import DispatchContext
-from .combining import Partial
-from .cross_thread import LaneReduction, SharedPartials, gathered
+from .combining import LaneReduction, Partial, SharedPartials, gathered
 
 Array = np.ndarray
+
+#: values of the register digits that haven't been combined yet, slowest first
+Key = tuple[int, ...]
 
 #: the thread's index in conditions that the compiler evaluates for all threads
 _THREAD = Var("fold.thread", int32)
@@ -37,7 +56,195 @@ Partials = list[Partial]
 
 
 @dataclass(frozen=True, slots=True)
-class Folding(PlanBase):
+class FoldStep:
+    """A digit, or a part of a digit over threads, that is combined in one step."""
+
+    extent: int
+    #: the dimension of the space, and the digit's weight in that dimension's index
+    dim: int
+    weight: int
+    #: set if the step is over registers
+    digit: Digit | None = None
+    #: set if the step is over threads
+    threads: DigitStep | None = None
+    #: True if the step combines the values of two lanes by a shuffle
+    is_lane: bool = False
+
+
+class FoldSteps:
+    """The operations of a fold on values of one type: None here, where they are only counted.
+
+    Subclasses emit or trace the operations. thread: the thread's index in the scope.
+    """
+
+    thread: Expr = _THREAD
+
+    def __init__(self) -> None:
+        self.combinations = self.shuffles = self.gatherings = 0
+
+    def combined(self, low: Any, high: Any, counts: Expr) -> Any:
+        """Return `low` combined with `high` if the condition `counts` holds, else `low`."""
+        self.combinations += 1
+
+    def across(self, values: Sequence[Any], distance: int) -> list[tuple[Any, Any]]:
+        """Exchange `values` with the lane `distance` away; return (lower lane's, higher lane's) for each value."""
+        self.shuffles += len(values)
+        return [(None, None)] * len(values)
+
+    def gathered(self, values: Sequence[Any], gathering: Gathering) -> list[list[Any]]:
+        """Return, for each of `values`, the corresponding values of all members, in the order of members."""
+        self.gatherings += 1
+        return [[None] * gathering.members for _ in values]
+
+
+@lean(frozen=True, slots=False)
+class FoldOrder(ReducedTiles):
+    """The digits of the combined elements, in the order in which they are combined."""
+
+    #: fastest first
+    steps: tuple[FoldStep, ...]
+
+    @staticmethod
+    def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
+        """Return the order, or raise LayoutError, as `reduced_tiles` does. pairs: as for `reduced_tiles`."""
+        reduced = reduced_tiles(op, threads, pairs)
+        steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
+        steps.sort(key=lambda step: (-step.dim, step.weight))
+        return FoldOrder(reduced.tiles, reduced.weights, tuple(steps))
+
+    @property
+    def slots(self) -> tuple[Key, ...]:
+        """The registers that are combined into a result, as values of their digits."""
+        return tuple(product(*(range(digit.extent) for digit in self._registers(0))))
+
+    def register(self, operand: str, slot: Key) -> int:
+        digits = zip(self._registers(0), slot, strict=True)
+        return sum(digit.elements(operand) * value for digit, value in digits)
+
+    def _registers(self, done: int) -> list[Digit]:
+        return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
+
+    def applied(self, values: Mapping[Key, Any], steps: FoldSteps) -> Any:
+        """Combine the values of all slots, lanes and threads into one."""
+        done = 0
+        while done < len(self.steps):
+            step, end = self.steps[done], done + 1
+            runs: dict[Key, list[Any]] = {}
+            if step.digit is not None:
+                for key, value in values.items():
+                    runs.setdefault(key[:-1], []).append(value)
+            elif step.is_lane:
+                assert step.threads is not None
+                exchanged = steps.across(list(values.values()), step.threads.threads)
+                runs = {key: [*both] for key, both in zip(values, exchanged, strict=True)}
+            else:
+                while end < len(self.steps) and self.steps[end].digit is None and not self.steps[end].is_lane:
+                    end += 1
+                members = steps.gathered(list(values.values()), self._gathering(done, end, steps.thread))
+                runs = dict(zip(values, members, strict=True))
+            values = {key: self._combined(run, steps, done, end, key) for key, run in runs.items()}
+            done = end
+        (last,) = values.values()
+        return last
+
+    def _combined(self, run: Sequence[Any], steps: FoldSteps, first: int, end: int, key: Key) -> Any:
+        """Combine the values of steps `first` to `end` - 1, which are consecutive digits, the first one the fastest."""
+        for done in range(first, end):
+            extent, slower, at = self.steps[done].extent, self.steps[done + 1 : end], self._at(key, done + 1)
+            above = enumerate(product(*(range(step.extent) for step in reversed(slower))))
+            run = [
+                self._tree(run[k * extent : (k + 1) * extent], steps, done, _moved(at, slower, values), end)
+                for k, values in above
+            ]
+        (last,) = run
+        return last
+
+    def _tree(self, run: Sequence[Any], steps: FoldSteps, done: int, at: Mapping[int, int], end: int) -> Any:
+        """Combine all values of one digit in a balanced tree.
+
+        at: index of the first value's first element in each dimension, without the thread's contribution.
+        end: index of the first step that adds to the thread's contribution.
+        """
+        step = self.steps[done]
+        level = [(value, k) for k, value in enumerate(run)]
+        while len(level) > 1:
+            joined = []
+            for (low, first), (high, second) in zip(level[::2], level[1::2], strict=False):
+                counts = self._counts(_moved(at, [step], (second,)), end, steps.thread)
+                joined.append((low if counts == FALSE else steps.combined(low, high, counts), first))
+            level = [*joined, *level[len(level) & ~1 :]]
+        return level[0][0]
+
+    def _at(self, key: Key, done: int) -> dict[int, int]:
+        """Return the index of value `key`'s first element after `done` steps, without the thread's contribution."""
+        at = dict.fromkeys(range(len(self.weights)), 0)
+        for digit, value in zip(self._registers(done), key, strict=False):
+            assert digit.dim is not None
+            at[digit.dim] += value * digit.weight
+        return at
+
+    def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
+        """Return the condition that an element is within the extents of all reduced dimensions, not in their padding.
+
+        Its index is `at` plus the thread's contribution from the steps after the first `done`.
+        """
+        cond: Expr = TRUE
+        for dim in self.tiles.padded:
+            if not self.weights[dim]:
+                continue
+            left = self.tiles.extents[dim] - at[dim]
+            if left <= 0:
+                return FALSE
+            along = _joined([step for step in self.steps[done:] if step.dim == dim])
+            index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
+            # rounding a limit up to a multiple of the index's divisor keeps the result, and lets slots share tests
+            multiple = facts.multiple_of(index) or 1
+            cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
+        return cond
+
+    def _gathering(self, first: int, end: int, thread: Expr) -> Gathering:
+        members = [step.threads for step in self.steps[first:end] if step.threads is not None]
+        later = [step.threads for step in self.steps[end:] if step.threads is not None]
+        is_leader = self.tiles["src"].placement.is_mover(thread, loads=False)
+        for done, _ in _joined(self.steps[:first]):
+            is_leader = build.logical_and(is_leader, build.equal(done.of_thread(thread), 0))
+        return Gathering.of(thread, members[::-1], (*self.group_steps, *later), is_leader)
+
+
+def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
+    dim, weight = dim_of(digit), digit.weight
+    if not digit.is_spread("src"):
+        yield FoldStep(digit.extent, dim, weight, digit=digit)
+        return
+    lanes, others = lanes_and_others(step_of(digit), threads)
+    for number, step in enumerate((*lanes, *others)):
+        yield FoldStep(step.extent, dim, weight, threads=step, is_lane=number < len(lanes))
+        weight *= step.extent
+
+
+def _joined(steps: Sequence[FoldStep]) -> list[tuple[DigitStep, int]]:
+    """Return the steps over threads with their weights, fastest first, with contiguous steps merged."""
+    joined: list[tuple[DigitStep, int]] = []
+    for step in steps:
+        if step.threads is None:
+            continue
+        last, weight = joined[-1] if joined else (DigitStep(0, Thread(0)), 0)
+        if last.extent and step.weight == weight * last.extent and step.threads.threads == last.threads * last.extent:
+            joined[-1] = DigitStep(last.extent * step.extent, last.stride), weight
+        else:
+            joined.append((step.threads, step.weight))
+    return joined
+
+
+def _moved(at: Mapping[int, int], steps: Sequence[FoldStep], values: Sequence[int]) -> dict[int, int]:
+    moved = dict(at)
+    for step, value in zip(reversed(steps), values, strict=True):
+        moved[step.dim] += value * step.weight
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Folding(Plan):
     """The plan of a reduction by a user's function."""
 
     scope: str
@@ -51,12 +258,12 @@ class Folding(PlanBase):
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, count per thread): calls of the function, as "reduce" with its types, shuffles and barriers."""
-        counted = _Counting()
-        self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
+        counted = FoldSteps()
+        self.order.applied(dict.fromkeys(self.order.slots, None), counted)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
-        made = [(f"reduce.{'.'.join(map(str, self.combine.takes))}", counted.combined_values * results)]
-        if counted.shuffled:
-            made.append((SHUFFLE_XOR.mnemonic, counted.shuffled * results * words))
+        made = [(f"reduce.{'.'.join(map(str, self.combine.takes))}", counted.combinations * results)]
+        if counted.shuffles:
+            made.append((SHUFFLE_XOR.mnemonic, counted.shuffles * results * words))
         if counted.gatherings:
             made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.gatherings))
         return tuple(made)
@@ -79,7 +286,7 @@ class Folding(PlanBase):
         self, values: Mapping[Key, Any], take: Callable[[Any, Array], Any], merge: Callable[[Any, Any, Array], Any]
     ) -> Any:
         """Return the combination of the values of all slots, in each thread. take, merge: as for `_Tracing`."""
-        return self.order.applied(values, _Tracing(np.arange(self.threads), take, merge), _THREAD)
+        return self.order.applied(values, _Tracing(np.arange(self.threads), take, merge))
 
     def registers(self, operand: str) -> Array:
         """Return the register of each of a thread's results in an operand."""
@@ -93,10 +300,10 @@ class Folding(PlanBase):
     def emit(self, op: TileOp, b: Builder) -> None:
         thread, order = b.thread(self.scope, self.threads), self.order
         names = [name for pair in self.pairs for name in pair]
-        for firsts in each_start(b, *[order.tiles[name].touched(1) for name in names]):
+        for firsts in b.each_start(*[order.tiles[name].touched(1) for name in names]):
             first = dict(zip(names, firsts, strict=True))
             values = {slot: self._entered(op, b, first, slot) for slot in order.slots}
-            partials = order.applied(values, _Emitting(b, self, thread), thread)
+            partials = order.applied(values, _Emitting(b, self, thread))
             for k, (to, _) in enumerate(self.pairs):
                 for register, partial in zip(order.each_result(to), partials, strict=True):
                     place = Vector(op.region(to).buffer, build.add(first[to], register))
@@ -139,7 +346,7 @@ def _as(dtypes: Sequence[DType], partials: Sequence[Partial], change: Callable[[
 
 
 @dataclass(slots=True)
-class _Emitting(FoldSteps[Partials]):
+class _Emitting(FoldSteps):
     b: Builder
     plan: Folding
     thread: Expr
@@ -191,25 +398,7 @@ class _Emitting(FoldSteps[Partials]):
 
 
 @dataclass(slots=True)
-class _Counting(FoldSteps[None]):
-    combined_values: int = 0
-    shuffled: int = 0
-    gatherings: int = 0
-
-    def combined(self, low: None, high: None, counts: Expr) -> None:
-        self.combined_values += 1
-
-    def across(self, values: Sequence[None], distance: int) -> list[tuple[None, None]]:
-        self.shuffled += len(values)
-        return [(None, None)] * len(values)
-
-    def gathered(self, values: Sequence[None], gathering: Gathering) -> list[list[None]]:
-        self.gatherings += 1
-        return [[None] * gathering.members for _ in values]
-
-
-@dataclass(slots=True)
-class _Tracing(FoldSteps[Any]):
+class _Tracing(FoldSteps):
     """Carries out the order of combining. take: returns the values that threads get from the given ones.
 
     merge: combines two values in the threads of a mask; the others keep the lower one.

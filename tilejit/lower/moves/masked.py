@@ -1,47 +1,109 @@
-"""Vectors in memory, some of whose elements may be excluded by the edge of a tensor, as padding or by a mask.
+"""Vectors in a thread's registers, and vectors in memory, some of whose elements may be excluded.
 
-A vector without excluded elements moves in one access. A partially excluded vector moves element by element, in a
-separate branch. A mask is read from registers (`vectors.ReadMask`), or computed from the indices of the elements.
+An element is excluded by the edge of a tensor, as padding or by a mask. A vector without excluded elements moves in one
+access. A partially excluded vector moves element by element, in a separate branch. A mask is read from registers, or
+computed from the indices of the elements.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ...dataclass import dataclass, lean
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build, runs
-from ...ir.nodes import FALSE, TRUE, Expr, TileOp, Var, Vector
+from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Load, TileOp, Var, Vector
 from ..builder import Builder
 from ..rematerialized import Recomputed, along
-from ..schedule.views import View
-from ..schedule.windows import Edges, Mask
+from ..schedule.access import Edges
+from ..schedule.views import Digit, View
 
 
-class VectorMask(ABC):
-    """The elements of one vector that an operation's mask includes."""
+@lean(frozen=True, slots=True)
+class VectorRegisters:
+    """The registers of a vector, from `first` on, `step` apart. step: 0 if all elements share one register."""
 
-    __slots__ = ()
+    view: View
+    first: Expr
+    width: int
+    step: int
 
     @property
-    @abstractmethod
+    def buffer(self) -> Buffer:
+        return self.view.buffer
+
+    def after(self, iterations: Expr) -> VectorRegisters:
+        """Return the registers of the vector `iterations` iterations later."""
+        return VectorRegisters(self.view, build.add(self.first, self.view.steps(iterations)), self.width, self.step)
+
+    @property
+    def run(self) -> Vector:
+        """All registers as one vector; they must be consecutive."""
+        assert self.step == 1 or self.width == 1, f"the registers of {self.buffer.name} are {self.step} apart"
+        return Vector(self.buffer, self.first, self.width)
+
+    def __getitem__(self, k: Expr) -> Vector:
+        return Vector(self.buffer, build.add(self.first, build.mul(k, self.step)))
+
+    def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
+        run = self._run(b)
+        memory.load(b, run, fill)
+        for k, register in self._apart(run):
+            b.move(register, k)
+
+    def store(self, b: Builder, memory: MaskedVector) -> None:
+        memory.store(b, self.consecutive(b))
+
+    def consecutive(self, b: Builder) -> Vector:
+        """Return consecutive registers with the values, moved there if the vector's own aren't consecutive."""
+        run = self._run(b)
+        for k, register in self._apart(run):
+            b.move(k, register)
+        return run
+
+    def _run(self, b: Builder) -> Vector:
+        """Return the registers if they are consecutive, else temporaries; ptxas removes the moves to and from these."""
+        if self.step == 1 or self.width == 1:
+            return self.run
+        return Vector(b.scratch("run", self.buffer.dtype, self.width), build.const(0, int32), self.width)
+
+    def _apart(self, run: Vector) -> Iterator[tuple[Vector, Vector]]:
+        """Yield (temporary, register) for each element if `run` consists of temporaries."""
+        if run.buffer != self.buffer:
+            for k in range(self.width):
+                yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
+
+
+@lean(frozen=True, slots=True)
+class ReadMask:
+    """A mask in bool registers."""
+
+    registers: VectorRegisters
+
+    @property
     def varies(self) -> bool:
         """True if the mask may include some elements of the vector but not others."""
+        return self.registers.step != 0
 
-    @abstractmethod
     def at(self, step: Expr) -> Expr:
         """Return the condition that the mask includes element `step`."""
+        return Load(self.registers[step])
 
-    @abstractmethod
     def throughout(self, width: int) -> Expr:
-        """Return the condition that the mask includes the first `width` elements; it may be false if a sum wraps."""
+        """Return the condition that the mask includes the first `width` elements."""
+        every: Expr = TRUE
+        for k in range(width if self.varies else 1):
+            every = build.logical_and(every, self.at(build.const(k, int32)))
+        return every
 
 
 @dataclass(frozen=True, slots=True)
-class ComputedMask(VectorMask):
-    """A mask that is a condition on the element's position `step` in its vector."""
+class ComputedMask:
+    """A mask that is a condition on the element's position `step` in its vector; its methods are those of `ReadMask`.
+
+    `throughout` may be false if a sum wraps.
+    """
 
     cond: Expr
     step: Var
@@ -76,18 +138,18 @@ class IndexCondition:
         cond = recomputed.element(mask, along(mask.shape, shape, index))
         return None if cond is None else IndexCondition(cond, index)
 
-    def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """True if the mask of `width` adjacent elements along `dim` can be tested at the first and last of them."""
-        return runs.by_ends(self.cond, self.index[dim], width) is not None
+    def is_tested_by_ends(self, run: Digit, width: int) -> bool:
+        """True if the mask of `width` adjacent elements along `run` can be tested at the first and last of them."""
+        return run.dim is not None and runs.by_ends(self.cond, self.index[run.dim], width) is not None
 
-    def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:
-        """Return the mask of a vector along `dim` from the element at index `first` on, its elements `step` apart."""
+    def of_vector(self, first: Sequence[Expr], run: Digit, width: int, b: Builder) -> ComputedMask:
+        """Return the mask of a vector along `run` from the element at index `first` on."""
         number = Var(b.name("step"), int32, bounds=(0, width - 1))
         cond = self.cond
         for d, (var, at) in enumerate(zip(self.index, first, strict=True)):
             # named without bounds, because the index of padding exceeds the extent
             at = b.let("index", at)
-            cond = runs.at(cond, var, build.add(at, build.mul(number, step)) if d == dim else at)
+            cond = runs.at(cond, var, build.add(at, build.mul(number, run.weight)) if d == run.dim else at)
         return ComputedMask(cond, number)
 
 
@@ -101,7 +163,7 @@ class MaskedVector:
 
     #: the operand over the digits that count vectors
     view: View
-    mask: Mask
+    mask: Edges
     #: swizzled address of the vector's first element
     address: Expr
     #: returns the digits' values, from which coordinates are computed
@@ -109,7 +171,7 @@ class MaskedVector:
     start: int
     width: int
     #: the elements that the operation's mask includes; None for all
-    allowed: VectorMask | None = None
+    allowed: ReadMask | ComputedMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
     #: the vectors that the current pass moves; ignored if the vector can't be partially excluded
@@ -126,7 +188,7 @@ class MaskedVector:
 
     @property
     def place(self) -> Vector:
-        return Vector(self.view.buffer, _advanced(self.address, self.start), self.width)
+        return Vector(self.view.buffer, build.add(self.address, self.start), self.width)
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
         """Return the index of the vector's first element in a dimension of the space."""
@@ -163,7 +225,7 @@ class MaskedVector:
 
         apart: True to move single elements via separate registers: two loads into one 32-bit register are serialized.
         """
-        whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
+        whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
         if not self.may_be_cut:
             inside = self.inside(start if self.start else None)
@@ -212,10 +274,6 @@ class MaskedVector:
         return TRUE if self.allowed is None else self.allowed.at(step)
 
 
-def _advanced(offset: Expr, start: int) -> Expr:
-    return build.add(offset, start) if start else offset
-
-
 #: Up to this many vectors per thread are always predicated if no vector can straddle an edge. A second copy of the code
 #: without predicates takes longer to compile (two copies of 8 iterations: 14.0 ms instead of 10.6 from call to PTX) and
 #: isn't faster (1 GiB through shared memory on an H100, `tests/bench/bench_copy.py`: 0.974 of the bandwidth of a
@@ -225,7 +283,7 @@ _FEW_ROUNDS = 8
 
 def at_edges(
     b: Builder, views: Sequence[View], width: int, rounds: int, *, twice: bool = True
-) -> Iterator[Mapping[str, Mask]]:
+) -> Iterator[Mapping[str, Edges]]:
     """Yield the masks of the operands by name; the caller emits its code at each yield.
 
     The first yield is for regions inside their tensors, the second for regions at an edge. If separate code doesn't

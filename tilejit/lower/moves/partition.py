@@ -10,22 +10,19 @@ A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4 with index v:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector
+from ...isa.cp_async import COPIES, Copy
 from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
-from ..schedule.strides import Scaled
-from ..schedule.views import DigitSchedule
-from ..schedule.width import widest_vector
-from ..schedule.windows import Edges, Mask
+from ..schedule.access import Edges, widest_vector
+from ..schedule.addresses import Scaled
+from ..schedule.views import DigitSchedule, View
 from .masked import MaskedVector, at_edges
 from .vectors import fill_value, pieces
-
-P = TypeVar("P", bound="Partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +36,18 @@ class Partition(VectorPlan):
     vectors: DigitSchedule
     #: names of operands that broadcast one element to a whole vector
     single: tuple[str, ...]
+    #: True if one cp.async copies each whole vector
+    is_async: bool = False
 
-    @classmethod
+    @staticmethod
     def of(
-        cls: type[P], schedule: DigitSchedule, threads: int, *, vectorized: bool = True, broadcasts: bool = False
-    ) -> P:
+        schedule: DigitSchedule, threads: int, *, vectorized: bool = True, broadcasts: bool = False,
+        is_async: bool = False,
+    ) -> Partition:
         """Plan the widest provably aligned vectors, ordered as in the destination, or a copy's global source.
 
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
+        is_async: True to copy by cp.async.
         """
         # follow the order of a global source, so that consecutive threads read consecutive addresses
         is_read = not broadcasts and schedule["src"].buffer.space == "global"
@@ -63,7 +64,7 @@ class Partition(VectorPlan):
             width, limit = 1, f"{buffer.name} is broadcast, and the edge of {buffer.name} may lie inside a vector"
         vectors = elements.in_vectors(width)
         rounds = -(-vectors.count // threads)
-        return cls(width, rounds, threads, limit, vectors.count, elements, vectors, single)
+        return Partition(width, rounds, threads, limit, vectors.count, elements, vectors, single, is_async)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,12 +82,12 @@ class Partition(VectorPlan):
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, count per thread) of the accesses to whole vectors, without those to parts of vectors."""
+        if self.is_async:
+            return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
         dst, *inputs = self.names
+        widths = {name: 1 if name in self.single else self.vector_width for name in self.names}
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
-        return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
-
-    def _access(self, verb: str, name: str) -> str:
-        return self.elements[name].access(verb, 1 if name in self.single else self.vector_width)
+        return tuple((self.elements[name].access(verb, widths[name]), self.rounds) for verb, name in accesses)
 
     def edges(self, name: str) -> Edges:
         return Edges.of(self.elements[name], self.vector_width)
@@ -120,18 +121,6 @@ class Partition(VectorPlan):
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCopy(Partition):
-    """A partition whose vectors are loaded from "src" into registers and stored to "dst"."""
-
-    def emit(self, op: TileOp, b: Builder) -> None:
-        width, fill = self.vector_width, fill_value(op)
-        registers = Vector(b.scratch(op.name, self.elements["dst"].buffer.dtype, width), build.const(0, int32), width)
-        for vectors in each_vector(self, op, b):
-            vectors["src"].load(b, registers, fill)
-            vectors["dst"].store(b, registers)
-
-
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
     """Sort digits by descending absolute stride in `lead`.
 
@@ -162,7 +151,54 @@ def each_vector(
         # with 64-bit tests in its loop the product of `examples/matmul.py` is 2 to 7 % slower (H100, bench_matmul.py)
         masked = iter([{name: plan.edges(name).clamped(b) for name in plan.names}])
     for masks in masked:
-        yield from _Rounds(plan, b, addresses, masks, thread).each(unrolled)
+        for first in _first_vectors(plan, b, thread, unrolled):
+            values = plan.vectors.digits_of(build.add(first, thread))
+            every = [(view, masks[view.name], addresses[view.name](first)) for view in plan.vectors.views]
+            if plan.tail == plan.vector_width:
+                yield _part(plan, every, values, 0, plan.vector_width)
+                continue
+            with b.either(plan.is_whole(values)) as otherwise:
+                yield _part(plan, every, values, 0, plan.vector_width)
+                with otherwise:
+                    for start, width in pieces(plan.tail):
+                        yield _part(plan, every, values, start, width)
+
+
+def _first_vectors(plan: Partition, b: Builder, thread: Expr, unrolled: bool) -> Iterator[Expr]:
+    """Yield the vector of thread 0 in each iteration, in a loop; the last iteration may be partial."""
+    whole, partial = divmod(plan.count, plan.threads)
+    if whole <= WRITTEN_OUT:
+        for iteration in range(whole):
+            yield build.const(iteration * plan.threads, int32)
+    else:
+        with b.loop("round", whole, unrolled=unrolled) as at:
+            yield build.mul(at, plan.threads)
+    if partial:
+        with b.when(build.less(thread, partial)):
+            yield build.const(whole * plan.threads, int32)
+
+
+def _part(
+    plan: Partition, every: Sequence[tuple[View, Edges, Expr]], values: Sequence[Expr], start: int, width: int
+) -> Mapping[str, MaskedVector]:
+    """Return elements [start, start + width) of a vector in every operand, or the element that is broadcast.
+
+    every: each operand's view, mask and address of the vector. values: those of the digits that count vectors.
+    """
+    vectors: dict[str, MaskedVector] = {}
+    for view, mask, address in every:
+        part = (0, 1) if view.name in plan.single else (start, width)
+        vectors[view.name] = MaskedVector(view, mask, address, lambda: values, *part)
+    return vectors
+
+
+def copy_vectors(plan: Partition, op: TileOp, b: Builder) -> None:
+    """Emit a copy whose vectors are loaded from "src" into registers and stored to "dst"."""
+    width, fill = plan.vector_width, fill_value(op)
+    registers = Vector(b.scratch(op.name, plan.elements["dst"].buffer.dtype, width), build.const(0, int32), width)
+    for vectors in each_vector(plan, op, b):
+        vectors["src"].load(b, registers, fill)
+        vectors["dst"].store(b, registers)
 
 
 def _addresses(plan: Partition, name: str, thread: Expr, b: Builder) -> Callable[[Expr], Expr]:
@@ -179,49 +215,3 @@ def _addresses(plan: Partition, name: str, thread: Expr, b: Builder) -> Callable
         return base if is_first else view.advanced(base, plain, view.steps(first))
 
     return address
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounds:
-    plan: Partition
-    b: Builder
-    addresses: Mapping[str, Callable[[Expr], Expr]]
-    masks: Mapping[str, Mask]
-    thread: Expr
-
-    def each(self, unrolled: bool) -> Iterator[Mapping[str, MaskedVector]]:
-        plan, b = self.plan, self.b
-        whole, partial = divmod(plan.count, plan.threads)
-        if whole <= WRITTEN_OUT:
-            for iteration in range(whole):
-                yield from self._vector(build.const(iteration * plan.threads, int32))
-        else:
-            with b.loop("round", whole, unrolled=unrolled) as at:
-                yield from self._vector(build.mul(at, plan.threads))
-        if partial:
-            with b.when(build.less(self.thread, partial)):
-                yield from self._vector(build.const(whole * plan.threads, int32))
-
-    def _vector(self, first: Expr) -> Iterator[Mapping[str, MaskedVector]]:
-        """Yield vector `first` + thread as a whole; if it may be partial, also yield its pieces in another branch."""
-        plan = self.plan
-        values = plan.vectors.digits_of(build.add(first, self.thread))
-        addresses = {name: address(first) for name, address in self.addresses.items()}
-        if plan.tail == plan.vector_width:
-            yield self._part(addresses, values, 0, plan.vector_width)
-            return
-        with self.b.either(plan.is_whole(values)) as otherwise:
-            yield self._part(addresses, values, 0, plan.vector_width)
-            with otherwise:
-                for start, width in pieces(plan.tail):
-                    yield self._part(addresses, values, start, width)
-
-    def _part(
-        self, addresses: Mapping[str, Expr], values: Sequence[Expr], start: int, width: int
-    ) -> Mapping[str, MaskedVector]:
-        """Return elements [start, start + width) of a vector in every operand, or the element that is broadcast."""
-        vectors: dict[str, MaskedVector] = {}
-        for view in self.plan.vectors.views:
-            part = (0, 1) if view.name in self.plan.single else (start, width)
-            vectors[view.name] = MaskedVector(view, self.masks[view.name], addresses[view.name], lambda: values, *part)
-        return vectors

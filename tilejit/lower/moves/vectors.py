@@ -9,31 +9,37 @@ moves
 
 Vectors at the edge of a global tensor are masked (`masked.py`). A vector that is contiguous in memory but not in
 registers is moved through consecutive temporary registers.
+
+An index selects the boxes of a gathered region, such as E.at(tokens)[:, 0:64], which has a row of E for each of 32
+tokens. Its copy to the registers of a CTA of 128 threads:
+
+    digit                      token        quarter      element
+    stride in "registers"      Thread(4)    Thread(1)    1
+    stride in "memory"         -            16           1            plus the token times E's row stride
+    stride in "index"          Thread(4)    -            -
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 
 from ...dataclass import dataclass, lean, replace
 from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, TileOp, Vector
+from ...ir.nodes import Expr, Load, Region, TileOp
 from ...isa.atomics import RED_VECTOR, VectorForm, vectors_of
 from ...ops.copies import INDEX
 from ...target import Target
 from ..builder import Builder
 from ..plans import VectorPlan
-from ..schedule.placement import need_slice, place
-from ..schedule.registers import each_start
-from ..schedule.strides import Stride
-from ..schedule.views import DigitSchedule, View, owned_schedule
-from ..schedule.width import Width, widest_vector
-from ..schedule.windows import Edges, Mask, each_inside
-from .gathered import Index
-from .masked import IndexCondition, MaskedVector, Selection, VectorMask, at_edges
+from ..schedule.access import Edges, Width, each_inside, widest_vector
+from ..schedule.addresses import Stride, total_along
+from ..schedule.placement import gathered_offsets, need_slice, place
+from ..schedule.views import DigitSchedule, owned_schedule
+from .masked import ComputedMask, IndexCondition, MaskedVector, ReadMask, Selection, VectorRegisters, at_edges
 
 
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
@@ -119,14 +125,6 @@ class OwnedVectors:
     def of_width(self, width: int) -> OwnedVectors:
         return OwnedVectors(self.threads_share, self.elements, self.elements.in_vectors(width), width)
 
-    def place(self, name: str, thread: Expr, iteration: Expr) -> Expr:
-        """Return the swizzled address, or the register, at which a thread's vector starts in an iteration."""
-        view = self.vectors[name]
-        if view.buffer.space == "local":
-            return view.located(iteration)
-        own = self.threads_share["registers"].of_thread(thread)
-        return view.swizzled(build.add(self.threads_share[name].at(own), view.steps(iteration)))
-
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
@@ -135,7 +133,7 @@ class OwnedVectors:
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
-        for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
+        for firsts in b.each_start(*[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
                 view.name: VectorRegisters(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)
@@ -152,7 +150,7 @@ class OwnedVectors:
         b: Builder,
         thread: Expr,
         is_active: Expr,
-        index: Index | None = None,
+        index: Region | Expr | None = None,
         condition: IndexCondition | None = None,
         *,
         loads: bool = False,
@@ -161,6 +159,7 @@ class OwnedVectors:
 
         The caller emits its code once per yield: for each register at which a region may start, and for regions inside
         their tensors and at their edges.
+        index: that of a gathered region: a scalar or, if it is a tile, the operand "index"; None for the first box.
         condition: the condition from which "mask" is computed, or None to read it from registers.
         loads: True for loads. If vectors may be cut, the whole ones may then be loaded in a separate loop before the
             others, so that their loads are in flight while a warp waits for single elements.
@@ -179,7 +178,7 @@ class OwnedVectors:
         first: Expr,
         base: Expr,
         starts: Mapping[str, VectorRegisters],
-        index: Index | None,
+        index: Region | Expr | None,
         condition: IndexCondition | None,
         loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
@@ -190,30 +189,39 @@ class OwnedVectors:
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory, every = self.vectors["memory"], self.threads_share.then(self.vectors)["memory"]
         elements = self.threads_share.then(self.elements)["memory"]
-        # the index of the box, if it is the same for all vectors of a thread
-        common: Expr | None = None
-        if index is not None and (numbers is None or numbers.view.reach == 0):
-            common = index.number(b, None if numbers is None else numbers[_FIRST])
+        region = memory.placement.region
 
-        def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
+        def box(register: VectorRegisters | None) -> Expr:
+            """Return the index of a vector's box. register: holds the index; None if the index is a scalar."""
+            value = index if register is None else Load(register[_FIRST])
+            assert value is not None and not isinstance(value, Region)
+            return b.let("index", build.cast(value, int64))
+
+        # the index of the box, if it is the same for all vectors of a thread
+        common = box(numbers) if index is not None and (numbers is None or numbers.view.reach == 0) else None
+
+        def vector(iteration: Expr, mask: Edges) -> tuple[MaskedVector, Expr]:
             """Return the vector of an iteration, and the index of its box (0 if memory isn't gathered)."""
-            values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
-            allowed: VectorMask | None = None if tile is None else ReadMask(tile.after(iteration))
+            values = cache(lambda: [*own, *self.vectors.digits_of(iteration)])
+            allowed: ReadMask | ComputedMask | None = None if tile is None else ReadMask(tile.after(iteration))
             if condition is not None:
-                allowed = self._computed(b, condition, every, values())
+                index_of = [every.coordinate(dim, values(), int32) for dim in range(len(condition.index))]
+                allowed = condition.of_vector(index_of, self.elements.digits[-1], self.width, b)
             distance: Expr = memory.steps(iteration)
             number: Expr = build.const(0, int64)
             if index is not None:
-                number = common or index.number(b, None if numbers is None else numbers.after(iteration)[_FIRST])
-                distance = build.add(distance, index.distance(number))
+                number = common or box(None if numbers is None else numbers.after(iteration))
+                terms = [(offset.stride, offset.index) for offset in gathered_offsets(region, number)]
+                distance = build.add(distance, total_along(terms, region.buffer.index_dtype))
             order = "" if index is None else _MAY_COLLIDE
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
         # with a mask, any vector may be cut anyway, so an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.vectors.count, twice=tile is None):
-            if index is not None and b.has_checks:
-                with index.checks(b) as examine, b.rounds(self.vectors.count, registers.buffer) as iteration:
+            if index is not None and region.gathered is not None and b.has_checks:
+                rounds = b.rounds(self.vectors.count, registers.buffer)
+                with each_inside(b, region, region.gathered.dim) as examine, rounds as iteration:
                     masked, number = vector(iteration, masks["memory"])
                     examine(number, masked.is_accessed)
             are_runs = memory.buffer.space == "global" and self.step_of("registers") == 1
@@ -227,10 +235,6 @@ class OwnedVectors:
                     yield {name: start.after(iteration) for name, start in starts.items()}, selected
                 if not is_split:
                     break
-
-    @property
-    def _mask_cuts(self) -> bool:
-        return "mask" in self.vectors.operands and self.step_of("mask") != 0
 
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
         """Emit assertions that the elements of `region` ("memory") that the mask includes are inside the tensor."""
@@ -251,23 +255,16 @@ class OwnedVectors:
             return ""
         every = self.threads_share.then(self.elements)["memory"]
         cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
-        if self._mask_cuts:
+        if "mask" in self.vectors.operands and self.step_of("mask") != 0:
             cut.append("partially masked" + (", tested at its ends" if condition is not None else ""))
         return f"vectors {' or '.join(cut)}" if cut else ""
-
-    def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> VectorMask:
-        run = self.elements.digits[-1]
-        assert run.dim is not None, "a computed mask needs vectors along one dimension"
-        first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
-        return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition) -> bool:
         """True if vectors of several elements can be masked by testing `condition` at their ends."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if self.width == 1 or any(digit.dim is None for digit in digits):
             return False
-        run = self.elements.digits[-1]
-        return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
+        return condition.is_tested_by_ends(self.elements.digits[-1], self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,23 +283,18 @@ class OwnedPlan(VectorPlan):
         return tuple(self.owned.vectors[side].placement.region for side in self.sides)
 
     def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
+        share, places = self.owned.threads_share, []
+        for view in map(self.owned.vectors.__getitem__, self.sides):
+            place = view.located(iteration)
+            if view.buffer.space != "local":
+                first = share[view.name].at(share["registers"].of_thread(thread))
+                place = view.swizzled(build.add(first, view.steps(iteration)))
+            places.append(place)
+        return tuple(places)
 
     @property
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(side) for side in self.sides)
-
-
-def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
-    """Return a function that caches the result of its first call of `make`; faster than `functools.cache`."""
-    made: list[list[Expr]] = []
-
-    def values() -> list[Expr]:
-        if not made:
-            made.append(make())
-        return made[0]
-
-    return values
 
 
 _FIRST = build.const(0, int32)
@@ -314,81 +306,6 @@ _MAY_COLLIDE = "volatile"
 def _distance(stride: Stride) -> int:
     """Return the absolute stride, to sort by; 0 and strides that aren't a single constant sort as the largest."""
     return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
-
-
-@lean(frozen=True, slots=True)
-class VectorRegisters:
-    """The registers of a vector, from `first` on, `step` apart. step: 0 if all elements share one register."""
-
-    view: View
-    first: Expr
-    width: int
-    step: int
-
-    @property
-    def buffer(self) -> Buffer:
-        return self.view.buffer
-
-    def after(self, iterations: Expr) -> VectorRegisters:
-        """Return the registers of the vector `iterations` iterations later."""
-        return VectorRegisters(self.view, build.add(self.first, self.view.steps(iterations)), self.width, self.step)
-
-    @property
-    def run(self) -> Vector:
-        """All registers as one vector; they must be consecutive."""
-        assert self.step == 1 or self.width == 1, f"the registers of {self.buffer.name} are {self.step} apart"
-        return Vector(self.buffer, self.first, self.width)
-
-    def __getitem__(self, k: Expr) -> Vector:
-        return Vector(self.buffer, build.add(self.first, build.mul(k, self.step)))
-
-    def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
-        run = self._run(b)
-        memory.load(b, run, fill)
-        for k, register in self._apart(run):
-            b.move(register, k)
-
-    def store(self, b: Builder, memory: MaskedVector) -> None:
-        memory.store(b, self.consecutive(b))
-
-    def consecutive(self, b: Builder) -> Vector:
-        """Return consecutive registers with the values, moved there if the vector's own aren't consecutive."""
-        run = self._run(b)
-        for k, register in self._apart(run):
-            b.move(k, register)
-        return run
-
-    def _run(self, b: Builder) -> Vector:
-        """Return the registers if they are consecutive, else temporaries; ptxas removes the moves to and from these."""
-        if self.step == 1 or self.width == 1:
-            return self.run
-        return Vector(b.scratch("run", self.buffer.dtype, self.width), build.const(0, int32), self.width)
-
-    def _apart(self, run: Vector) -> Iterator[tuple[Vector, Vector]]:
-        """Yield (temporary, register) for each element if `run` consists of temporaries."""
-        if run.buffer != self.buffer:
-            for k in range(self.width):
-                yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
-
-
-@lean(frozen=True, slots=True)
-class ReadMask(VectorMask):
-    """A mask in bool registers."""
-
-    registers: VectorRegisters
-
-    @property
-    def varies(self) -> bool:
-        return self.registers.step != 0
-
-    def at(self, step: Expr) -> Expr:
-        return Load(self.registers[step])
-
-    def throughout(self, width: int) -> Expr:
-        every: Expr = TRUE
-        for k in range(width if self.varies else 1):
-            every = build.logical_and(every, self.at(build.const(k, int32)))
-        return every
 
 
 def pieces(count: int) -> list[tuple[int, int]]:

@@ -13,18 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, replace
 from ...fast_unique import fast_unique
 from ...ir.nodes import Expr
 from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES
 from ...target import WARP
-from ..schedule.iterations import Iterations
+from ..plans import Iterations
 from ..weights import ACCESS, BARRIER, WAVEFRONT
 
 Array = np.ndarray
 
-_BANKS, _WORD_BYTES = 32, 4
+_WORD_BYTES = 4
+#: bytes of one word in each bank
+_ROW_BYTES = 32 * _WORD_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,28 +42,35 @@ class SharedAccesses:
     #: the first element of each piece, before swizzling
     address: Array
     bytes_each: int
-    #: maximum number of pieces per wavefront
-    at_once: int
+    #: elements of a piece, which a swizzle must keep contiguous
+    size: int
     instructions: int
+    #: number of iterations whose cost is estimated, and number of those counted here times that of warps
+    rounds: int = 1
+    counted: int = 1
 
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
         """Collect the pieces of accesses. address: multiples of `width`, which is a power of two."""
         size = max(width, _WORD_BYTES // bytes_each)
-        at_once = _BANKS * _WORD_BYTES // (size * bytes_each)
-        lanes, threads = min(WARP, at_once), int(thread.max(initial=0)) + 1
+        lanes, threads = min(WARP, _ROW_BYTES // (size * bytes_each)), int(thread.max(initial=0)) + 1
         span = int(address.max(initial=0)) + 1
         pieces = fast_unique((issue * threads + thread // lanes) * span + address // size * size)
         group = np.unique(pieces // span, return_inverse=True)[1]
         instructions = len(fast_unique(issue * threads + thread // WARP))
-        return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
+        return SharedAccesses(group, pieces % span, bytes_each, size, instructions)
+
+    @property
+    def at_once(self) -> int:
+        """The maximum number of pieces per wavefront."""
+        return _ROW_BYTES // (self.size * self.bytes_each)
 
     def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:
         """Return the number of wavefronts with each swizzle; swizzles must keep words and accesses contiguous."""
         if not len(self.group):
             return np.zeros(len(swizzles), np.int64)
         address = np.stack([swizzle.apply(self.address) for swizzle in swizzles])
-        piece = address * (self.bytes_each * self.at_once) // (_BANKS * _WORD_BYTES)
+        piece = address // self.size
         groups = int(self.group[-1]) + 1
         every = np.arange(len(swizzles))[:, None] * groups + self.group
         banks = len(swizzles) * groups * self.at_once
@@ -70,13 +79,13 @@ class SharedAccesses:
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
         """Return the cost in quarter cycles with each swizzle."""
-        return ACCESS * self.instructions + WAVEFRONT * self.wavefronts(swizzles)
+        return (ACCESS * self.instructions + WAVEFRONT * self.wavefronts(swizzles)) * self.rounds // self.counted
 
     @property
     def least(self) -> int:
         """The cost without bank conflicts, in quarter cycles."""
         ideal = -(-np.bincount(self.group) // self.at_once)
-        return ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())
+        return (ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())) * self.rounds // self.counted
 
 
 class LaneDigit(NamedTuple):
@@ -102,7 +111,7 @@ def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
     for digit in digits:
         at = np.arange(digit.active)[:, None]
         thread = (thread + step * at).ravel()
-        stride = _BANKS * _WORD_BYTES if digit.stride is None else digit.stride
+        stride = _ROW_BYTES if digit.stride is None else digit.stride
         address = (address + stride * at).ravel()
         step *= digit.lanes
     accesses = SharedAccesses.of(np.zeros_like(thread), thread, address, run, 1)
@@ -113,50 +122,23 @@ def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
 _COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundCosts:
-    """The shared memory cost of one side of a copy, estimated from the first warps and iterations."""
+def round_costs(
+    rounds: int,
+    threads: int,
+    is_active: Callable[[Expr, Expr], Expr],
+    place: Callable[[Expr, Expr], Expr],
+    width: int,
+    bytes_each: int,
+) -> SharedAccesses:
+    """Return the accesses of one side of a copy, from which the average warp's cost of all iterations is estimated.
 
-    accesses: SharedAccesses
-    #: elements that a swizzle must keep contiguous: an access or a word, whichever is larger
-    chunk: int
-    rounds: int
-    #: numbers of iterations and of warps that `accesses` covers
-    counted: int
-    warps: int
-
-    @staticmethod
-    def of(
-        rounds: int,
-        threads: int,
-        is_active: Callable[[Expr, Expr], Expr],
-        place: Callable[[Expr, Expr], Expr],
-        width: int,
-        bytes_each: int,
-    ) -> RoundCosts:
-        """Collect the accesses of a copy.
-
-        is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
-        """
-        work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
-        rows = work.holding(is_active(*work.variables))
-        address = work.values(place(*work.variables))[rows, 0]
-        accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
-        chunk = max(width, _WORD_BYTES // bytes_each)
-        return RoundCosts(accesses, chunk, rounds, work.rounds, -(-work.threads // WARP))
-
-    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Return the average warp's cost of all iterations with each swizzle."""
-        return self.accesses.costs(swizzles) * self.rounds // max(self.counted * self.warps, 1)
-
-    @property
-    def least(self) -> int:
-        """The average warp's cost without bank conflicts."""
-        return self.accesses.least * self.rounds // max(self.counted * self.warps, 1)
-
-    @property
-    def is_widest(self) -> bool:
-        return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
+    is_active, place: given a thread and an iteration, the condition of an access, and its address in elements.
+    """
+    work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
+    rows = work.holding(is_active(*work.variables))
+    address = work.values(place(*work.variables))[rows, 0]
+    accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
+    return replace(accesses, rounds=rounds, counted=max(work.rounds * -(-work.threads // WARP), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +149,19 @@ class ExchangeMemory:
     cost: int
 
 
-def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
+def cheapest(ways: Iterable[tuple[TileLayout, Sequence[SharedAccesses]]]) -> ExchangeMemory:
     """Return the cheapest of several layouts, swizzled or not; ties go to the first, then to fewer swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER
         if best is not None and best.cost <= least:
             continue
-        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.chunk for side in sides), layout.footprint())]
+        swizzles = [_AS_THEY_ARE, *_swizzles(max(side.size for side in sides), layout.footprint())]
         costs = np.sum([side.costs(swizzles) for side in sides], axis=0) + 2 * BARRIER
         number = int(np.argmin(costs))
         if best is None or costs[number] < best.cost:
             best = ExchangeMemory(layout.swizzled(swizzles[number]) if number else layout, int(costs[number]))
-        if best.cost == least and all(side.is_widest for side in sides):
+        if best.cost == least and all(side.size * side.bytes_each == WIDEST_BYTES for side in sides):
             break
     assert best is not None, "no layout given"
     return best

@@ -27,8 +27,8 @@ from ...ops.axes import REDUCTION, Labels
 from ...ops.copies import COPY, INDEX, MASK
 from ...scopes import SCOPES
 from ..moves.vectors import register_copy, update_schedule
+from ..schedule.addresses import Folded
 from ..schedule.placement import need_all_threads, place
-from ..schedule.strides import Folded
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:

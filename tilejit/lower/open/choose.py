@@ -32,8 +32,8 @@ from ...remember import LIMIT
 from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
 from ..moves.vectors import update_forms
 from ..moves.wavefronts import LaneDigit, wavefronts
+from ..schedule.access import misaligned
 from ..schedule.placement import place
-from ..schedule.width import misaligned
 from ..weights import (
     ACCESS,
     BARRIER,

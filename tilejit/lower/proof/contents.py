@@ -19,8 +19,8 @@ from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
 from ...ops.gemm import GEMM
 from ...scopes import THREAD_IDS
 from ..builder import Builder
+from ..plans import launch_values
 from ..rematerialized import value_of
-from ..schedule.iterations import launch_values
 from ..schedule.placement import inside
 from . import tags
 from .matrices import multiplied

@@ -15,11 +15,10 @@ from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
-from ..moves.fold import Folding
+from ..moves.fold import Folding, Key
 from ..plans import Folds
-from ..schedule.fold import Key
 from .contents import Tile
-from .places import elements_of_threads, need_no_stray_write
+from .places import elements_of_threads
 from .tags import TAG, tag
 from .trace import Trace
 
@@ -34,7 +33,7 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
     for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
         dst, src = op.region(to), op.region(of)
         held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
-        _need_written(registers, held_dst, dst, op.scope)
+        _need_written(registers, held_dst, dst)
         for thread, order in enumerate(folds.order):
             taken = order[order >= 0]
             for register, column in zip(registers, sources, strict=True):
@@ -48,17 +47,13 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
                     )
 
 
-def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> None:
-    """Raise AssertionError unless each register that holds an element of a destination is written exactly once.
-
-    All threads write these registers, so none may hold an element outside the destination there.
-    """
+def _need_written(registers: Array, held: Array, dst: Region) -> None:
+    """Raise AssertionError unless each register that holds an element of a destination is written exactly once."""
     written = fast_unique(registers)
     assert len(written) == len(registers), "two results share a register"
     unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
     assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} doesn't exist"
-    need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
 def _need_all(elements: Array, wanted: Array, what: str) -> None:

@@ -7,13 +7,12 @@ from math import prod
 
 import numpy as np
 
-from ...dataclass import dataclass
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
-from ..schedule.iterations import launch_values
+from ..plans import launch_values
 
 Array = np.ndarray
 
@@ -64,66 +63,19 @@ def whole(region: Region) -> Region:
     return Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), buffer.fixed_shape)
 
 
-def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
-    """Raise AssertionError if a thread writes an element of a local tile that is outside `region`."""
-    buffer = region.buffer
-    if region.extents == buffer.shape:
-        return
-    every = whole(region)
-    owners, _ = owners_of(every, scope)
-    threads = int(max(owners.max(), thread.max(initial=0))) + 1
-    tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (every, region))
-    stray = np.flatnonzero((tile >= 0) & (part < 0))
-    assert len(stray) == 0, (
-        f"thread {thread.flat[stray[0]]} writes register {register.flat[stray[0]]} of {buffer.name}, "
-        "which holds an element outside the region"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The element of a region that each place holds. Places are encoded as integers."""
-
-    region: Region
-    #: place of each element, of shape (replicas, elements)
-    every: Array
-    #: the distinct places, sorted
-    places: Array
-    #: the first element that each of `places` holds
-    elements: Array
-
-    @staticmethod
-    def of(region: Region, scope: str, values: Mapping[str, int]) -> Contents:
-        """Return the contents of all places of `region`. values: those of the variables in strides and starts."""
-        every = _keys(region, scope, values)
-        count = every.shape[1]
-        elements = np.broadcast_to(np.arange(count), every.shape).ravel()
-        order = np.lexsort((elements, every.ravel()))
-        places, first = np.unique(every.ravel()[order], return_index=True)
-        return Contents(region, every, places, elements[order][first])
-
-    def keys(self, thread: Array, place: Array) -> Array:
-        """Return the encoding of each place. thread, place: as in `plans.Moves`."""
-        return thread * _THREAD + place if self.region.buffer.space == "local" else place
-
-    def held(self, keys: Array) -> Array:
-        """Return the index of the element that each place holds, or -1."""
-        at = np.minimum(np.searchsorted(self.places, keys), len(self.places) - 1)
-        return np.where(self.places[at] == keys, self.elements[at], -1)
-
-    def canonical(self) -> Array:
-        """Return, for each element, the element that `held` returns for its place."""
-        return self.held(self.every[0])
-
-
-def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
+def keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
+    """Return each element's place as `key_of` encodes it, of shape (replicas, elements). values: those of variables."""
     space = region.buffer.space
     if space == "local":
-        owners, registers = owners_of(region, scope)
-        return np.asarray(owners * _THREAD + registers)
+        return key_of(region, *owners_of(region, scope))
     if space != "tmem":
         return np.broadcast_to(addresses(region, values), (1, prod(region.shape)))
     return tmem_places(region, values, TMEM_LANE)
+
+
+def key_of(region: Region, thread: Array, place: Array) -> Array:
+    """Encode places as integers. thread, place: as in `plans.Moves`."""
+    return np.asarray(thread * _THREAD + place) if region.buffer.space == "local" else place
 
 
 def tmem_places(region: Region, values: Mapping[str, int], pitch: int) -> Array:

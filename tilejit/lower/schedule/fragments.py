@@ -26,15 +26,15 @@ from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Const, Expr, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
 from ...isa.wgmma import WGMMA_M
 from ...scopes import WARPGROUP
 from ...target import WARP
 from ...wording import counted
+from .addresses import Stride, Thread, total_along
 from .placement import DigitStep, Placement, need_all_threads, need_slice, place
-from .strides import Stride, Thread
-from .tensor_words import Elements, first_place
 from .views import Digit, DigitSchedule, View
 
 Array = np.ndarray
@@ -328,6 +328,47 @@ def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
     if counts in possible:
         return counts
     return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The places of a region's elements; run-time starts count as 0."""
+
+    #: the owner's index in the scope; 0 for memory
+    threads: Array
+    #: the index in the thread's tile; in tensor memory, lane * TMEM_LANE + column, in elements
+    places: Array
+
+    @staticmethod
+    def of(placement: Placement) -> Elements:
+        """Return the places of all elements in row-major order. accepts: placements that `need_slice` accepts."""
+        threads, places = np.zeros(1, np.int64), np.full(1, first_place(placement))
+        for dim in Elements.along(placement):
+            threads, places = _each(threads, dim.threads), _each(places, dim.places)
+        return Elements(threads, places)
+
+    @staticmethod
+    def along(placement: Placement) -> list[Elements]:
+        """Return, for each dimension, the distance of each index from index 0. accepts: the same as `of`."""
+        dims: list[Elements] = []
+        for extent, steps in zip(placement.shape, placement.dims, strict=True):
+            threads = places = np.zeros(1, np.int64)
+            for step in steps:
+                index = np.arange(step.extent)
+                threads = _each(threads, index * (step.threads if isinstance(step.stride, Thread) else 0))
+                places = _each(places, index * (step.stride if isinstance(step.stride, int) else 0))
+            # drop padding: slots past the extent
+            dims.append(Elements(threads[:extent], places[:extent]))
+        return dims
+
+
+def first_place(placement: Placement) -> int:
+    """Return the place of a region's first element, as in `Elements`."""
+    return number(total_along([(o.stride, o.index) for o in placement.offsets if isinstance(o.index, Const)], int32))
+
+
+def _each(slower: Array, faster: Array) -> Array:
+    return np.asarray(np.add.outer(slower, faster).ravel())
 
 
 @dataclass(frozen=True, slots=True)

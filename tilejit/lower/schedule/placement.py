@@ -17,15 +17,13 @@ from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.facts import full_range
-from ...ir.arithmetic.intern import integer
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
 from ...remember import lasting, remembered, remembered_pair
 from ...scopes import SCOPES, THREAD
 from ...target import TMEM_LANE
-from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
-from .swizzles import swizzled
+from .addresses import Folded, Scaled, Stride, Term, Thread, multiple_of, swizzled, total_along
 
 
 class DigitStep(NamedTuple):
@@ -89,9 +87,6 @@ class Placement:
 
     @property
     def start(self) -> Expr:
-        if not self.offsets:
-            # fast path for whole tiles
-            return integer(0, self.buffer.index_dtype)
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:

@@ -30,8 +30,8 @@ from ...layout.iters import weights
 from ...ops.reduce import axes_of
 from ...scopes import WARP
 from ...target import WARP as LANES
+from .addresses import Thread
 from .placement import DigitStep, need_all_threads, place
-from .strides import Thread
 from .views import Digit, DigitSchedule, Operand, need_same_threads
 
 Array = np.ndarray

@@ -25,10 +25,9 @@ from ...ir.nodes import Buffer, Const, Expr, TileOp
 from ...layout.iters import common_refinement, weights
 from ...ops.copies import INDEX
 from ...remember import LIMIT, remembered_pair
+from ..builder import RegisterRun
+from .addresses import Folded, Scaled, Stride, Term, Thread, advanced, goes_on, swizzled, times, total_along
 from .placement import DigitStep, Placement, need_all_threads, need_slice, place
-from .registers import RegisterRun
-from .strides import Folded, Scaled, Stride, Term, Thread, goes_on, times, total_along
-from .swizzles import advanced, swizzled
 
 #: an operand's placement and, for each dimension of the schedule, the placement's dimension along it (None if the
 #: operand is broadcast)
@@ -116,7 +115,7 @@ class DigitSchedule:
                 if fewer < count:
                     there[name] = _counting(moving[name], count, operands[name][0])
             counted.append(count)
-            common = _common_digits(there, dim)
+            common = _common_digits(tuple(there.items()), dim)
             if common is None:
                 _need_no_threads({name: operands[name][0] for name in moving}, there)
                 common = (Digit(count, dim, 1, {name: _folded(steps) for name, steps in there.items()}),)
@@ -301,9 +300,7 @@ class View:
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
         """Return the index in dimension `dim` of the space at these values of the digits."""
         every = zip(self.schedule.digits, values, strict=True)
-        along = [(build.cast(value, dtype), digit.weight) for digit, value in every if digit.dim == dim]
-        # fast path for dimensions of one digit
-        return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
+        return build.weighted_sum([(build.cast(value, dtype), d.weight) for d, value in every if d.dim == dim], dtype)
 
 
 @remembered_pair
@@ -345,24 +342,12 @@ def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | 
     )
 
 
-def _common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of the operands along `dim`; None if there are none or a stride is folded."""
-    extents, strides = set[int](), dict[str, Stride]()
-    for name, steps in there.items():
-        if len(steps) > 1:
-            return _refined_digits(tuple(there.items()), dim)
-        # fast path for most dimensions: every operand has one step
-        ((extent, strides[name]),) = steps
-        extents.add(extent)
-    if Folded in map(type, strides.values()):
-        return None
-    (extent,) = extents
-    return (Digit(extent, dim, 1, strides),) if extent > 1 else ()
-
-
 @lru_cache(LIMIT)
-def _refined_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
-    """Implement `_common_digits`. Cached because the tiles of a kernel have few distinct layouts."""
+def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
+    """Return the coarsest common digits of the operands along `dim`; None if there are none or a stride is folded.
+
+    Cached because the tiles of a kernel have few distinct layouts.
+    """
     if Folded in {type(step.stride) for _, steps in operands for step in steps}:
         return None
     try:

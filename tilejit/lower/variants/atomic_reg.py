@@ -10,7 +10,7 @@ source: tilejit/lower/README.md, "Atomic updates".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...dataclass import dataclass
 from ...dtypes import int32, int64
@@ -21,9 +21,8 @@ from ...isa.atomics import ATOM, OPERATIONS, RED_VECTOR, VectorForm, form_of, ro
 from ...layout import TileLayout
 from ...target import Target
 from ..builder import Builder
-from ..moves.gathered import Index
-from ..moves.masked import MaskedVector
-from ..moves.vectors import OwnedPlan, OwnedVectors, VectorRegisters, update_forms, update_schedule
+from ..moves.masked import MaskedVector, VectorRegisters
+from ..moves.vectors import OwnedPlan, OwnedVectors, update_forms, update_schedule
 from ..schedule.placement import Placement
 from ..variant import TYPES, Condition, DispatchContext, Variant
 
@@ -53,10 +52,6 @@ class Plan(OwnedPlan):
     @property
     def sides(self) -> tuple[str, ...]:
         return tuple(map(self.side, self.order))
-
-    @property
-    def vector_bits(self) -> int:
-        return self.vector_width * self.owned.vectors["memory"].buffer.dtype.bits
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -112,7 +107,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         plan.owned.need_inside(b, op, op.region("place"), thread, is_active)
     if plan.returns:
         _clear_old_values(plan, b)
-    for registers, memory in plan.owned.each_round(b, thread, is_active, Index.of(op)):
+    for registers, memory in plan.owned.each_round(b, thread, is_active, op.index):
         if plan.form is None:
             _one_by_one(plan, op, b, registers, memory)
         else:
@@ -124,10 +119,16 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 def _clear_old_values(plan: Plan, b: Builder) -> None:
     """Clear the registers of the old values: the old value of an element that isn't updated is 0."""
+    for register, _ in _old_values(plan, b):
+        b.append(Store(register, build.const(0, register.buffer.dtype), span=b.span))
+
+
+def _old_values(plan: Plan, b: Builder) -> Iterator[tuple[Vector, Expr]]:
+    """Yield the register of each old value and its iteration, in a loop."""
     for starts in plan.owned.starts(b):
         registers = starts[plan.side("before")]
         with b.rounds(plan.rounds, registers.buffer) as iteration:
-            b.append(Store(registers.after(iteration).run, build.const(0, registers.buffer.dtype), span=b.span))
+            yield registers.after(iteration).run, iteration
 
 
 def _one_by_one(
@@ -174,11 +175,8 @@ def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> N
             at = build.add(start, build.add(build.mul(thread, plan.rounds), iteration))
             b.move(Vector(shared, at), registers.after(iteration).run)
     b.append(Sync(op.scope, span=b.span))
-    for starts in plan.owned.starts(b):
-        registers = starts[side]
-        with b.rounds(plan.rounds, registers.buffer) as iteration:
-            at = build.add(start, build.add(build.mul(lowest, plan.rounds), iteration))
-            b.move(registers.after(iteration).run, Vector(shared, at))
+    for register, iteration in _old_values(plan, b):
+        b.move(register, Vector(shared, build.add(start, build.add(build.mul(lowest, plan.rounds), iteration))))
 
 
 def _spaces(op: TileOp, context: DispatchContext) -> str | None:

@@ -1,10 +1,29 @@
-"""copy_async of a contiguous run of bytes between global and shared memory by one thread, without a tensor map.
+"""copy_async between global and shared memory by one thread: boxes of a tensor, by TMA, or runs of bytes.
 
-accepts: two sides whose dimensions are contiguous in the same order; sizes and addresses that are multiples of 16
+tma_load: boxes from global to shared memory; a phase of a barrier completes when they have arrived (`moves/boxes.py`).
+  accepts: a barrier; a global source: a region of an argument of at most 5 dimensions in any order, whose base, outer
+    strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of dense
+    swizzle atoms (`schedule.swizzle_atoms`) with the same contiguous dimension. Regions may extend past any edge of the
+    tensor; elements outside read as 0. With multicast=, the blocks of columns, or the rows along a dimension, must
+    divide into one equal, aligned part per CTA along the axis.
+  emits: the scope's leader copies one box per block of columns, or several if a block exceeds a box; the barrier
+    expects the bytes of all. The tensor map, a parameter of the kernel, is created by the launch. With multicast=, each
+    CTA loads an equal part of the boxes into all CTAs along the axis; the barrier of each CTA expects all bytes.
+
+tma_store: boxes from shared to global memory; the thread that issued them waits for their completion.
+  accepts: the operands of `tma_load` with their roles exchanged, and no barrier. A region may extend past the tensor's
+    end, but not start before its beginning. Elements outside aren't written. Rows are written in chunks of 16 bytes, so
+    they must end at a multiple of 16 bytes, unless the region is known or assumed to end inside the tensor.
+  emits: the scope's leader copies one box per block of columns, or several if a block exceeds a box, and commits them
+    as a group.
+
+bulk: a contiguous run of bytes, without a tensor map.
+  accepts: two sides whose dimensions are contiguous in the same order; sizes and addresses that are multiples of 16
     bytes; regions known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
-emits: one instruction, executed by the scope's leader. For a load, the barrier expects the bytes; after a store, a
+  emits: one instruction, executed by the scope's leader. For a load, the barrier expects the bytes; after a store, a
     commit follows.
-source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
+
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk" and "... cp.async.bulk.tensor".
 """
 
 from __future__ import annotations
@@ -17,11 +36,10 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
-from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
+from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
 from ..builder import Builder
-from ..moves.boxes import barrier_of
-from ..plans import Facts, Moves, Plan
-from ..schedule.iterations import launch_values
+from ..moves.boxes import BoxCopy, barrier_of, box_copy
+from ..plans import Facts, Moves, Plan, launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import (
     COPY_CONDITIONS,
@@ -31,6 +49,8 @@ from ..variant import (
     DispatchContext,
     Variant,
     between,
+    fills_zero,
+    from_to,
     needs,
 )
 
@@ -144,7 +164,7 @@ def emit(plan: RunCopy, op: TileOp, b: Builder) -> None:
             b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
 
 
-VARIANT = Variant(
+BULK = Variant(
     name="bulk",
     operations=("copy_async",),
     priority=50,
@@ -159,4 +179,29 @@ VARIANT = Variant(
     starts=(BULK_STORES,),
     plan=plan,
     emit=emit,
+)
+TMA_LOAD = Variant(
+    name="tma_load",
+    operations=("copy_async",),
+    priority=40,
+    operands=(from_to("global", "shared"),),
+    when=(
+        *COPY_CONDITIONS, needs(LOADS), LOAD_HAS_BARRIER,
+        fills_zero("fills with 0 outside the tensor; got fill={value} (copy takes any value)"),
+    ),
+    honours=("fill", "barrier"),
+    plan=box_copy,
+    emit=BoxCopy.emit,
+)
+TMA_STORE = Variant(
+    name="tma_store",
+    operations=("copy_async",),
+    priority=40,
+    operands=(from_to("shared", "global"),),
+    when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
+    # no element of shared memory is out of bounds, so nothing is filled
+    honours=("fill",),
+    starts=(BULK_STORES,),
+    plan=box_copy,
+    emit=BoxCopy.emit,
 )

@@ -11,23 +11,27 @@ source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement 
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from ... import scopes
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Expr, Instruction, TileOp, Vector
+from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Transfer
 from ...layout.tensor_memory import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
-from ..builder import Builder
+from ...wording import counted
+from ..builder import Builder, RegisterRun
 from ..plans import Facts, Moves
 from ..plans import Plan as PlanBase
-from ..schedule.registers import RegisterRun, each_start
-from ..schedule.tensor_words import Words, lane_fault, words
+from ..schedule.fragments import Elements
+from ..schedule.placement import Placement, need_slice, place
 from ..variant import (
     COPY_CONDITIONS,
     FILLS_ONE,
@@ -39,6 +43,143 @@ from ..variant import (
     needs,
     on_warpgroup,
 )
+
+_BITS = 32
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a copy; word k of each thread is in the 32-bit register `registers[k]`."""
+
+    #: elements per word
+    packed: int
+    registers: Array
+    #: lane and 32-bit column of each word in the buffer's tensor memory, of shape (threads, words)
+    lanes: Array
+    columns: Array
+    #: run-time offsets to add to `registers` and `columns`, in words
+    moved_registers: Expr
+    moved_columns: Expr
+
+
+def words(local: Region, tmem: Region) -> Words:
+    """Return the words to move, or raise LayoutError, e.g. if threads hold their elements in different registers."""
+    packed = _BITS // local.dtype.bits
+    size = prod(local.shape)
+    held, there = _placed(local), _placed(tmem)
+    registers, memory = Elements.of(held), Elements.of(there)
+    order = np.lexsort((registers.places, registers.threads))
+    table = np.stack([registers.threads, registers.places, *np.divmod(memory.places, TMEM_LANE)])[:, order]
+    each = size // WARPGROUP
+    counts = np.bincount(registers.threads, minlength=WARPGROUP)
+    if len(counts) > WARPGROUP or (counts != each).any() or each * WARPGROUP != size:
+        raise _uneven(local, counts)
+    thread, register, lane, column = table.reshape(4, WARPGROUP, each)
+    if (register != register[0]).any():
+        raise LayoutError(
+            f"the threads of the warpgroup hold the region of {local.buffer.name} in different registers",
+            hint="take a region that every thread holds in the same registers",
+        )
+    _need_packed(local, register[0], packed)
+    _need_packed(tmem, column, packed)
+    if (lane.reshape(WARPGROUP, -1, packed) != lane[:, ::packed, None]).any():
+        raise LayoutError(f"the elements of one 32-bit register are in several lanes of {tmem.buffer.name}")
+    return Words(
+        packed, register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
+        _moved(held, packed), _moved(there, packed),
+    )
+
+
+def _uneven(local: Region, counts: Array) -> LayoutError:
+    owners = int((counts > 0).sum())
+    if owners != WARPGROUP:
+        return LayoutError(
+            f"{'1 thread owns' if owners == 1 else f'{owners} threads own'} the region of {local.buffer.name}; "
+            f"tcgen05.ld and .st need all {WARPGROUP} threads of the warpgroup",
+            hint="take a region of which every thread owns a part, or use a layout such as tj.tcgen05.atom_layout(...)",
+        )
+    return LayoutError(
+        f"threads own between {counts.min()} and {counts.max()} elements of {local.buffer.name}; "
+        "tcgen05.ld and .st move the same number for each thread",
+        hint="take a region of which every thread owns the same number of elements",
+    )
+
+
+def _need_packed(region: Region, places: Array, packed: int) -> None:
+    if places.shape[-1] % packed:
+        raise LayoutError(
+            f"each thread has {counted(places.shape[-1], 'element')} of {region.buffer.name}; "
+            f"{packed} {region.dtype} elements fill a 32-bit register",
+            hint=f"move a multiple of {packed} columns",
+        )
+    groups = places.reshape(*places.shape[:-1], -1, packed)
+    first = groups[..., :1]
+    if (groups != first + np.arange(packed)).any() or (first % packed).any():
+        what = "register" if region.buffer.space == "local" else "column"
+        raise LayoutError(
+            f"the region of {region.buffer.name} doesn't fill each 32-bit {what} with {packed} consecutive elements",
+            hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} elements of a row adjacent",
+        )
+
+
+def _moved(placement: Placement, packed: int) -> Expr:
+    """Return the run-time offset of a region's start, in 32-bit registers or columns, or raise LayoutError."""
+    total: Expr = build.const(0, int32)
+    for offset in placement.offsets:
+        if isinstance(offset.index, Const):
+            continue
+        assert isinstance(offset.stride, int)
+        if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:
+            raise LayoutError(
+                f"{offset.what} is known only at run time, and selects a lane of tensor memory",
+                hint="start at a constant in each dimension over lanes",
+            )
+        if offset.multiple % packed:
+            name, dtype = placement.buffer.name, placement.buffer.dtype
+            raise LayoutError(
+                f"{name} starts at an element offset that isn't known to be a multiple of {packed}: "
+                f"{packed} {dtype} elements share a 32-bit word",
+                hint=f"start at a known multiple of {packed}: tj.sym(..., multiple_of={packed}) or i * {packed}",
+            )
+        moved = build.mul(build.cast(offset.index, int32), offset.stride)
+        total = build.add(total, build.floordiv(moved, packed))
+    return total
+
+
+def _placed(region: Region) -> Placement:
+    layout = region.buffer.tile_layout
+    if layout.replica or layout.swizzle is not None:
+        what = "replicas" if layout.replica else "a swizzle"
+        raise LayoutError(
+            f"{region.buffer.name} has {what}; needs one place for each element, at constant strides",
+            hint="use a layout without replicas or a swizzle",
+        )
+    axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
+    strange = [axis.name for axis in layout.axes() if axis.name not in axes]
+    if strange:
+        raise LayoutError(
+            f"{region.buffer.name} has the axis {strange[0]}; supported axes are {', '.join(axes)}",
+            hint="use tj.tmem.datapath(...) for tensor memory, tj.tcgen05.atom_layout(...) for registers",
+        )
+    placement = place(region, scopes.WARPGROUP.name)
+    need_slice(placement)
+    return placement
+
+
+def lane_fault(moved: Words, tmem: Region) -> str | None:
+    """Describe the first word outside the 32 lanes of its thread's warp, or return None if there is none."""
+    warp = np.arange(WARPGROUP)[:, None] // WARP
+    wrong = np.argwhere(moved.lanes // WARP != warp)
+    if not len(wrong):
+        return None
+    thread, word = (int(x) for x in wrong[0])
+    first = thread // WARP * WARP
+    return (
+        f"thread {thread} would need lane {int(moved.lanes[thread, word])} of {tmem.buffer.name}; "
+        f"its warp reaches lanes {first} to {first + WARP - 1}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +288,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
     """Return the instructions of one shape that move all words, or None if some don't fit."""
     lane, column = pattern(form)
-    units: list[Issue] = []
+    units: list[tuple[int, int, int]] = []
     for at in range(0, len(moved.registers), form.registers):
         upto = at + form.registers
         registers = moved.registers[at:upto]
@@ -156,8 +297,18 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
         row, first = moved.lanes[:, at:upto] - lane, moved.columns[:, at:upto] - column
         if np.ptp(row) or np.ptp(first) or row[0, 0] not in range(0, WARP, form.lanes):
             return None
-        units.append(Issue(1, int(row[0, 0]), int(first[0, 0]), int(registers[0]), form.registers))
-    return tuple(step for run in _runs(form, units) for step in _powers(form, run))
+        units.append((int(row[0, 0]), int(first[0, 0]), int(registers[0])))
+    steps: list[Issue] = []
+    while units:
+        start, left, held = units[0]
+        # a `.xN` moves units of one row in consecutive registers and columns; N is a power of two
+        run = 1
+        while run < len(units) and units[run] == (start, left + run * form.columns, held + run * form.registers):
+            run += 1
+        num = min(form.max_num, 1 << (run.bit_length() - 1))
+        steps.append(Issue(num, start, left, held, num * form.registers))
+        units = units[num:]
+    return tuple(steps)
 
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
@@ -174,37 +325,11 @@ def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
     return WARP * warp + row, column
 
 
-def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
-    """Group adjacent units of one row with consecutive registers and columns, which one `.xN` can move."""
-    runs: list[list[Issue]] = []
-    for unit in units:
-        last = runs[-1][-1] if runs else None
-        follows = last is not None and (unit.row, unit.column, unit.register) == (
-            last.row, last.column + form.columns, last.register + form.registers,
-        )
-        if follows:
-            runs[-1].append(unit)
-        else:
-            runs.append([unit])
-    return runs
-
-
-def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
-    steps: list[Issue] = []
-    at = 0
-    while at < len(run):
-        num = min(form.max_num, 1 << ((len(run) - at).bit_length() - 1))
-        first = run[at]
-        steps.append(Issue(num, first.row, first.column, first.register, num * form.registers))
-        at += num
-    return steps
-
-
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     local, tmem = (region.buffer for region in local_side(op)[:2])
     columns = b.let("column", plan.columns)
     reach = plan.packed * max(step.register + step.registers for step in plan.steps)
-    for (first,) in each_start(b, RegisterRun(local, build.mul(plan.registers, plan.packed), reach)):
+    for (first,) in b.each_start(RegisterRun(local, build.mul(plan.registers, plan.packed), reach)):
         place = Vector(local, first, reach)
         if b.is_addressed(local):
             _emit_staged(plan, b, tmem, columns, place)

@@ -15,12 +15,12 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
-from ..moves.partition import PartitionCopy
+from ..moves.partition import Partition, copy_vectors
 from ..moves.vectors import fill_value
 from ..plans import VectorPlan
+from ..schedule.access import Edges
 from ..schedule.placement import Placement, element_offset, need_own_registers, need_thread_axes, owned, place
 from ..schedule.views import Digit, DigitSchedule, View
-from ..schedule.windows import Edges
 from ..variant import COPY_CONDITIONS, DispatchContext, Variant, among, local_side
 from . import elementwise
 
@@ -69,17 +69,9 @@ class OwnerCopy(VectorPlan):
         )
 
     @property
-    def vector_bits(self) -> int:
-        return self.memory.buffer.dtype.bits
-
-    @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         verb = "ld" if self.loads else "st"
         return ((self.memory.access(verb, 1), self.rounds),)
-
-    @property
-    def edges(self) -> Edges:
-        return Edges.of(self.memory, 1)
 
     def register(self, iteration: Expr) -> Expr:
         return self.held[_TILE].located(iteration)
@@ -89,7 +81,19 @@ class OwnerCopy(VectorPlan):
 
         The index has a coordinate for each dimension of extent other than 1.
         """
-        is_active, values = self._values_of(thread)
+        left = build.sub(thread, self.spread[_TILE].placement.first_thread)
+        is_active: Expr = build.greater_equal(left, 0)
+        values: list[Expr] = []
+        lowest: list[Expr] = []
+        for digit in self.spread.digits:
+            values.append(build.floordiv(left, digit.threads(_TILE)))
+            is_active = build.logical_and(is_active, build.less(values[-1], digit.extent))
+            left = build.mod(left, digit.threads(_TILE))
+            if digit.dim is None and not self.loads:
+                # only the lowest of the threads that hold a value stores it
+                lowest.append(build.equal(values[-1], 0))
+        for cond in (build.equal(left, 0), *lowest):
+            is_active = build.logical_and(is_active, cond)
         tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
         for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
@@ -101,22 +105,6 @@ class OwnerCopy(VectorPlan):
             is_active = build.logical_and(is_active, build.less(at, count))
             coordinates.extend([at] if count != 1 else [])
         return is_active, coordinates
-
-    def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that `thread` moves the elements it owns, and its values of the digits in `spread`."""
-        left = build.sub(thread, self.spread[_TILE].placement.first_thread)
-        is_active = build.greater_equal(left, 0)
-        values: list[Expr] = []
-        for digit in self.spread.digits:
-            values.append(build.floordiv(left, digit.threads(_TILE)))
-            is_active = build.logical_and(is_active, build.less(values[-1], digit.extent))
-            left = build.mod(left, digit.threads(_TILE))
-        is_active = build.logical_and(is_active, build.equal(left, 0))
-        for digit, value in zip(self.spread.digits, values, strict=True):
-            if digit.dim is None and not self.loads:
-                # only the lowest of the threads that hold a value stores it
-                is_active = build.logical_and(is_active, build.equal(value, 0))
-        return is_active, values
 
     def address(self, coordinates: list[Expr]) -> Expr:
         region, inner = self.memory.placement.region, iter(coordinates)
@@ -140,7 +128,7 @@ class OwnerCopy(VectorPlan):
 
     def emit(self, op: TileOp, b: Builder) -> None:
         thread = b.thread(op.scope, self.threads)
-        mask = self.edges.mask(b, self.rounds)
+        mask = Edges.of(self.memory, 1).mask(b, self.rounds)
         with b.rounds(self.rounds, self.registers.buffer) as iteration:
             is_active, coordinates = self.element(thread, iteration)
             with b.when(is_active):
@@ -164,7 +152,7 @@ def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int
         raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
 
 
-Plan = PartitionCopy | OwnerCopy | elementwise.ElementwisePlan
+Plan = Partition | OwnerCopy | elementwise.ElementwisePlan
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -176,11 +164,14 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return PartitionCopy.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
+    return Partition.of(DigitSchedule.of_same_shape(placements), threads, vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    plan.emit(op, b)
+    if isinstance(plan, Partition):
+        copy_vectors(plan, op, b)
+    else:
+        plan.emit(op, b)
 
 
 VARIANT: Variant[Plan] = Variant(

@@ -19,7 +19,6 @@ source: tilejit/lower/README.md, "Copies" and "Asynchronous copies"; Apache TVM,
 
 from __future__ import annotations
 
-from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
@@ -28,7 +27,7 @@ from ...isa.cp_async import COPIES, CP_ASYNC, Copy
 from ...wording import counted
 from ..builder import Builder
 from ..moves.masked import MaskedVector
-from ..moves.partition import Partition, PartitionCopy, each_vector
+from ..moves.partition import Partition, copy_vectors, each_vector
 from ..moves.vectors import pieces
 from ..schedule.placement import need_slice, place
 from ..schedule.views import DigitSchedule
@@ -37,8 +36,6 @@ from ..variant import COPY_CONDITIONS, FILLS_ONE, DispatchContext, Variant, betw
 #: possible sizes of one copy, in bytes, ascending
 _SIZES = sorted({form.size for form in COPIES.forms()})
 _SIZES_LISTED = f"{', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}"
-
-Plan = PartitionCopy
 
 
 def slices(op: TileOp) -> DigitSchedule:
@@ -49,27 +46,17 @@ def slices(op: TileOp) -> DigitSchedule:
     return DigitSchedule.of_same_shape(placements)
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan:
-    return Plan.of(slices(op), context.count(op.scope))
+def plan(op: TileOp, context: DispatchContext) -> Partition:
+    return Partition.of(slices(op), context.count(op.scope))
 
 
-@dataclass(frozen=True, slots=True)
-class AsyncPlan(Partition):
-    """A partition in which one cp.async copies each whole vector."""
-
-    @property
-    def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread, not counting the narrower copies of partial vectors."""
-        return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
-
-
-def plan_async(op: TileOp, context: DispatchContext) -> AsyncPlan:
-    partition = AsyncPlan.of(slices(op), context.count(op.scope))
+def plan_async(op: TileOp, context: DispatchContext) -> Partition:
+    partition = Partition.of(slices(op), context.count(op.scope), is_async=True)
     _need_wide(partition)
     return partition
 
 
-def _need_wide(partition: AsyncPlan) -> None:
+def _need_wide(partition: Partition) -> None:
     size = partition.vector_bits // 8
     if size < _SIZES[0]:
         raise LayoutError(
@@ -86,7 +73,7 @@ def _need_wide(partition: AsyncPlan) -> None:
         )
 
 
-def emit_async(plan: AsyncPlan, op: TileOp, b: Builder) -> None:
+def emit_async(plan: Partition, op: TileOp, b: Builder) -> None:
     # unrolled so that offsets are constant; predicated copies at edges are as fast as a second version of the loop for
     # regions inside the tensor, and halve the code
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
@@ -121,7 +108,7 @@ VARIANT = Variant(
     when=COPY_CONDITIONS,
     honours=("fill",),
     plan=plan,
-    emit=Plan.emit,
+    emit=copy_vectors,
 )
 ASYNC = Variant(
     name="ldgsts",

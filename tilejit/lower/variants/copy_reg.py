@@ -16,7 +16,6 @@ from __future__ import annotations
 from ...dataclass import dataclass, replace
 from ...ir.nodes import Expr, TileOp
 from ..builder import Builder
-from ..moves.gathered import Index
 from ..moves.masked import IndexCondition
 from ..moves.vectors import OwnedPlan, OwnedVectors, fill_value, register_copy
 from ..plans import Facts
@@ -38,10 +37,6 @@ class Plan(OwnedPlan):
         """The names of the destination and the source, then of the mask and the index, if any."""
         first = ("registers", "memory") if self.loads else ("memory", "registers")
         return (*first, *(name for name in self.owned.vectors.operands if name not in first))
-
-    @property
-    def vector_bits(self) -> int:
-        return self.vector_width * self.owned.vectors["memory"].buffer.dtype.bits
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -76,8 +71,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    mover, index = plan.owned.is_mover(thread, plan.loads), Index.of(op)
-    for registers, memory in plan.owned.each_round(b, thread, mover, index, plan.condition, loads=plan.loads):
+    mover = plan.owned.is_mover(thread, plan.loads)
+    for registers, memory in plan.owned.each_round(b, thread, mover, op.index, plan.condition, loads=plan.loads):
         if plan.loads:
             registers["registers"].load(b, memory, fill_value(op))
         else:

@@ -28,11 +28,11 @@ from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ...wording import counted
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
-from ..plans import Array, Passes, Plan
+from ..plans import Array, Moves, Plan
 from ..variant import WHOLE_WARPS, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
+from .copy_rename import BETWEEN_TILES, CONVERSION_CONDITIONS, held, need_whole_registers
 
 _WORD_BITS = 32
 
@@ -72,7 +72,7 @@ class Shuffled(Plan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return ((self.shuffle.mnemonic, self.swap.shuffles * self.words),)
 
-    def moves(self) -> Passes:
+    def moves(self) -> Moves:
         swap, thread = self.swap, np.arange(self.threads)
         lane, warp = thread % WARP, thread // WARP * WARP
         inner = np.bitwise_xor.reduce([(lane >> bit & 1) * to for bit, to in enumerate(swap.lanes)], axis=0)
@@ -83,15 +83,16 @@ class Shuffled(Plan):
                 sent = sources[_number(lane, swap.sending) ^ j]
                 kept = results[_number(lane, swap.receiving) ^ j]
                 rows.append((sent, warp + (inner ^ swap.distance(group, j)), kept))
-        sent, sender, kept = (np.stack(column) for column in zip(*rows, strict=True))
-        return Passes(sent * self.per_word, sender, kept * self.per_word, self.per_word)
+        sent, sender, kept = (np.concatenate(column) for column in zip(*rows, strict=True))
+        issue, receiver = np.divmod(np.arange(len(kept)), self.threads)
+        sent = sent.reshape(-1, self.threads)[issue, sender]
+        places = np.stack([kept, sent], axis=1) * self.per_word
+        return Moves(issue, np.stack([receiver, sender], axis=1), places, np.full(len(kept), self.per_word), (1, 1))
 
     def schedule(self) -> Array:
         """Return one row per message received: (iteration, thread, sender, sender's register, thread's register)."""
         moves = self.moves()
-        iteration, thread = np.indices(moves.sent.shape)
-        columns = iteration, thread, moves.sender, moves.sent[iteration, moves.sender], moves.kept
-        return np.stack([column.ravel() for column in columns], axis=1)
+        return np.column_stack([moves.issue, moves.thread, moves.places[:, ::-1]])
 
 
 def _number(lane: Array, masks: Sequence[int]) -> Array:

@@ -9,7 +9,7 @@ emits: the lowest owner of each element stores it, the scope synchronizes, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,11 +25,11 @@ from ...layout.iters import Iter
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
-from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
-from ..moves.wavefronts import ExchangeMemory, RoundCosts, cheapest, dense
-from ..plans import Facts, Plan, Staged, VectorPlan
+from ..moves.wavefronts import ExchangeMemory, SharedAccesses, cheapest, dense, round_costs
+from ..plans import Facts, Plan, VectorPlan
 from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg
+from .copy_rename import BETWEEN_TILES, EXCHANGE_CONDITIONS
 
 #: the variants that the store and the load may use, by descending priority
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
@@ -55,8 +55,8 @@ class Exchange(Plan):
         store, load = self.store.plan.facts(), self.load.plan.facts()
         return Facts(f"{store.width}, {load.width}", store.rounds + load.rounds)
 
-    def moves(self) -> Staged:
-        return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
+    def stages(self, op: TileOp) -> Sequence[tuple[TileOp, Plan]]:
+        return ((self.store.op, self.store.plan), (self.load.op, self.load.plan))
 
     def schedule(self) -> np.ndarray:
         """Return (0 for the store or 1 for the load, iteration, thread, place read, place written) for each piece."""
@@ -89,7 +89,7 @@ def _cheapest(op: TileOp, context: DispatchContext) -> ExchangeMemory:
     return cheapest(_candidates(op, context))
 
 
-def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
+def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, Sequence[SharedAccesses]]]:
     shape = _stored(op)
     dims = range(max(len(shape), 1))
     # only row-major memory can be viewed in other shapes
@@ -99,13 +99,13 @@ def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayo
         yield layout, (_costs(through.store.plan, 0), _costs(through.load.plan, 1))
 
 
-def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
+def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> SharedAccesses:
     """Return the cost of a plan's shared memory accesses. side: 0 if shared memory is its destination, else 1."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width
-        return RoundCosts.of(plan.issues, plan.threads, plan.gives_address, plan.address, width, bytes_each)
-    return RoundCosts.of(
+        return round_costs(plan.issues, plan.threads, plan.gives_address, plan.address, width, bytes_each)
+    return round_costs(
         plan.rounds,
         plan.threads,
         plan.is_active,

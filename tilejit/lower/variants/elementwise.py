@@ -35,8 +35,9 @@ from ...ops.copies import CAST, FILL, INDICES
 from ...ops.elementwise import ELEMENTWISE, result_type
 from ...target import Target
 from ..builder import Builder
+from ..moves.masked import VectorRegisters
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import OwnedPlan, OwnedVectors, VectorRegisters
+from ..moves.vectors import OwnedPlan, OwnedVectors
 from ..rematerialized import value_of
 from ..schedule.placement import need_all_threads, place
 from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need_same_threads
@@ -152,7 +153,9 @@ def _emit_rounds(
 ) -> None:
     dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
-    paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
+    paired: Sequence[str | Expr | Vector] = inputs
+    if plan.packed is not None:
+        paired = [each if isinstance(each, str) else _pair(each, dst.dtype, b) for each in inputs]
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
         values = [starts[each].after(iteration).run if isinstance(each, str) else each for each in paired]
@@ -162,10 +165,6 @@ def _emit_rounds(
     if staged is not None:
         with b.rounds(plan.rounds, dst, staged) as iteration:
             b.move(starts["dst"].after(iteration).run, Vector(staged, build.mul(iteration, width), width))
-
-
-def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
-    return [each if isinstance(each, str) else _pair(each, dtype, b) for each in inputs]
 
 
 def _pair(scalar: Expr, dtype: DType, b: Builder) -> Vector:

@@ -63,12 +63,10 @@ from ...scopes import SCOPES, WARP
 from ...target import WARP as LANES
 from ...target import Target
 from ..builder import Builder
-from ..moves.combining import Combining, Partial
-from ..moves.cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
+from ..moves.combining import Combining, Partial, SharedPartials, Shuffles, by_redux, by_vote, exchanged
 from ..moves.fold import Folding, plan_fold
 from ..plans import Facts
 from ..plans import Plan as PlanBase
-from ..schedule.registers import each_start
 from ..schedule.shares import ResultShares
 from ..variant import RULE_CONDITIONS, Condition, DispatchContext, Variant, tiles_in
 
@@ -141,7 +139,7 @@ class Reducing(PlanBase):
     def emit(self, op: TileOp, b: Builder) -> None:
         thread, tiles = b.thread(self.scope, self.threads), self.shares.tiles
         src, dst = op.region("src").buffer, op.region("dst").buffer
-        for first_src, first_dst in each_start(b, tiles["src"].touched(1), tiles["dst"].touched(1)):
+        for first_src, first_dst in b.each_start(tiles["src"].touched(1), tiles["dst"].touched(1)):
             partials = self._among_threads(b, self._in_threads(b, src, first_src, thread), thread)
             for register, partial in zip(self.shares.each_result("dst"), partials, strict=True):
                 value = self.combining.result(partial, dst.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from ...fast_unique import fast_unique
 from ..decode.roles import LOAD_ROOTS
 from ..decode.translate import Program
-from ..machine.lanes import Index, Lanes
+from ..machine.lanes import RANK_SHIFT, Index, Lanes
 from ..machine.memory import in_bytes
 from ..machine.operations import Operations
 from .definedness import UNWRITTEN_HINT, Definedness
@@ -29,7 +29,9 @@ _HINTS = {
 }
 # (substring of an opcode, name of the asynchronous operation, the wait for it); the first match counts
 _WAITS = (
-    ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
+    ("wgmma", "product", "wgmma.wait_group"),
+    ("cp.async.c", "copy", "the phase of the mbarrier at which it arrives"),
+    (".mbarrier", "copy", "the phase of its mbarrier"),
     ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),
 )
 #: kind of a `Site` → verb in messages
@@ -65,7 +67,8 @@ class AccessFindings:
             offset %= region.stride
         else:
             offset += region.view(f"u{1 << min(shift, 3)}", shift)[1]
-        return place(region, offset, 1 << x.site.shift)
+        text = place(region, offset, 1 << x.site.shift)
+        return f"rank {region.owner}'s {text}" if region.owner.isdigit() else text
 
     def party(self, x: CellAccess, at: int, verb: str = "") -> str:
         """Describe the access to a cell, such as 'thread 5 … writes 4 bytes at A+20 bytes, element 5 of 4 bytes'."""
@@ -122,7 +125,7 @@ class AccessFindings:
             return
         first = int(at[0])
         cta, offset = divmod(int(x.cells[first]) << x.shadow.cell_shift, x.region.stride)
-        init_pc = self.init_pc_of(x.region.base + offset, cta)
+        init_pc = self.init_pc_of((x.region.base + offset) % (1 << RANK_SHIFT), cta)
         self.findings.add(
             "barrier", f"{self.describe(x, first)}, part of an mbarrier", x.site.pc, init_pc, self.threads(x.me[at]),
             at.size, hint="access it only with mbarrier instructions; mbarrier.inval makes it ordinary memory",
@@ -186,7 +189,8 @@ class AccessFindings:
             strong = x.site.strong and bool(self.precedence.strong[pc])
             is_of_one_cta = self.lanes.cta_of(int(x.me[first])) == self.lanes.cta_of(record & int(ACTOR))
             hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
-            hint = _RING_HINT if self.precedence.order.facts.clocks and x.region.space == "shared" else hint
+            if self.precedence.order.facts.clocks and x.region.space == "shared" and not strong:
+                hint = _RING_HINT
             unused = bool(harmless.all())
             warned = unused or self.before_exchange(x, pc)
             finding = self.findings.add(
@@ -231,7 +235,7 @@ class AccessFindings:
         """Return (batch, copy, index in `cells`) of a cp.async copy in flight to or from one of `cells`, or None."""
         for batch in self.in_flight:
             for side in batch.targets if targets else batch.sources:
-                if side.region is not x.region or side.cells is None:
+                if side.region.shadow is not x.shadow or side.cells is None:
                     continue
                 hit = np.isin(side.cells, cells) & batch.left[side.at][:, None]
                 if np.count_nonzero(hit):

@@ -23,7 +23,7 @@ from .access_findings import VERBS
 from .clocks import GENERIC
 from .order import Message
 from .races import AccessChecker
-from .records import ACTOR, BARRIER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, CellAccess, Record, Shadow, real
+from .records import ACTOR, BARRIER, FOREVER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, CellAccess, Record, Shadow, real
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Start:
     #: positions of the issuing threads (wgmma: each warp's first and last); earlier accesses must happen before all
     issuers: Index
     site: Site
+    #: False if earlier accesses by ordinary instructions need no proxy fence
+    proxy: bool = True
 
 
 class Agents:
@@ -79,14 +81,25 @@ class Agents:
             shadow: Shadow = span.region.shadow
             cells = span.cells
             self.examine(span, shadow.writes[cells], start, "wrote")
-            columns = [shadow.first_reads, shadow.last_reads]
-            columns.extend([] if shadow.group_reads is None else shadow.group_reads)
-            for column in columns:
+            for column in shadow.read_columns:
                 reads = column[cells]
                 if np.count_nonzero(reads):
                     self.examine(span, reads, start, "read")
                     column[cells] = 0
             shadow.mark(cells, IN_FLIGHT)
+            shadow.agents = True
+
+    def update(self, spans: Sequence[ByteSpan], start: Start, since: int = 0) -> None:
+        """Check the target of a reduction at its issue and, for accesses after the event `since`, at the delivery.
+
+        It isn't marked as in flight in between, because other reductions may also be in flight to it.
+        """
+        for span in spans:
+            shadow: Shadow = span.region.shadow
+            self.examine(span, shadow.writes[span.cells], start, "wrote", since)
+            for column in shadow.read_columns:
+                self.examine(span, column[span.cells], start, "read", since)
+            shadow.wrote = FOREVER
             shadow.agents = True
 
     def land(self, spans: Sequence[ByteSpan], agent: Hashable, cta: int, pc: int) -> int:
@@ -123,13 +136,14 @@ class Agents:
         clocks = self.order.need_clocks()
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
-    def examine(self, span: ByteSpan, records: Record, start: Start, did: str) -> None:
+    def examine(self, span: ByteSpan, records: Record, start: Start, did: str, since: int = 0) -> None:
         """Report misuses of marked cells, and recorded accesses unordered or not visible to the asynchronous proxy.
 
         did: "wrote" or "read", what the recorded accesses did. They must be ordered before all issuers.
+        since: if it isn't 0, only later accesses are examined; all of these are unordered.
         """
         # Most accesses precede a barrier; checking that first makes checked matrix products nearly twice as fast.
-        if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
+        if not since and self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
             return
         marked = np.flatnonzero(records >= BARRIER)
         if marked.size:
@@ -143,6 +157,11 @@ class Agents:
             # Of several threads that wrote equal values, one is examined, or none if they are no longer listed.
             different[several] = shadow.log.records[(different[several] & ACTOR).astype(np.int64)]
         single = (different & KIND) == 0
+        if start.site.strong:
+            # the atomic updates of others are no conflict
+            pcs = self.order.pcs_of((different >> HALF).astype(np.int64))
+            single &= ~(self.order.facts.strong[pcs] & self.order.facts.wide[pcs])
+        single &= (different >> HALF).astype(np.int64) > since
         different, where = different[single], where[single]
         if not different.size:
             return
@@ -151,22 +170,24 @@ class Agents:
         events = np.repeat((different >> HALF).astype(np.int64), issuers.size)
         by = np.tile(issuers, different.size)
         at = np.repeat(where, issuers.size)
-        ordered = (actors == by) | self.order.ordered(actors, events, by)
+        ordered = ((actors == by) | self.order.ordered(actors, events, by)) & (not since)
         wrong = np.flatnonzero(~ordered)
         if wrong.size:
             one = int(wrong[0])
             self.report_unordered(span, int(at[one]), int(actors[one]), int(events[one]), start, did)
         ask = np.flatnonzero(ordered & ~self.order.need_clocks().is_agent(actors))
-        if not ask.size:
+        if not ask.size or not start.proxy:
             return
         ask = ask[self.order.near(self.order.home(actors[ask])[0], self.order.home(by[ask])[0])]
         hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # Only warn if a CTA overwrites shared memory that its threads read before its last barrier: NVIDIA's libraries
-        # refill pipeline stages without a proxy fence.
-        cta = self.order.home(by[hidden])[0]
-        excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
+        # Only warn if a CTA overwrites shared memory that its threads read before its last barrier, or the last barrier
+        # of their warp: NVIDIA's libraries refill pipeline stages without a proxy fence.
+        cta, warp = self.order.home(by[hidden])
+        there, readers = self.order.home(actors[hidden])
+        excused = (events[hidden] < self.order.cta_start[cta]) & (there == cta)
+        excused |= (events[hidden] < self.order.warp_start[warp]) & (readers == warp)
         excused &= span.region.space == "shared" and (start.site.kind, did) == ("store", "read")
         for level, some in (("error", hidden[~excused]), ("warning", hidden[excused])):
             for one in some[:1]:

@@ -78,6 +78,10 @@ class Finding:
         times = f" ({self.count} times)" if self.count > 1 else ""
         return f"{self.level} [{self.rule}]{times}: {self.message}"
 
+    def error(self, more: str = "") -> SimulationError:
+        """Return the error that a launch raises for this finding. more: text at the end of its message."""
+        return RULES[self.rule](self.message + more, threads=self.threads)
+
 
 def rule_of(error: SimulationError) -> str:
     return next(name for name, kind in RULES.items() if isinstance(error, kind))

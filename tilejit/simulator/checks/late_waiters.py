@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
 from ...fast_unique import fast_unique
@@ -30,6 +31,8 @@ class Passed:
     #: the position of the leader of each thread's first election after its wait (-1: none), and the election's event
     leaders: Index
     led: Index
+    #: True if a thread that knows of the wait has arrived since by cp.async.mbarrier.arrive
+    safe: NDArray[np.bool_]
     #: True for expect_tx
     expects: bool = False
 
@@ -59,7 +62,7 @@ class LateWaiters:
         for n in fast_unique(asked).tolist():
             passed = positions[asked == n]
             leaders, led = np.full(passed.size, -1), np.zeros(passed.size, np.int64)
-            kept.append(Passed(n, pc, event, passed, leaders, led, expects))
+            kept.append(Passed(n, pc, event, passed, leaders, led, np.zeros(passed.size, bool), expects))
 
     def note_led(self, leader: Any, pc: int) -> None:
         """Record that the executing lanes have elected `leader`, a lane of their warp, which may arrive for them."""
@@ -72,6 +75,13 @@ class LateWaiters:
             fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
+    def arrived(self, barrier: MBarrier, positions: Index) -> None:
+        """Record that copies of threads have arrived at a barrier: waits that these threads know of aren't late."""
+        for x in self.of.get(barrier, []):
+            late, by = np.repeat(x.positions, positions.size), np.tile(positions, x.positions.size)
+            known = (late == by) | self.order.has_happened(late, np.full(late.size, x.event), by)
+            x.safe[known.reshape(x.positions.size, -1).any(axis=1)] = True
+
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
         """Report waits that aren't ordered before any arrival in the next phase of their barrier.
 
@@ -82,6 +92,7 @@ class LateWaiters:
         done[ctas] = True
         for x in self.of.get(barrier, []):
             late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
+            late = late[~x.safe[late]]
             if late.size:
                 late = late[~self.order.includes(coming, x.positions[late], x.event)]
             led = late[x.leaders[late] >= 0]
@@ -116,5 +127,6 @@ class LateWaiters:
         for x in self.of.get(barrier, []):
             stays = ~np.isin(self.lanes.full["chunk_cta"][x.positions], ctas)
             if stays.any():
-                kept.append(replace(x, positions=x.positions[stays], leaders=x.leaders[stays], led=x.led[stays]))
+                parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led", "safe")}
+                kept.append(replace(x, **parts))
         self.of[barrier] = kept

@@ -168,6 +168,9 @@ class HappensBefore:
                     frontiers[cta] = row
         return Message(rows, frontiers)
 
+    def nothing(self) -> Message:
+        return Message(self.need_clocks().nothing(), {})
+
     def redirect(self, message: Message, rank: int | None = None) -> Message:
         """Redirect a message from the releasing CTAs to the CTA of `rank` (None: all CTAs) in their clusters."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])

@@ -136,14 +136,14 @@ class AccessChecker:
         bad = writes >= base
         if since(shadow.read, base):
             bad |= shadow.first_reads[cells] >= base
-        elif self.precedence.peers(writes, site, shadow.shared):
+        elif self.precedence.peers(writes, site, shadow.of_one_cta):
             bad = bad[:0]
         bad = np.flatnonzero(bad)
         if bad.size:
             self.examine_update(x, recent(writes, base), bad)
         stamp = self.stamp_write(shadow, x.me, site.pc)
         shadow.writes[cells] = stamp
-        if not site.wide and not shadow.shared:
+        if not site.wide and not shadow.of_one_cta:
             self.examine_scope(x, np.flatnonzero(shadow.writes[cells] != stamp))
         if site.release or self.order.flags.fences or shadow.releases:
             self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
@@ -171,7 +171,7 @@ class AccessChecker:
 
     def base(self, shadow: Shadow, count: int) -> Any:
         """Return a bound (or one per cell) of relevant records: smaller ones are 0 or before the CTA's last barrier."""
-        if not shadow.shared or shadow.agents:
+        if not shadow.of_one_cta:
             return ONE
         start = self.order.common_start
         if start is not None:

@@ -58,8 +58,8 @@ END = -1
 GROUPS = 8
 # A log with more entries (64 MiB) isn't extended: later writers of equal values count as ordered before every access.
 LONGEST_LOG = 1 << 22
-# Maximum number of records in a region's `Shadow.later_reads` (512 KiB).
-MOST_LATER = 1 << 15
+# Maximum number of records in a region's `Shadow.later_reads` (16 MiB).
+MOST_LATER = 1 << 20
 # Larger arrays are mapped without reserving memory, because Linux refuses to reserve more than is available.
 _RESERVED_BYTES = 1 << 30
 # source: mmap(2) and asm-generic/mman.h; Python names it from 3.13 on
@@ -95,7 +95,8 @@ class Shadow:
         #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a call of `mark`
         self.wrote = 0
         self.read = 0
-        #: True if agents (`agents.py`) access the region. Barriers don't wait for them, so even old records matter.
+        #: True if agents (`agents.py`) or other CTAs of a cluster access the region. Barriers of a CTA don't wait for
+        #: them, so even old records matter.
         self.agents = False
         self.log = WriterLog()
         #: first cell of a location → its releases; `released` marks these cells
@@ -107,11 +108,19 @@ class Shadow:
         #: load from the region → the event of its last execution
         self.read_by: dict[int, int] = {}
 
+    @property
+    def read_columns(self) -> list[Record]:
+        return [self.first_reads, self.last_reads, *(() if self.group_reads is None else self.group_reads)]
+
+    @property
+    def of_one_cta(self) -> bool:
+        """True if only threads of its own CTA access a location."""
+        return self.shared and not self.agents
+
     def mark_unwritten(self, written: NDArray[np.bool_]) -> None:
-        """Mark cells with unwritten bytes. written: a mask of the region's bytes, which begin with a cell."""
-        cells = np.ones((self.writes.size, 1 << self.cell_shift), bool)
-        cells.reshape(-1)[: written.size] = written
-        self.writes[~cells.all(axis=1)] = UNWRITTEN
+        """Mark unwritten cells. written: a mask of the region's bytes; cells are written wholly or not at all."""
+        cells = written[:: 1 << self.cell_shift]
+        self.writes[: cells.size][~cells] = UNWRITTEN
 
     def written(self, size: int) -> NDArray[np.bool_]:
         """Return a mask of the region's first `size` bytes, which begin with a cell: those in written cells."""
@@ -165,6 +174,13 @@ def add_shadow(region: MemoryRegion, shifts: Mapping[str, int], fresh: Sequence[
     """Add records to a region. shifts: state space → log2 of a cell's size. fresh: see `Shadow`."""
     shift = shifts[region.space]
     region.shadow = LocalShadow(region, shift) if region.space == "local" else Shadow(region, shift, fresh)
+
+
+def finest_shift(written: NDArray[np.bool_], most: int) -> int:
+    """Return log2 of the size in bytes of the largest cells that are written wholly or not at all, at most `most`."""
+    changes = np.flatnonzero(written[1:] != written[:-1]) + 1
+    starts = int(np.bitwise_or.reduce(changes, initial=1 << most))
+    return (starts & -starts).bit_length() - 1
 
 
 @dataclass(slots=True)

@@ -1,13 +1,13 @@
 """Races with loads whose values are unused, and stores of values that should be equal.
 
-Compilers replicate small tiles over the warps of a CTA: several threads load a location with the same instruction and
-compute the same result, and one of them stores it there. The store races with the other threads' loads, which is
-harmless as long as the loaded values are unused. Such a race is a warning only if all of the following hold:
+Compilers replicate small tiles over the warps of a CTA: several threads load a location and compute the same result,
+and one of them stores it there. The store races with the other threads' loads, which is harmless as long as the loaded
+values are unused. Such a race is a warning only if all of the following hold:
 
-- Reader and writer are in one CTA. The writer has read the location before, with the reader's instruction, which is an
-  ordinary load (a weak ld or ldu without .nc), and the data that the writer stores depend on that load.
-- The value is used only in arithmetic and as data of stores and atomics, not in addresses or predicates. The reader
-  executes none of these stores and atomics later.
+- Reader and writer are in one CTA. The reader's instruction is an ordinary load (a weak ld or ldu without .nc).
+- The value has uses, but only in arithmetic and selections, and as data of stores and atomics, not in addresses or
+  branches. The reader executes none of these stores and atomics later.
+- In shared memory, the data that the writer stores may depend on that load.
 - If the reader read before the racing store, it has executed none of them since the CTA's last barrier. The same holds
   for every other load from this memory since that barrier, because not every read is recorded.
 
@@ -29,7 +29,7 @@ from ..decode.roles import LOAD_ROOTS
 from ..machine.lanes import Index, Lanes
 from .findings import Finding, Findings
 from .precedence import Precedence
-from .records import ACTOR, HALF, KIND, LOW, SEVERAL, CellAccess, Record, Shadow, actors_of
+from .records import ACTOR, HALF, KIND, SEVERAL, CellAccess, Record, Shadow, actors_of
 
 UNUSED = "\nno instruction uses the value that was read"
 
@@ -68,12 +68,14 @@ class Rounds:
         return counts
 
     def of(self, records: Record) -> NDArray[np.int32]:
-        """Return which execution of its instruction each record is. records: stores, each by one thread."""
+        """Return which execution of its instruction each record, of one thread's store, is; 0 if unknown."""
         result = np.zeros(records.size, np.int32)
         events = records >> HALF
         for event in np.unique(events).tolist():
-            mine = np.flatnonzero(events == event)
-            result[mine] = self.at[event][self.position(actors_of(records[mine]))]
+            counts = self.at.get(event)
+            if counts is not None:
+                mine = np.flatnonzero(events == event)
+                result[mine] = counts[self.position(actors_of(records[mine]))]
         return result
 
     def same(self, counts: NDArray[np.int32], me: Record, records: Record, shadow: Shadow) -> NDArray[np.bool_]:
@@ -162,42 +164,26 @@ class Replicas:
     ) -> tuple[NDArray[np.bool_], frozenset[int]]:
         """Return a mask of the cells `at` whose race is only a warning, and the stores and atomics that use the value.
 
-        In these cells, reader and writer are in one CTA, the writer has read the cell with the same load as the reader,
-        and the value is unused so far. pc: the instruction of the recorded accesses, which wrote or read (`did`).
+        In these cells, reader and writer are in one CTA, and the value is unused so far.
+        pc: the instruction of the recorded accesses, which wrote or read (`did`).
         """
-        shadow, cells, me = x.shadow, x.cells[at], x.me[at]
-        ctas = self.order.home(actors_of(me))[0]
+        shadow, cells = x.shadow, x.cells[at]
+        ctas = self.order.home(actors_of(x.me[at]))[0]
+        load, store = (pc, x.site.pc) if did == "read" else (x.site.pc, pc)
         stores = None
-        if did == "read":
-            load, readers, writers = pc, records, me
-            if shadow.later_reads is not None:
-                stores = self.stores_of(load, shadow, int(self.order.cta_start[ctas].min()))
-        else:
-            load, readers, writers = x.site.pc, me, records
+        if did == "wrote":
             if x.site.kind == "load":
                 stores = self.stores_of(load, shadow, None)
-        if stores is None or (x.site.pc if did == "read" else pc) not in (self.control_flow.stores_of(load) or ()):
+        elif shadow.later_reads is not None:
+            stores = self.stores_of(load, shadow, int(self.order.cta_start[ctas].min()))
+        if not stores or (shadow.shared and store not in (self.control_flow.stores_of(load) or ())):
             return np.zeros(cells.size, bool), frozenset()
         harmless = (records & KIND == 0) & (self.order.home(actors_of(records))[0] == ctas)
-        until = np.full(cells.size, self.order.event) if did == "read" else records >> HALF
-        harmless &= self.has_read(shadow, cells, writers, load, until)
         if did == "read":
             some = np.flatnonzero(harmless)
-            positions = self.order.position(actors_of(readers[some]))
+            positions = self.order.position(actors_of(records[some]))
             since = self.order.cta_start[ctas[some]]
             for store in stores & self.executed.keys():
                 harmless[some] &= self.executed[store][positions] < since
             harmless[some] &= max([self.executed_by_all.get(store, -1) for store in stores]) < since
         return harmless, stores
-
-    def has_read(self, shadow: Shadow, cells: Index, threads: Record, load: int, until: Record) -> NDArray[np.bool_]:
-        result = np.zeros(cells.size, bool)
-        for column in (shadow.first_reads, shadow.last_reads):
-            reads = column[cells]
-            result |= ((reads ^ threads) & LOW == 0) & (self.precedence.pcs(reads) == load) & (reads >> HALF <= until)
-        wanted = cells.astype(np.uint64) << HALF | threads & LOW
-        for places, reads in shadow.later_reads or ():
-            if int(self.precedence.pcs(reads[:1])[0]) == load:
-                known = places.astype(np.uint64) << HALF | reads & LOW
-                result |= np.isin(wanted, known) & (reads[0] >> HALF <= until)
-        return result

@@ -11,7 +11,7 @@ EXIT = -1
 
 # Opcodes that always start a basic block, so that lanes that arrive early can wait for the others.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
-ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
+ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "wmma", "tcgen05", "wgmma", "tensormap"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
 # Opcodes that end a basic block, and for which no code is emitted.

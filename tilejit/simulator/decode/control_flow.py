@@ -31,10 +31,12 @@ T = TypeVar("T", int, str)
 PURE = frozenset({
     *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, *LOAD_ROOTS, "mapa", "getctarank",
 })
+#: the number of blocks among which the end of a selection by a branch is looked for
+_NEAR = 16
 #: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
 #: opcodes whose results depend only on registers of the participating lanes
-_AMONG_LANES = WARP_SYNC_ROOTS | {"mma"}
+_AMONG_LANES = WARP_SYNC_ROOTS | {"mma", "wmma"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class ControlFlow:
     @cached_property
     def waiting_loops(self) -> dict[BackEdge, bool]:
         """Back edge of a loop that may wait for other threads → True if these may be in other clusters."""
-        reads = [site for site in self.sites if site.kind != "store"]
+        # parts of asynchronous operations return nothing
+        reads = [site for site in self.sites if site.kind != "store" and not site.part]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
         ordered |= {site.pc: False for site in reads if self.is_wait(site)}
         varying = {site.pc for site in reads if not site.constant and site.space not in ("param", "const")}
@@ -206,19 +209,53 @@ class ControlFlow:
         return self.stores_from[pc]
 
     def follow(self, pc: int) -> frozenset[int] | None:
-        flow: dict[str, list[str]] = {}
-        every = self.roles_in(self.blocks)
-        for x in every:
-            for name in x.reads if x.root in PURE else ():
-                flow.setdefault(name, []).extend(x.writes)
+        flow, decisive = self.data_flow
         registers = reached(self.roles[pc].writes, flow) - {"_"}
-        if registers & predicates(self.blocks) or any(self.function.registers.get(x) == 1 for x in registers):
+        every = self.roles_in(self.blocks)
+        if registers & decisive:
             return None
         if any(not registers.isdisjoint(x.addresses) for x in every):
             return None
         stores = {site.pc for site in self.sites if site.kind in ("store", "atomic")}
         users = {x.pc: x.root for x in every if x.root not in PURE and registers & {*x.reads}}
         return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
+
+    @cached_property
+    def data_flow(self) -> tuple[dict[str, list[str]], set[str]]:
+        """Register → registers computed from it, also by selections; and the registers that decide what is executed.
+
+        A branch around instructions that affect only registers, such as the slow path of a logarithm, is a selection.
+        """
+        flow: dict[str, list[str]] = {}
+        for x in self.roles_in(self.blocks):
+            for name in x.reads if x.root in PURE else ():
+                flow.setdefault(name, []).extend(x.writes)
+        decisive = set()
+        for block in self.blocks:
+            chosen = self.chosen_by(block) if block.predicate else None
+            if chosen is not None:
+                flow.setdefault(block.predicate, []).extend(name for x in chosen for name in x.writes)
+            elif block.predicate:
+                decisive.add(block.predicate)
+        return flow, decisive
+
+    def chosen_by(self, block: BasicBlock) -> list[Roles] | None:
+        """Return the instructions between a branch and the block at which its paths join.
+
+        None if there is no such block near, or if these instructions affect more than registers.
+        """
+        near = [t for t in block.targets if t != EXIT]
+        for join in near:
+            near.extend(t for t in self.forward[join] if t not in near and len(near) < _NEAR)
+            between = reached([t for t in block.targets if t != join], {**self.forward, join: []}) - {join}
+            inside = [self.blocks[i] for i in sorted(between - {EXIT})]
+            code = self.roles_in(inside)
+            if EXIT in between or block.index in between or len(between) >= _NEAR:
+                continue
+            if all(EXIT not in x.targets and x.kind in ("fall", "branch") for x in inside):
+                is_pure = all(x.root in PURE and x.root not in LOAD_ROOTS for x in code)
+                return code if is_pure else None
+        return None
 
     @cached_property
     def roles(self) -> list[Roles]:

@@ -145,8 +145,9 @@ class Linked:
         return result
 
 
-def link(module: Module, kernel: PtxFunction) -> PtxFunction:
-    """Link the functions that a kernel may call. raises: UnsupportedInstructionError if that isn't possible."""
+def load_kernel(module: Module, name: str) -> PtxFunction:
+    """Parse a kernel, and link the functions that it may call; raise UnsupportedInstructionError if that fails."""
+    kernel = parse_kernel(module, module.kernel(name))
     if not any(is_call(ins) for ins in kernel.body):
         return kernel
     return _Linker(module, kernel).linked()

@@ -32,9 +32,13 @@ SPECIAL = {
     **dict.fromkeys(("%cluster_ctarank", "%cluster_nctarank"), "u4"), "%is_explicit_cluster": "p",
     **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
     **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
-    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
+    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo", "%envreg1", "%envreg2"), "u4"),
+    **{f"%reserved_smem_offset_{x}": "u4" for x in ("begin", "end", "cap", "0", "1")},
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
+
+#: the value of the constant WARP_SZ
+WARP_SIZE = 32
 
 SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
@@ -47,7 +51,7 @@ class KernelNames:
         self.bits: list[int] = []
         self.home: list[str] = []
         self.register_bits = {**function.registers, "%carry": 32}
-        self.addresses = addresses
+        self.addresses = {"WARP_SZ": WARP_SIZE, **addresses}
         self.params = params
         self.call_params = function.call_params
         #: (slot, dtype, byte offset) of each element that the kernel loads from its parameters
@@ -64,6 +68,10 @@ class KernelNames:
         self.unread = unread_results(function)
         # variables whose addresses differ between the CTAs of a cluster
         self.shared: frozenset[str] = frozenset()
+        # True if tensor maps may be in memory that the kernel writes
+        self.changes_maps = any(ins.root == "tensormap" for ins in function.body)
+        # True if generic addresses may be those of other CTAs of a cluster
+        self.peers = any(ins.root == "mapa" for ins in function.body)
         # register that holds D or A of a wgmma → its row in the tables of `ProductRegisters`
         products = (x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix)
         vectors = (vector(operand) for ins in products for operand in ins.operands[:2] if operand[0] == "{")

@@ -17,13 +17,12 @@ from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, live_after, liveness, split
 from .control_flow import ControlFlow
 from .emitter import BlockWriter
-from .functions import link
+from .functions import load_kernel
 from .names import SPECIAL, KernelNames
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction
 from .roles import all_roles
-from .statements import parse_kernel
 from .variables import Placed, place_all
 
 
@@ -81,7 +80,7 @@ class Program:
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
     module = parse(ptx)
-    function = link(module, parse_kernel(module, module.kernel(entry)))
+    function = load_kernel(module, entry)
     return _Translator(module, function, dynamic_shared_bytes).program()
 
 

@@ -12,6 +12,10 @@ from .ptx import Module, PtxFunction, Variable
 _FIRST_ADDRESS = {"const": 1 << 16, "global": 1 << 33}
 _RED_ZONE_BYTES = 64
 
+#: Shared memory of the system, at the address 0, in kernels that ask for its address: cooperative groups keep the
+#: barriers of tiles of several warps in it. Its size, and the addresses in registers.py, were measured on an H200.
+RESERVED = Variable("reserved shared memory", "shared", 288, 16)
+
 Placed = tuple[Variable, int]
 
 
@@ -39,6 +43,8 @@ def place_all(
     if variables:
         named = {x for ins in function.body for x in ins.names()}
         variables = [v for v in variables if v.name in named]
+    if any("%reserved_smem_offset" in x for ins in function.body for x in ins.operands):
+        placed.append((RESERVED, 0))
     # dynamic shared memory is placed last, as on a GPU
     own = sorted([*variables, *function.variables.values()], key=lambda v: v.external)
     placed.extend(_place(v, next_free) for v in own)

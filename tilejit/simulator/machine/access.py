@@ -315,6 +315,11 @@ class Access:
         encoded = self.memory.map_around(site.space, where)
         if encoded is not None:
             detail = encoded.opaque
+        if site.far and (region_rank := where >> RANK_SHIFT & 0xFF):
+            # see far_accesses.py
+            where -= 1 << RANK_SHIFT if region_rank <= self.lanes.ranks else 0
+            if region_rank > self.lanes.ranks:
+                detail = f"the cluster of {self.lanes.ranks} CTAs has none of this rank"
         rank = self.rank_of(site, at, where)
         if rank is not None:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
@@ -328,7 +333,9 @@ class Access:
 
         offset: the address relative to the thread's own CTA.
         """
-        if self.lanes.ranks == 1 or site.space != "shared" or not offset >> RANK_SHIFT or at >= self.lanes.n:
+        if self.lanes.ranks == 1 or site.far or site.space != "shared":
+            return None
+        if not offset >> RANK_SHIFT or at >= self.lanes.n:
             return None
         own = int(self.lanes.get("chunk_cta")[at]) % self.lanes.ranks
         rank = (own + (offset >> RANK_SHIFT)) % (1 << 32 - RANK_SHIFT)
@@ -352,13 +359,13 @@ class Watched:
         self.loads = loads
         self.events = 0
         self.changes = 0
-        # keyed by `id(region)`, which is unique while the chunk runs
+        # keyed by `id(region.memory)`, which is unique while the chunk runs
         self.marks: dict[int, NDArray[np.bool_]] = {}
 
     def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:
         if site.index not in self.loads:
             return
-        marks = self.marks.setdefault(id(bound.region), np.zeros(bound.region.memory.size, bool))
+        marks = self.marks.setdefault(id(bound.region.memory), np.zeros(bound.region.memory.size, bool))
         each = places(bound, index, site)
         if np.count_nonzero(marks[each]) < each.size:
             marks[each] = True
@@ -366,7 +373,7 @@ class Watched:
 
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
-        marks = self.marks.get(id(bound.region))
+        marks = self.marks.get(id(bound.region.memory))
         # if a state recurs, atomics in `loads` that changed nothing change nothing again; others may store new values
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))

@@ -9,7 +9,7 @@ source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk", "cp
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,19 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass, replace
 from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.agents import Agents, Start
-from ..checks.records import place
+from ..decode.names import PTX_DTYPE, SIZE
 from ..opcodes.memory import Site
 from .access import Access
+from .atomics import step
 from .far_arrivals import FarArrivals
-from .lanes import Index
-from .mbarrier import MBarrier
+from .lanes import RANK_SHIFT, Index
 from .mbarriers import MBarriers
 from .operations import AddressRun, Operation, Operations, Signal, address_run
-from .tensor_map import CHUNK_BYTES, EncodedMap, Share
+from .shares import SharedBox, Shares
+from .tensor_map import CHUNK_BYTES, MAP_BYTES, EncodedMap, decode
 
 # alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
-#: the compiler may have clamped coordinates outside this range, so such boxes are not compared
-_EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
-SHARES_HINT = (
-    "all CTAs that share a copy must name the same region and destination: compute both from what these CTAs have in "
-    "common, such as the id of their cluster, and not from their own ids or ranks"
-)
 
 
 @dataclass(slots=True)
@@ -115,32 +110,100 @@ class BulkCopies:
                 hint = "begin the box at 0 or later; otherwise a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
                 raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
-    def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
+    def load(
+        self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any, mask: Any
+    ) -> None:
+        """Start a copy from global memory per executing thread and receiving CTA. mask: as in `load_box`."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             count = _of(size, i)
-            run, shared = self.runs(source, target, _of(start, i), _of(to, i), count, position)
-            self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
+            begins = self.begins(source, target, _of(start, i), _of(to, i), count, position)
+            for cta in self.receivers(mask, i, self.access.sites[target]):
+                run, shared = self.runs(source, target, begins, count, (cta, cta), position)
+                self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, cta))
 
-    def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
+    def store(self, source: int, target: int, start: Any, to: Any, size: Any, op: str = "") -> None:
+        """Start a copy to global memory, or a reduction there by an operation such as "add.u32"."""
         for i, position in enumerate(self.lanes.positions().tolist()):
-            shared, run = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
-            self.issue_store("bulk copy", position, shared, run)
+            count, cta = _of(size, i), self.cta(position)
+            begins = self.begins(source, target, _of(start, i), _of(to, i), count, position)
+            shared, run = self.runs(source, target, begins, count, (cta, cta), position, op)
+            self.issue_store("bulk reduction" if op else "bulk copy", position, shared, run, op)
 
-    def runs(
-        self, source: int, target: int, start: int, to: int, size: int, position: int
-    ) -> tuple[AddressRun, AddressRun]:
-        """Return the source and the target of a copy of bytes. raises: MisalignedError for a bad size or address."""
+    def send(
+        self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any, op: str = ""
+    ) -> None:
+        """Start a copy to the shared memory of a CTA of the cluster, or a reduction there. to, bar: with ranks."""
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            count, own = _of(size, i), self.cta(position)
+            offset, where, cta = self.sent_to(target, signals, to, bar, i)
+            begins = self.begins(source, target, _of(start, i), offset, count, position)
+            if self.far.is_there(self.access.sites[target], position, cta):
+                mine, theirs = self.runs(source, target, begins, count, (own, cta), position, op)
+                signal = self.signal(signals, where, i, count, cta)
+                self.issue_load("bulk reduction" if op else "bulk copy", position, mine, theirs, signal, op)
+
+    def store_one(self, target: int, signals: int, to: Any, value: Any, bar: Any, op: str = "") -> None:
+        """st.async, red.async: start a store of one element per thread, or a reduction. to, bar: with ranks."""
+        site = self.access.sites[target]
+        values = self.lanes.each(value)
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            offset, where, cta = self.sent_to(target, signals, to, bar, i)
+            begin = self.start(site, offset, 1 << site.shift, position)
+            if self.far.is_there(site, position, cta):
+                run = address_run(self.access, site, cta, np.array([begin]), position)
+                signal = self.signal(signals, where, i, 1 << site.shift, cta)
+                what = "remote reduction" if op else "remote store"
+                self.issue_load(what, position, values[i : i + 1], run, signal, op)
+
+    def sent_to(self, target: int, signals: int, to: Any, bar: Any, i: int) -> tuple[int, int, int]:
+        """Return the addresses of the target and the mbarrier in their CTA, without the sites' offsets, and that CTA.
+
+        raises: SimulationError if they are in two CTAs; OutOfBoundsError if there is no such CTA.
+        """
+        site, position, ranks = self.access.sites[target], int(self.lanes.positions()[i]), self.lanes.ranks
+        (rank, offset), (other, where) = (divmod(_of(x, i), 1 << RANK_SHIFT) for x in (to, bar))
+        if rank != other:
+            what = f"writes to the CTA of rank {rank} in its cluster and signals an mbarrier of the CTA of rank {other}"
+            raise self.access.error(SimulationError, position, what, site.pc, "both must be in the same CTA")
+        if rank >= ranks:
+            what = f"writes to the CTA of rank {rank}, in a cluster of {ranks}"
+            raise self.access.error(OutOfBoundsError, position, what, site.pc)
+        return offset, where, self.cta(position) // ranks * ranks + rank
+
+    def begins(self, source: int, target: int, start: int, to: int, size: int, position: int) -> tuple[int, int]:
+        """Return the addresses of a copy of bytes. raises: MisalignedError for a bad size or address."""
         sites = self.access.sites[source], self.access.sites[target]
+        self.check_size(size, position, sites[0].pc)
+        first, second = (self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True))
+        return first, second
+
+    def check_size(self, size: int, position: int, pc: int) -> None:
         if size % CHUNK_BYTES or not size:
             what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
-            raise self.access.error(MisalignedError, position, what, sites[0].pc)
-        steps = np.arange(0, size, CHUNK_BYTES)
-        begins = [self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True)]
-        run, other = (
-            address_run(self.access, x, self.cta(position), begin + steps, position)
-            for x, begin in zip(sites, begins, strict=True)
+            raise self.access.error(MisalignedError, position, what, pc)
+
+    def runs(
+        self, source: int, target: int, begins: tuple[int, int], size: int, ctas: tuple[int, int], position: int,
+        op: str = "",
+    ) -> tuple[AddressRun, AddressRun]:
+        """Return the source and the target of a copy of bytes, by elements of the type of `op`, if any."""
+        first, second = (self.access.sites[x] for x in (source, target))
+        if op:
+            dtype = PTX_DTYPE[op.partition(".")[2]]
+            first, second = (replace(x, shift=SIZE[dtype].bit_length() - 1, dtype=dtype) for x in (first, second))
+        steps = np.arange(0, size, 1 << first.shift)
+        return (
+            address_run(self.access, first, ctas[0], begins[0] + steps, position),
+            address_run(self.access, second, ctas[1], begins[1] + steps, position),
         )
-        return run, other
+
+    def check_prefetch(self, where: Any, size: Any, pc: int) -> None:
+        """cp.async.bulk.prefetch: check the size and the alignment."""
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            self.check_size(_of(size, i), position, pc)
+            if _of(where, i) % CHUNK_BYTES:
+                what = f"prefetches from address {_of(where, i):#x}, which is not a multiple of {CHUNK_BYTES}"
+                raise self.access.error(MisalignedError, position, what, pc)
 
     def commit(self) -> None:
         self.committed[self.lanes.positions()] += 1
@@ -176,18 +239,27 @@ class BulkCopies:
             for operation in self.unseen_loads(cta):
                 self.access.finding(
                     "in-flight", np.array([operation.issuer]),
-                    f"a CTA exits while a {operation.what} to its shared memory may be in flight, started by "
+                    f"a CTA exits while a {operation.what} {'from' if self.reads(operation, cta) else 'to'} its shared "
+                    "memory may be in flight, started by "
                     f"{self.lanes.describe_position(operation.issuer)}", operation.pc,
                     "wait for the phase of its mbarrier before exiting",
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """Return loads into a CTA that none of its threads knows to be complete; without checks, those in flight."""
-        flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
+        """Return loads into a CTA that none of its threads knows to be complete, and copies in flight from it.
+
+        Without checks, return only loads in flight.
+        """
+        flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals) or self.reads(x, cta)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
         if agents is None:
             return flying
         return [*flying, *(last for agent, (last, event) in landed if not agents.is_known(agent, cta, event))]
+
+    def reads(self, operation: Operation, cta: int) -> bool:
+        """True if an operation that signals an mbarrier reads shared memory of a CTA."""
+        shared = any(span.region.space == "shared" for span in operation.reads)
+        return bool(operation.signals) and shared and self.cta(operation.issuer) == cta
 
     def check_stores_read(self, positions: Index) -> None:
         """Report exiting threads that haven't waited until their stores have read their sources."""
@@ -198,43 +270,53 @@ class BulkCopies:
                 what = f"exits before its {unread[0].what} was waited for"
                 self.access.report("in-flight", position, what, unread[0].pc, hint)
 
-    def issue_load(self, what: str, position: int, source: AddressRun, target: AddressRun, signal: Signal) -> None:
+    def issue_load(
+        self, what: str, position: int, source: AddressRun | NDArray[Any], target: AddressRun, signal: Signal,
+        op: str = "",
+    ) -> None:
+        """Start an operation that signals an mbarrier. source: elements of memory, or values of registers."""
         pc, cta = target.site.pc, signal.cta
         agents, agent = self.agents, ("copies", signal.address)
-        reads, writes = source.spans(), target.spans()
-        issued = None
+        reads, writes = source.spans() if isinstance(source, AddressRun) else (), target.spans()
+        issued, event, start = None, 0, Start(what, np.array([position]), target.site, isinstance(source, AddressRun))
         if agents is not None:
-            issuers = np.array([position])
-            agents.read(reads, Start(what, issuers, source.site), agent, cta)
-            agents.write(writes, Start(what, issuers, target.site))
-            issued = agents.issued(position)
+            if isinstance(source, AddressRun):
+                agents.read(reads, replace(start, site=source.site), agent, cta)
+            (agents.update if op else agents.write)(writes, start)
+            issued, event = agents.issued(position), agents.order.tick(pc)
 
         def carry_out() -> None:
-            target.write(source.read())
+            if agents is not None and op:
+                agents.update(writes, start, event)
+            values = source.read() if isinstance(source, AddressRun) else source
+            target.write(step(op)(target.read(), (values,)) if op else values)
             if agents is not None:
-                event = agents.land(writes, agent, cta, pc)
-                operation.news = agents.news(agent, cta, event, issued)
-                self.landed.setdefault(cta, {})[agent] = operation, event
+                landed = agents.land(writes, agent, cta, pc)
+                operation.news = agents.news(agent, cta, landed, issued)
+                self.landed.setdefault(cta, {})[agent] = operation, landed
 
-        operation = Operation(pc, position, what, carry_out, reads, writes, (signal,))
+        operation = Operation(pc, position, what, carry_out, reads, () if op else writes, (signal,))
         self.operations.issue(operation)
 
-    def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun) -> None:
+    def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun, op: str = "") -> None:
+        """Start an operation that belongs to a group of its thread."""
         cta, thread, pc = self.cta(position), self.thread(position), source.site.pc
         agents, reads, writes = self.agents, source.spans(), target.spans()
-        event = 0
+        event, start = 0, Start(what, np.array([position]), target.site)
         if agents is not None:
-            issuers = np.array([position])
-            event = agents.read(reads, Start(what, issuers, source.site), ("reads", thread), cta)
-            agents.write(writes, Start(what, issuers, target.site))
+            event = agents.read(reads, replace(start, site=source.site), ("reads", thread), cta)
+            (agents.update if op else agents.write)(writes, start)
 
         def carry_out() -> None:
             self.access.memory_changed()
-            target.write(source.read())
+            if agents is not None and op:
+                agents.update(writes, start, event)
+            values = source.read()
+            target.write(step(op)(target.read(), (values,)) if op else values)
             if agents is not None:
                 store.landed = agents.land(writes, ("stores", thread), cta, pc)
 
-        operation = Operation(pc, position, what, carry_out, reads, writes, (), ("stores", position))
+        operation = Operation(pc, position, what, carry_out, reads, () if op else writes, (), ("stores", position))
         store = BulkStore(operation, int(self.committed[position]), event)
         self.stores.setdefault(position, []).append(store)
         self.operations.issue(operation)
@@ -277,7 +359,18 @@ class BulkCopies:
         what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
             what = "starts a copy of an array without elements, which has no tensor map"
-        raise self.access.error(SimulationError, position, what, pc)
+        region = self.memory.find("", address)
+        if region is None or region.owner or address + MAP_BYTES > region.generic + region.size:
+            raise self.access.error(SimulationError, position, what, pc)
+        start = address - region.generic
+        found = decode(region.memory[start : start + MAP_BYTES].tobytes())
+        if isinstance(found, str):
+            part = region.part_at(start) or region.parts[0]
+            what = f"uses {part.place(start - part.start, MAP_BYTES)} as a tensor map, which is invalid: {found}"
+            raise self.access.error(SimulationError, position, what, pc)
+        tensor = self.memory.find("global", found[0])
+        named = tensor.part_at(found[0] - tensor.base) if tensor is not None else None
+        return EncodedMap(named.name if named else "", found[0], found[1], tensor is None or tensor.writable, (), None)
 
     def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:
@@ -325,101 +418,3 @@ def _of(value: Any, i: int) -> int:
 
 def _of_elements(site: Site, size: int) -> Site:
     return replace(site, shift=size.bit_length() - 1, dtype=f"u{size}")
-
-
-@dataclass(frozen=True, slots=True)
-class SharedBox:
-    """A box that a thread multicasts."""
-
-    map: EncodedMap
-    #: innermost dimension first
-    coordinates: tuple[int, ...]
-    #: the shared address of its first element
-    to: int
-    #: the thread's position in the chunk
-    position: int
-    site: Site
-    #: False if a coordinate may have been clamped
-    is_exact: bool = True
-
-    def by_first(self, rank: int, share: Share) -> SharedBox:
-        """Return the corresponding box of the first receiver. rank: the index of this box's CTA among the receivers."""
-        coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
-        is_exact = all(c in _EXACT for c in self.coordinates)
-        to = self.to - rank * share.bytes
-        return replace(self, coordinates=tuple(coordinates), to=to, is_exact=is_exact)
-
-    def differs(self, other: SharedBox) -> bool:
-        """Return True if the two boxes certainly begin at different global addresses."""
-        here, there = (box.map.address + box.map.shape.first(box.coordinates) for box in (self, other))
-        return here != there and self.is_exact and other.is_exact
-
-    @property
-    def region(self) -> str:
-        """A description such as 'A from (0, 128) on', in the order of the array's dimensions."""
-        axes = self.map.axes or range(len(self.coordinates))[::-1]
-        starts = [str(start) for _, start in sorted(zip(axes, self.coordinates, strict=False))]
-        return f"{self.map.name or 'an array'} from ({', '.join(starts)}) on"
-
-
-class Shares:
-    """Checks that the CTAs that share a multicast copy read parts of one region and write to one destination.
-
-    Each box implies where the region begins: at the start of the box minus the offset of its CTA's part from the first
-    CTA's. If regions or destinations differ, every CTA receives a mixture, which a GPU doesn't report.
-
-    copied: (receiving CTA, barrier address) → destination → index of the copying CTA among the receivers → box. All
-    receivers of a copy refer to one dictionary.
-    """
-
-    def __init__(self, mbarriers: MBarriers) -> None:
-        self.mbarriers = mbarriers
-        self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
-
-    def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box if its map has a `share` and its CTA is among the receivers `ctas`.
-
-        Report it if an earlier box for the same destination implies another region.
-        """
-        share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
-        if share is None or own not in ctas:
-            return
-        rank = ctas.index(own)
-        mine = box.by_first(rank, share)
-        copied = self.copied.get((ctas[0], barrier))
-        if copied is None:
-            copied = {}
-            self.copied.update({(cta, barrier): copied for cta in ctas})
-        there = copied.setdefault(mine.to, {})
-        other = next((x for x in there.values() if mine.differs(x)), None)
-        there[rank] = mine
-        if other is not None:
-            self.report("regions", mine, other)
-
-    def finish(self, barrier: MBarrier, ctas: Index) -> None:
-        """At the end of a phase, report CTAs that copied their parts to different destinations."""
-        for cta in ctas.tolist() if self.copied else ():
-            copied = self.copied.pop((cta, barrier.address), {})
-            sharing = {rank for there in copied.values() for rank in there}
-            parts = [there for there in copied.values() if len(there) < len(sharing)]
-            for there in parts[:1]:
-                others = [box for part in parts for rank, box in part.items() if rank not in there]
-                if others:
-                    self.report("places", others[0], next(iter(there.values())))
-            copied.clear()
-
-    def report(self, what: str, mine: SharedBox, other: SharedBox) -> None:
-        message = f"CTAs of a cluster share a copy and name different {what}: {self.described(mine)}"
-        more = f"\nand {self.described(other)}"
-        if other.site.pc != mine.site.pc:
-            more = self.mbarriers.places.located(more, other.site.pc)
-        threads = self.mbarriers.lanes.numbers(np.array([mine.position, other.position]))
-        findings = self.mbarriers.access.findings
-        findings.add("in-flight", message, mine.site.pc, other.site.pc, threads, hint=SHARES_HINT, more=more)
-
-    def described(self, box: SharedBox) -> str:
-        thread = self.mbarriers.lanes.describe_position(box.position)
-        memory = self.mbarriers.access.memory.find("shared", box.to)
-        width = box.map.shape.element_bytes
-        where = f"address {box.to:#x}" if memory is None else place(memory, box.to - memory.base, width)
-        return f"{thread} copies {box.region} to {where}"

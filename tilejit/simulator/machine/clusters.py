@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import OutOfBoundsError
 from ...fast_unique import fast_unique
 from ..checks.order import Releases
 from ..opcodes.move import WINDOWS
@@ -57,16 +56,15 @@ class Clusters:
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
-    def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: return the corresponding address in the CTA of rank `rank`; raise OutOfBoundsError if there is none."""
-        ranks = np.broadcast_to(rank, (self.lanes.n,))
-        wrong = np.flatnonzero(ranks >= self.lanes.ranks)
-        if wrong.size:
-            rank = int(ranks[wrong[0]])
-            what = f"maps an address to the CTA of rank {rank} in its cluster of {self.lanes.ranks}"
-            raise self.access.error(OutOfBoundsError, self.lanes.positions()[wrong], what, pc)
+    def mapped(self, address: Any, rank: Any) -> Any:
+        """mapa: return the corresponding address in the CTA of rank `rank`.
+
+        If there is none, return an address that is out of bounds: nvcc moves a mapa before the branch that makes sure
+        that the rank exists.
+        """
         kind = address.dtype.type
-        return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
+        rank = np.where(rank < self.lanes.ranks, rank, 0xFF).astype(address.dtype)
+        return address & ~kind(0xFF << RANK_SHIFT) | rank << kind(RANK_SHIFT)
 
     def rank_of(self, address: Any) -> Any:
         """getctarank: return the rank of the CTA that owns an address."""

@@ -8,8 +8,8 @@ source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index
 from .memory import Bound, MemoryRegion
+from .operations import ByteSpan
+
+if TYPE_CHECKING:
+    from ..checks.agents import Agents
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,19 @@ class Batch:
     left: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class CopyAgent:
+    """The agent of a CTA by which copies are recorded that an arrival at an mbarrier completes."""
+
+    agents: Agents
+    name: Hashable
+    cta: int
+
+
 class AsyncCopies:
-    """The cp.async copies in flight of a chunk's threads."""
+    """The cp.async copies in flight of a chunk's threads. before_wait: called with the threads that wait."""
+
+    before_wait: Callable[[Index], None] | None = None
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -101,11 +116,16 @@ class AsyncCopies:
     def wait(self, newest: int) -> None:
         """cp.async.wait_group: complete all but the last `newest` groups of each thread."""
         positions = self.lanes.positions()
+        if self.before_wait is not None:
+            self.before_wait(positions)
         self.complete[positions] = np.maximum(self.complete[positions], self.committed[positions] - newest)
         for batch in self.pending:
             ready = batch.left & (batch.groups < self.complete[batch.positions])
             if np.count_nonzero(ready):
                 self.land(batch, ready)
+        self.forget_landed()
+
+    def forget_landed(self) -> None:
         self.pending[:] = [b for b in self.pending if np.count_nonzero(b.left)]
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
@@ -157,24 +177,35 @@ class AsyncCopies:
             self.lanes.select(batch.positions[copies])
             self.read(batch, single, address[copies] + address.dtype.type(byte), copies, raw[:, byte])
 
-    def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
-        """Write the copies in `ready` to their targets, and record that sources and targets were in use until now."""
+    def land(self, batch: Batch, ready: NDArray[np.bool_], agent: CopyAgent | None = None) -> int:
+        """Write the copies in `ready` to their targets, and record that sources and targets were in use until now.
+
+        The accesses are recorded for the threads that started the copies, or for `agent`. Return their last event.
+        """
         self.access.memory_changed()
         threads = self.lanes.full["gid"][batch.positions]
+        spans = []
         for side in batch.targets:
             pick = ready[side.at]
             copies = side.at[pick]
             side.view[side.index[pick]] = batch.data[copies]
-            if side.cells is not None:
+            if side.cells is not None and agent is not None:
+                spans.append(ByteSpan(side.region, side.cells[pick].reshape(-1)))
+            elif side.cells is not None:
                 open_target(self.access.checker_(), side.region, side.cells[pick], threads[copies], batch.pc)
+        if agent is not None:
+            agent.agents.land(spans, agent.name, agent.cta, batch.pc)
         for side in batch.sources:
             if side.cells is not None:
                 pick = ready[side.at]
                 checker, cells = self.access.checker_(), side.cells[pick]
                 me = np.repeat(threads[side.at[pick]], cells.shape[1])
+                if agent is not None:
+                    me[:] = agent.agents.record_of(agent.name, agent.cta)
                 checker.order.tick(batch.pc)
                 checker.record_read(CellAccess(side.region, side.site, cells.reshape(-1), me), ONE)
         batch.left &= ~ready
+        return self.access.order.event if self.access.order is not None else 0
 
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:

@@ -175,6 +175,8 @@ class FarArrivals:
             if unknown.size:
                 at = arrived[unknown[:1]]
                 pc = int(order.pcs[int(events[events > 0][unknown[0]])])
-                message = f"CTA {self.coordinates(cta)} exits without being ordered after the arrival "
-                message += f"at its mbarrier by {lanes.describe_position(int(at[0]))}"
+                is_arrival = self.mbarriers.program.function.body[pc].root == "mbarrier"
+                what = "arrival at its mbarrier" if is_arrival else "access to its shared memory"
+                message = f"CTA {self.coordinates(cta)} exits without being ordered after the {what} "
+                message += f"by {lanes.describe_position(int(at[0]))}"
                 self.mbarriers.access.finding("in-flight", at, message, pc, EXIT_HINT)

@@ -99,13 +99,20 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Return the index at which each executing thread's copy of a region begins. stride: elements per copy."""
+        """Return the index at which each executing thread's copy of a region begins. stride: elements per copy.
+
+        owner: "cta", "lane", or the rank of a CTA in the thread's cluster, as a decimal number.
+        """
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:
             return found
         if key not in self.offsets_full:
-            self.offsets_full[key] = self.full["chunk_cta" if owner == "cta" else "position"] * stride
+            if owner.isdigit():
+                copy = self.full["chunk_cta"] // self.ranks * self.ranks + int(owner)
+            else:
+                copy = self.full["chunk_cta" if owner == "cta" else "position"]
+            self.offsets_full[key] = copy * stride
         full = self.offsets_full[key]
         self.cache[key] = full if self.group is None else full[self.group]
         return self.cache[key]

@@ -38,7 +38,7 @@ class Machine(Units):
         super().__init__(program, access, printer, schedule, delivery)
         lanes = access.lanes
         self.barriers = Barriers(access, self.alive)
-        self.registers = Registers(program, lanes, params)
+        self.registers = Registers(program, lanes, params, access.memory.workspace)
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}

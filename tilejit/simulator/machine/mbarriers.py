@@ -423,10 +423,11 @@ class MBarriers:
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
         """Let waits acquire what was released in the phase that has completed in `ctas`, and in all earlier phases."""
-        if self.order is None or barrier.near.coming is None:
+        coming = barrier.near.coming
+        if self.order is None or (coming is None and self.early_waits is None):
             return
         if self.late_waiters is not None:
-            self.late_waiters.check(barrier, barrier.near.coming, ctas)
+            self.late_waiters.check(barrier, coming or self.order.nothing(), ctas)
         for releases in (barrier.near, barrier.wide):
             releases.complete(self.order, ctas, keep=True)
 

@@ -80,7 +80,8 @@ class MemoryRegion:
     """A range of addresses backed by one NumPy byte array.
 
     base: address in its state space; generic addresses add the window of the space.
-    owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
+    owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart;
+        a rank, as a decimal number, for the copies of the CTAs of this rank in their clusters.
     counted_base: replaces `base` in the profile, whose counts must not depend on addresses in the host's memory.
     """
 
@@ -139,6 +140,7 @@ class AddressMap:
     """The regions, sorted by generic address. maps: address → tensor map, whose bytes are in no region.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
+    workspace: the address of the memory through which a cooperative launch synchronizes its grid; 0 if there is none.
     """
 
     def __init__(self) -> None:
@@ -147,6 +149,7 @@ class AddressMap:
         self.next_global = GLOBAL_BASE
         self.maps: dict[int, EncodedMap] = {}
         self.empty_maps: set[int] = set()
+        self.workspace = 0
 
     def add(self, region: MemoryRegion) -> None:
         i = bisect_right(self.starts, region.generic)

@@ -139,7 +139,8 @@ class Operations:
         self.delivered(operation)
 
     def writing(self, region: MemoryRegion, cell: int) -> Operation:
-        return next(x for x in self.pending for s in x.writes if s.region is region and (s.cells == cell).any())
+        shadow = region.shadow
+        return next(x for x in self.pending for s in x.writes if s.region.shadow is shadow and (s.cells == cell).any())
 
     def naming(self, address: int, cta: int) -> list[Operation]:
         """Return the operations in flight that signal the barrier at a shared address of a CTA."""

@@ -10,19 +10,22 @@ from numpy.typing import NDArray
 
 from ..decode.names import DTYPES, SPECIAL
 from ..decode.translate import Program
+from ..decode.variables import RESERVED
 from .lanes import WARP, Index, Lanes, thread_coordinate
+from .memory import SHARED_BASE
 
 
 class Registers:
     """The registers of all threads. The results of a partial group are kept separately until written back."""
 
-    def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
+    def __init__(self, program: Program, lanes: Lanes, params: bytes, workspace: int) -> None:
+        """params: the parameter space. workspace: `AddressMap.workspace`."""
         self.lanes = lanes
         self.all: list[Any] = list(program.initial)
         for slot, dtype, offset in program.params:
             self.all[slot] = np.frombuffer(params, dtype, 1, offset)[0]
         for name, slot in program.special:
-            self.all[slot] = special_register(name, lanes, program)
+            self.all[slot] = special_register(name, lanes, program, workspace)
         #: slots whose array no other slot shares
         self.owned: set[int] = set()
         #: the partial group that ran last, slot → its value for this group, and the slots not yet written to `all`
@@ -81,7 +84,7 @@ class Registers:
         return [(s, kept[s] if s in kept else self.value(s, group)) for s in slots]
 
 
-def special_register(name: str, lanes: Lanes, program: Program) -> Any:
+def special_register(name: str, lanes: Lanes, program: Program, workspace: int) -> Any:
     """Return a special register's values for a chunk's threads, as an array or one scalar.
 
     Without clusters, each CTA is a cluster. Registers about time and hardware that aren't listed here are 0.
@@ -92,8 +95,11 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
         "%ntid": lanes.block[number], "%nctaid": lanes.grid[number], "%nwarpid": lanes.warps_per_cta, "%nsmid": 1,
         "%cluster_nctaid": lanes.cluster[number], "%nclusterid": lanes.clusters[number],
         "%cluster_nctarank": lanes.ranks, "%total_smem_size": program.shared_bytes,
-        "%is_explicit_cluster": program.function.bounds.cluster is not None,
+        "%is_explicit_cluster": program.function.bounds.cluster is not None, "%envreg1": workspace >> 32,
+        "%envreg2": workspace & 0xFFFFFFFF,
     }
+    if kind.startswith("%reserved_smem_offset_"):
+        uniform[kind] = {"end": RESERVED.size_bytes, "cap": SHARED_BASE}.get(kind.rpartition("_")[2], 0)
     of_cta: dict[str, Callable[[Index], Index]] = {
         "%ctaid": lambda cta: lanes.along(cta, number), "%cluster_ctarank": lambda cta: cta % lanes.ranks,
         "%cluster_ctaid": lambda cta: lanes.rank_along(cta, number),

@@ -22,6 +22,17 @@ from .lanes import Index
 CHUNK_BYTES = 16
 _CHUNK_BIT, _ROW_BIT = 4, 7
 MAP_BYTES = 128
+# source: CUDA driver API, "CUtensorMap"
+MAP_ALIGNMENT = 64
+#: Field of a map → (its offset, the size in bytes of an element, the number of elements). The layout is opaque in PTX.
+FIELDS: Mapping[str, tuple[int, int, int]] = MappingProxyType({
+    "global_address": (0, 8, 1), "global_dim": (8, 4, 5), "rank": (28, 4, 1), "elemtype": (32, 4, 1),
+    "interleave_layout": (36, 4, 1), "swizzle_mode": (40, 4, 1), "fill_mode": (44, 4, 1),
+    "swizzle_atomicity": (48, 4, 1), "box_dim": (52, 4, 5), "global_stride": (72, 8, 4), "element_stride": (104, 4, 5),
+})
+# Values of fields. source: PTX ISA, "tensormap.replace", tables of .elemtype and .swizzle_mode
+_ELEMENT_SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
+_SWIZZLE_MODES = ("none", "32B", "64B", "128B")
 MOST_DIMENSIONS = 5
 MOST_BOX = 256
 # not documented; measured on an H100, whose CTAs have this much shared memory: boxes of 221,184 and 229,376 bytes were
@@ -185,3 +196,41 @@ class EncodedMap:
     @property
     def opaque(self) -> str:
         return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
+
+
+def encode(encoded: EncodedMap) -> bytes:
+    """Return the bytes of a map in memory."""
+    shape = encoded.shape
+    values = {
+        "global_address": (encoded.address,), "global_dim": shape.dims, "rank": (len(shape.dims) - 1,),
+        "elemtype": (_ELEMENT_SIZES.index(shape.element_bytes),), "box_dim": shape.box, "global_stride": shape.strides,
+        "swizzle_mode": (_SWIZZLE_MODES.index(shape.swizzle),), "element_stride": (1,) * len(shape.dims),
+    }
+    data = bytearray(MAP_BYTES)
+    for name, numbers in values.items():
+        start, size, _ = FIELDS[name]
+        for i, number in enumerate(numbers):
+            data[start + i * size : start + (i + 1) * size] = (number % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(data)
+
+
+def decode(data: bytes) -> tuple[int, MapShape] | str:
+    """Return the address of the tensor and the shape that a map in memory describes, or why it is invalid."""
+    field = {
+        name: tuple(int.from_bytes(data[start + i * size : start + (i + 1) * size], "little") for i in range(count))
+        for name, (start, size, count) in FIELDS.items()
+    }
+    rank, element, swizzle = (field[x][0] for x in ("rank", "elemtype", "swizzle_mode"))
+    rank += 1
+    if rank > MOST_DIMENSIONS:
+        return f"its rank is {rank}"
+    if element >= len(_ELEMENT_SIZES) or swizzle >= len(_SWIZZLE_MODES):
+        return f"element type {element} with swizzle mode {swizzle} is not supported"
+    if any(x != 1 for x in field["element_stride"][:rank]):
+        return f"element strides {field['element_stride'][:rank]} are not supported: they must be 1"
+    for name in ("interleave_layout", "fill_mode", "swizzle_atomicity"):
+        if field[name][0]:
+            return f"{name} {field[name][0]} is not supported: it must be 0"
+    dims, box, strides = field["global_dim"][:rank], field["box_dim"][:rank], field["global_stride"][: rank - 1]
+    shape = MapShape(dims, strides, box, _ELEMENT_SIZES[element], _SWIZZLE_MODES[swizzle])
+    return shape.refusal(field["global_address"][0]) or (field["global_address"][0], shape)

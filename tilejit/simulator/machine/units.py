@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from .bulk import BulkCopies
     from .clusters import Clusters
     from .copies import AsyncCopies
+    from .copy_arrivals import CopyArrivals
+    from .far_accesses import FarAccesses
     from .far_arrivals import FarArrivals
+    from .matrix_tiles import MatrixTiles
+    from .tensor_maps import TensorMaps
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
 
@@ -70,6 +74,12 @@ class Units:
         return AsyncCopies(self.access)
 
     @cached_property
+    def copy_arrivals(self) -> CopyArrivals:
+        from .copy_arrivals import CopyArrivals
+
+        return CopyArrivals(self.copies, self.mbarriers)
+
+    @cached_property
     def tmem(self) -> TensorMemory:
         from .tensor_memory import TensorMemory
 
@@ -86,10 +96,22 @@ class Units:
         return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals)
 
     @cached_property
+    def tensor_maps(self) -> TensorMaps:
+        from .tensor_maps import TensorMaps
+
+        return TensorMaps(self.access, self.warps)
+
+    @cached_property
     def products(self) -> WgmmaGroups:
         from .wgmma import WgmmaGroups
 
         return WgmmaGroups(self.program.product_registers, self.warps, self.access, self.operations)
+
+    @cached_property
+    def tiles(self) -> MatrixTiles:
+        from .matrix_tiles import MatrixTiles
+
+        return MatrixTiles(self.warps, self.access)
 
     @cached_property
     def clusters(self) -> Clusters:
@@ -102,6 +124,12 @@ class Units:
         from .far_arrivals import FarArrivals
 
         return FarArrivals(self.mbarriers, self.alive)
+
+    @cached_property
+    def far_accesses(self) -> FarAccesses:
+        from .far_accesses import FarAccesses
+
+        return FarAccesses(self.far_arrivals)
 
     def selects(self, pc: int, predicate: Any) -> None:
         if self.definedness is not None and self.definedness.active:
@@ -223,7 +251,9 @@ class Units:
         raise self.access.failure(SimulationError, positions, message, pc)
 
     def trap(self, pc: int) -> NoReturn:
-        raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc)
+        missing = "%envreg2" in dict(self.program.special) and not self.access.memory.workspace
+        hint = "launch this kernel cooperatively: it synchronizes its grid" if missing else None
+        raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc, hint)
 
     def skipped(self, flags: Any, name: str) -> None:
         """Record threads that read register `name` without having written it. flags: True for threads that wrote it."""

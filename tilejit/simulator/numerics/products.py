@@ -52,6 +52,12 @@ def decode(words: WordArray, element: str) -> Doubles:
         values = words.view(np.float16).astype(np.float64)
     elif element in ("s8", "u8"):
         values = words.view(np.int8 if element == "s8" else np.uint8).astype(np.float64)
+    elif element in ("s4", "u4", "b1"):
+        bits = 1 if element == "b1" else 4
+        shifts = np.arange(0, 32, bits, dtype=np.uint32)
+        values = (words[..., None] >> shifts & np.uint32((1 << bits) - 1)).astype(np.float64)
+        if element == "s4":
+            values -= 16 * (values > 7)
     else:
         values = convert.FP8_VALUES[element][words.view(np.uint8)]
     elements: Doubles = values.reshape(*words.shape, -1)

@@ -10,11 +10,28 @@ import re
 from functools import cache, lru_cache
 
 from ..decode.emitter import Entry, Fidelity, Form, Match
-from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
+from . import (
+    bulk,
+    cluster,
+    convert,
+    copies,
+    floats,
+    integer,
+    matrix,
+    mbarrier,
+    memory,
+    move,
+    sync,
+    tensor,
+    tensormap,
+    wgmma,
+    wmma,
+)
 
 #: modules with `ENTRIES`; `python -m tilejit simulator` prints the first lines of their docstrings as headings
 TOPICS = (
-    integer, floats, convert, move, memory, copies, bulk, mbarrier, sync, cluster, matrix, wgmma, tensor,
+    integer, floats, convert, move, memory, copies, bulk, tensormap, mbarrier, sync, cluster, matrix, wmma, wgmma,
+    tensor,
 )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 
-from ..decode.emitter import BlockWriter, Entries, Match, statement
+from ...dataclass import replace
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, statement
+from ..decode.names import PTX_DTYPE, SIZE
 from ..decode.ptx import vector
 from .copies import MOST_GROUPS, literal
 from .mbarrier import barrier_site
-from .memory import CHUNK_SHIFT, agent_site, operands_of, site
+from .memory import CHUNK_SHIFT, address, agent_site, operands_of, site, whole_of
 
 # [map, {c0, c1, …}]
 _BOX = re.compile(r"\[\s*([%$\w@.]+)\s*,\s*(\{[^}]*\})\s*\]")
 _SHARED = {"space": "shared"}
+_CLUSTER = {"space": "shared", "far": "::cluster", "raw": "raw"}
 
 
 def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[str, str]:
@@ -27,38 +30,102 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
     if match is None or len(coordinates) != int(m["rank"]):
         e.fail(f"{operand!r} must be a tensor map and a coordinate vector of length {m['rank']}")
     values = e.sources(coordinates, "i4")
-    return f"{e.source(match[1], 'u8')}, {values}"
+    where = e.source(match[1], "u8")
+    if e.names.changes_maps:
+        number, _ = site(e, "load", {"space": ""}, f"[{match[1]}]", CHUNK_SHIFT, "V16", part=True)
+        e.stmt(f"S.tensor_maps.use({number}, {where})")
+    return f"{where}, {values}"
 
 
 def tensor_load(e: BlockWriter, m: Match) -> None:
     to, where, signals, *ctas = operands_of(e, m, 4 if m["multicast"] else 3)
     source = agent_site(e, "load", "global")
-    target, address = start_of(e, "store", "shared", to)
+    target, place = start_of(e, "store", "shared", to)
     number, bar = barrier_site(e, _SHARED, signals)
     mask = e.source(ctas[0], "u2") if ctas else "None"
-    e.stmt(f"S.bulk.load_box({source}, {target}, {number}, {address}, {box(e, m, where)}, {bar}, {mask})")
+    e.stmt(f"S.bulk.load_box({source}, {target}, {number}, {place}, {box(e, m, where)}, {bar}, {mask})")
 
 
 def tensor_store(e: BlockWriter, m: Match) -> None:
     where, start = operands_of(e, m, 2)
     target = agent_site(e, "store", "global")
-    source, address = start_of(e, "load", "shared", start)
-    e.stmt(f"S.bulk.store_box({source}, {target}, {address}, {box(e, m, where)})")
+    source, place = start_of(e, "load", "shared", start)
+    e.stmt(f"S.bulk.store_box({source}, {target}, {place}, {box(e, m, where)})")
 
 
 def load(e: BlockWriter, m: Match) -> None:
-    to, start, size, signals = operands_of(e, m, 4)
+    if m["multicast"] and m["to"] == "cta":
+        e.fail("a multicast copies to .shared::cluster")
+    to, start, size, signals, *ctas = operands_of(e, m, 5 if m["multicast"] else 4)
     source, origin = start_of(e, "load", "global", start)
-    target, address = start_of(e, "store", "shared", to)
+    target, place = start_of(e, "store", "shared", to)
     number, bar = barrier_site(e, _SHARED, signals)
-    e.stmt(f"S.bulk.load({source}, {target}, {number}, {address}, {origin}, {e.source(size, 'u4')}, {bar})")
+    mask = e.source(ctas[0], "u2") if ctas else "None"
+    e.stmt(f"S.bulk.load({source}, {target}, {number}, {place}, {origin}, {e.source(size, 'u4')}, {bar}, {mask})")
 
 
 def store(e: BlockWriter, m: Match) -> None:
     to, start, size = operands_of(e, m, 3)
-    target, address = start_of(e, "store", "global", to)
+    target, place = start_of(e, "atomic" if m.get("op") else "store", "global", to)
+    op = reduction(e, m)
     source, origin = start_of(e, "load", "shared", start)
-    e.stmt(f"S.bulk.store({source}, {target}, {origin}, {address}, {e.source(size, 'u4')})")
+    e.stmt(f"S.bulk.store({source}, {target}, {origin}, {place}, {e.source(size, 'u4')}{op})")
+
+
+def send(e: BlockWriter, m: Match) -> None:
+    """Emit a copy or a reduction from shared memory to that of a CTA of the cluster."""
+    to, start, size, signals = operands_of(e, m, 4)
+    source, origin = start_of(e, "load", "shared", start)
+    target, place = site(e, "atomic" if m.get("op") else "store", _CLUSTER, to, CHUNK_SHIFT, "V16", part=True)
+    op = reduction(e, m)
+    number, bar = barrier_site(e, _CLUSTER, signals)
+    e.stmt(f"S.bulk.send({source}, {target}, {number}, {place}, {origin}, {e.source(size, 'u4')}, {bar}{op})")
+
+
+def reduction(e: BlockWriter, m: Match) -> str:
+    """Declare the last site as an atomic update, if the instruction is a reduction; return the call's last argument."""
+    if not m.get("op"):
+        return ""
+    op = f"{m['op']}.{m['t']}"
+    allowed = _OUTER if e.names.sites[-1].space == "global" else _REMOTE_ONE if e.ins.root == "red" else _REMOTE
+    if m["op"] + (m.get("noftz") or "") not in allowed.get(m["t"], "").split():
+        e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+    e.names.sites[-1] = replace(e.names.sites[-1], strong=True, wide=True, reads=False, op=op)
+    return f", {op!r}"
+
+
+def store_one(e: BlockWriter, m: Match) -> None:
+    """Emit st.async or red.async [dst], value, [mbarrier]."""
+    to, value, signals = e.exactly(3)
+    t = m["t"]
+    dtype = PTX_DTYPE[t]
+    if m.get("op"):
+        target, place = site(e, "atomic", _CLUSTER, to, SIZE[dtype].bit_length() - 1, dtype)
+        op, data = reduction(e, m), e.source(value, dtype, t)
+    else:
+        count = int(m["vec"][1:]) if m["vec"] else 1
+        if SIZE[dtype] * count > 16:
+            e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+        whole = whole_of(e, SIZE[dtype] * count)
+        target, place = site(e, "store", _CLUSTER, to, (SIZE[dtype] * count).bit_length() - 1, whole)
+        raw = f"u{SIZE[dtype]}"
+        op, parts = "", ", ".join(e.source(x, raw, t) for x in e.vector(value, count))
+        data = f"joined(S.n, {raw}, {whole}, ({parts},))" if count > 1 else parts
+    number, bar = barrier_site(e, _CLUSTER, signals)
+    e.stmt(f"S.bulk.store_one({target}, {number}, {place}, {data}, {bar}{op})")
+
+
+def prefetch_bytes(e: BlockWriter, m: Match) -> None:
+    start, size = operands_of(e, m, 2)
+    value, _, offset = address(e, start)
+    moved = f"{value} + {e.names.constant(offset, 'u8')}" if offset else value
+    e.stmt(f"S.bulk.check_prefetch({moved}, {e.source(size, 'u4')}, {e.pc})")
+
+
+def prefetch_box(e: BlockWriter, m: Match) -> None:
+    (where,) = operands_of(e, m, 1)
+    encoded, _, _ = box(e, m, where).partition(", ")
+    e.stmt(f"S.bulk.check_map({encoded}, {e.pc})")
 
 
 def wait(e: BlockWriter, m: Match) -> None:
@@ -73,17 +140,42 @@ def prefetch(e: BlockWriter, m: Match) -> None:
 
 
 _HINT = r"(?P<hint>\.L2::cache_hint)?"
-_LOAD = r"\.shared::(?:cluster|cta)\.global"
+_LOAD = r"\.shared::(?P<to>cluster|cta)\.global"
 _STORE = r"\.global\.shared::cta"
+_SEND = r"\.shared::cluster\.shared::cta"
+# Type → operations of reductions in global memory, of bulk reductions in shared memory, and of red.async.
+# source: PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk", "red.async"
+_OUTER = {
+    "s32": "add min max", "u32": "add min max inc dec", "u64": "add min max", "s64": "min max", "b32": "and or xor",
+    "b64": "and or xor", "f16": "add.noftz min max", "bf16": "add.noftz min max", "f32": "add", "f64": "add",
+}
+_REMOTE = {"s32": "add min max", "u32": "add min max inc dec", "u64": "add", "b32": "and or xor"}
+_REMOTE_ONE = {**_REMOTE, "s64": "add"}
+_OP = r"\.(?P<op>add|min|max|inc|dec|and|or|xor)\.(?P<t>[bsu]32|[bsu]64)"
+_FLOAT_OP = r"\.(?P<op>add|min|max)(?P<noftz>\.noftz)?\.(?P<t>f16|bf16|f32|f64)"
+_ADDITIONS = approximated(
+    "one reduction after the other, each addition rounded once; .add.f32 keeps the subnormals that a GPU flushes"
+)
+_PREFETCH = Fidelity("exact", "a hint without effect; operands are checked")
 _SIGNAL = r"\.mbarrier::complete_tx::bytes"
 ENTRIES: Entries = {
     "cp": (
         (rf"\.async\.bulk\.tensor\.(?P<rank>[1-5])d{_LOAD}(?:\.tile)?{_SIGNAL}(?P<multicast>\.multicast::cluster)?"
          + _HINT, tensor_load),
         (rf"\.async\.bulk\.tensor\.(?P<rank>[1-5])d{_STORE}(?:\.tile)?\.bulk_group{_HINT}", tensor_store),
-        (rf"\.async\.bulk{_LOAD}{_SIGNAL}{_HINT}", load),
+        (rf"\.async\.bulk{_LOAD}{_SIGNAL}(?P<multicast>\.multicast::cluster)?{_HINT}", load),
+        (rf"\.async\.bulk{_SEND}{_SIGNAL}", send),
         (rf"\.async\.bulk{_STORE}\.bulk_group{_HINT}", store),
         (r"\.async\.bulk\.commit_group", statement("S.bulk.commit()")),
-        (r"\.async\.bulk\.wait_group(?P<read>\.read)?", wait)),
+        (r"\.async\.bulk\.wait_group(?P<read>\.read)?", wait),
+        (rf"\.async\.bulk\.prefetch\.L2\.global{_HINT}", prefetch_bytes, _PREFETCH),
+        (rf"\.async\.bulk\.prefetch\.tensor\.(?P<rank>[1-5])d\.L2\.global(?:\.tile)?{_HINT}", prefetch_box,
+         _PREFETCH),
+        (rf"\.reduce\.async\.bulk{_STORE}\.bulk_group{_HINT}{_OP}", store),
+        (rf"\.reduce\.async\.bulk{_STORE}\.bulk_group{_HINT}{_FLOAT_OP}", store, _ADDITIONS),
+        (rf"\.reduce\.async\.bulk{_SEND}{_SIGNAL}{_OP}", send)),
+    "st": ((rf"\.async(?:\.weak)?\.shared::cluster{_SIGNAL}(?:\.(?P<vec>v[24]))?\.(?P<t>[bus](?:32|64)|f32|f64)",
+            store_one),),
+    "red": ((rf"\.async\.relaxed\.cluster\.shared::cluster{_SIGNAL}{_OP}", store_one),),
     "prefetch": ((r"(?:\.param|\.const)?\.tensormap", prefetch),),
 }

@@ -12,7 +12,7 @@ from ..decode.names import PTX_DTYPE
 def mapa(e: BlockWriter, m: Match) -> None:
     target, address, rank = e.exactly(3)
     dtype = PTX_DTYPE[m["t"]]
-    e.write(target, dtype, f"S.clusters.mapped({e.source(address, dtype)}, {e.source(rank, 'u4')}, {e.pc})")
+    e.write(target, dtype, f"S.clusters.mapped({e.source(address, dtype)}, {e.source(rank, 'u4')})")
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"

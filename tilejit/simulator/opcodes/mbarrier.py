@@ -54,6 +54,12 @@ def arrive(e: BlockWriter, m: Match) -> None:
     e.write(target, "u8", call)
 
 
+def arrive_after_copies(e: BlockWriter, m: Match) -> None:
+    (place,) = e.exactly(1)
+    number, address = barrier_site(e, m, place)
+    e.stmt(f"S.copy_arrivals.arrive({number}, {address}, {bool(m['noinc'])})")
+
+
 def wait(e: BlockWriter, m: Match) -> None:
     """Emit mbarrier.test_wait or .try_wait, whose time hint is ignored."""
     operands = list(e.ins.operands)
@@ -103,5 +109,6 @@ ENTRIES: Entries = {
         (r"\.(?P<how>test|try)_wait(?P<parity>\.parity)?" + _ACQUIRES + r"\.b64", wait),
         (r"\.pending_count\.b64", expression("u4", "S.mbarriers.pending_count({0})", "u8")),
     ),
+    "cp": ((r"\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?" + _PLAIN + r"\.b64", arrive_after_copies),),
     "setmaxnreg": ((r"\.(?P<how>inc|dec)\.sync\.aligned\.u32", set_registers),),
 }

@@ -22,7 +22,7 @@ def any_order(*parts: str) -> str:
     return f"(?:{'|'.join(once)})*{needed}"
 
 
-SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?"
+SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func|(?P<far>::cluster))?"
 SCOPE = r"(?P<scope>\.cta|\.cluster|\.gpu|\.sys)"
 VECTOR = r"\.(?P<vec>v[248])"
 LEVELS = (
@@ -40,7 +40,8 @@ STORE = any_order(
 ) + TYPES
 ATOM, ATOM_FLOAT = (
     any_order(
-        r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE, r"\.(?P<space>global|shared)(?:::cta)?",
+        r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE,
+        r"\.(?P<space>global|shared)(?:::cta|(?P<far>::cluster))?",
         r"!\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)", r"(?P<noftz>\.noftz)", r"(?P<hint>\.L2::cache_hint)",
         VECTOR, rf"!\.(?P<t>{types})",
     )
@@ -82,6 +83,8 @@ class Site:
     op: str = ""
     #: True for a part of a wider access or copy, whose width is unrelated to the kernel's elements
     part: bool = False
+    #: the address may be in another CTA of the cluster
+    far: bool = False
 
 
 def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
@@ -118,12 +121,20 @@ def site(
 ) -> tuple[str, str]:
     """Declare an access to memory. Return (its index in `sites`, the address expression).
 
-    displacement: number of bytes to add to the address. part: see `Site`.
+    displacement: number of bytes to add to the address. part: see `Site`. In a cluster, the address of a site with the
+    group "far" keeps its rank if the machine resolves it: a barrier, a part, or with the group "raw".
     """
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += displacement
-    if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(base_of(e, operand)[0]):
+    if m.get("far") and space != "shared":
+        e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+    in_cluster = e.names.shared and space in ("shared", "") and e.is_register(base_of(e, operand)[0])
+    resolved = kind != "barrier" and not part and not m.get("raw")
+    far = bool(in_cluster and resolved and (m.get("far") or (not space and e.names.peers)))
+    if far:
+        value = e.temp(f"S.far_accesses.reached({len(e.names.sites)}, {value})")
+    elif in_cluster and not m.get("far"):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
     strong = kind == "atomic" or sem in (".volatile", ".relaxed", ".acquire", ".release", ".mmio.relaxed")
@@ -133,7 +144,7 @@ def site(
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
             acquire=sem in (".acquire", ".acq_rel"), release=sem in (".release", ".acq_rel"),
             wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=m.get("sink") is None,
-            constant=bool(m.get("nc")), op=m.get("op") or "", part=part,
+            constant=bool(m.get("nc")), op=m.get("op") or "", part=part, far=far,
         )
     )
     return str(len(sites) - 1), value
@@ -149,7 +160,7 @@ def agent_site(e: BlockWriter, kind: str, space: str) -> str:
 _WIDE = {16: "V16", 32: "V32"}
 
 
-def _whole(e: BlockWriter, total: int) -> str:
+def whole_of(e: BlockWriter, total: int) -> str:
     """Return the dtype of a vector of `total` bytes as one element."""
     if total not in (2, 4, 8, 16, 32):
         e.fail(f"accesses of {total} bytes are not supported")
@@ -181,7 +192,7 @@ def load(e: BlockWriter, m: Match) -> None:
         number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, dtype)
         e.write(targets[0], dtype, f"S.load({number}, {value})")
         return
-    whole = _whole(e, total)
+    whole = whole_of(e, total)
     number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, whole)
     raw = e.temp(f"S.load({number}, {value})")
     parts = e.temp(f"elements({raw}, {dtype}, {count})")
@@ -225,7 +236,7 @@ def store(e: BlockWriter, m: Match) -> None:
         number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, kind)
         e.stmt(f"S.store({number}, {value}, {values[0][0]})")
         return
-    whole = _whole(e, total)
+    whole = whole_of(e, total)
     number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, whole)
     unchanged = e.whole_of([x[0] for x in values])
     if unchanged is not None:

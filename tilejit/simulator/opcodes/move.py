@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..decode.emitter import BlockWriter, Entries, Match, approximated, expression, paired
 from ..decode.names import PTX_DTYPE, SIZE, SPECIAL
 from ..decode.ptx import vector
+from ..machine.lanes import RANK_SHIFT
 from .integer import LOGIC
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
@@ -69,6 +70,7 @@ def cvta(e: BlockWriter, m: Match) -> None:
     """Emit cvta, which converts between an address in a state space and a generic address."""
     dtype = PTX_DTYPE[m["t"]]
     base = WINDOWS[m["space"]]
+    check_cluster(e, m)
     operator = "-" if m["to"] else "+"
     if not base and e.is_register(e.ins.operands[1]):
         e.alias(e.ins.operands[0], e.ins.operands[1])
@@ -76,8 +78,20 @@ def cvta(e: BlockWriter, m: Match) -> None:
     e.dst(dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(base, dtype)}")
 
 
+def check_cluster(e: BlockWriter, m: Match) -> None:
+    if m["far"] and m["space"] != "shared":
+        e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+
+
 def isspacep(e: BlockWriter, m: Match) -> None:
-    window = f"({e.src(1, 'u8')} >> {e.names.constant(44, 'u8')})"
+    check_cluster(e, m)
+    address = e.src(1, "u8")
+    if e.names.shared and m["space"] == "shared" and not m["far"]:
+        # of the thread's own CTA only, whose addresses become offsets without a rank
+        own = e.names.constant(WINDOWS["shared"] >> RANK_SHIFT, "u8")
+        e.dst("p", f"S.clusters.generic_offset({address}) >> {e.names.constant(RANK_SHIFT, 'u8')} == {own}")
+        return
+    window = f"({address} >> {e.names.constant(44, 'u8')})"
     e.dst("p", f"{window} == {e.names.constant(WINDOWS[m['space']] >> 44, 'u8')}")
 
 
@@ -203,14 +217,15 @@ FLOAT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
 BOOL = r"(?:\.(?P<bool>and|or|xor))?"
 #: 1.0 as the bits of a number, or of each half of a pair
 _ONE = {"f16": 0x3C00, "f16x2": 0x3C00, "bf16": 0x3F80, "bf16x2": 0x3F80}
+SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|(?P<far>::cluster))?"
 SET_D = r"\.(?P<d>u32|s32|f32)"
 ENTRIES: Entries = {
     "mov": ((ANY, mov, approximated(
         "%clock, %clock64, %clock_hi, %globaltimer, %globaltimer_lo, %smid, %gridid and %dynamic_smem_size are 0, "
         "%nsmid is 1; exact otherwise"
     )), (r"\.(?P<t>pred)", mov)),
-    "cvta": ((r"(?P<to>\.to)?\.(?P<space>global|shared|local|const|param)(?:::cta)?\.(?P<t>u32|u64)", cvta),),
-    "isspacep": ((r"\.(?P<space>global|shared|local|const|param)(?:::cta)?", isspacep),),
+    "cvta": ((r"(?P<to>\.to)?" + SPACE + r"\.(?P<t>u32|u64)", cvta),),
+    "isspacep": ((SPACE, isspacep),),
     "selp": ((ANY, selp),),
     "slct": ((r"\.(?P<t>[bus](?:16|32|64)|f32|f64)\.(?P<c>s32|f32)",
               expression("t", "sel({2} >= 0, {0}, {1})", "t", "t", "c")),),

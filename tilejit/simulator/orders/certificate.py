@@ -144,6 +144,8 @@ class Certificate:
         body = program.function.body
         if program.ordering.relaxed:
             self.reasons.add("arrivals or waits at mbarriers with .relaxed")
+        if any(x.root == "cp" and ".mbarrier.arrive" in x.suffix for x in body):
+            self.reasons.add("the arrivals of copies at mbarriers")
         if any(x.root == "mbarrier" and x.suffix.startswith(".pending_count") for x in body):
             self.reasons.add("the number of pending arrivals of an mbarrier")
         if any(operand.startswith(CLOCKS) for x in body for operand in x.operands):

@@ -45,7 +45,7 @@ KERNEL half2_masks(const half2* a, const half2* b, unsigned* out, int n) {
     o[5] = __hleu2_mask(x, y);
 }
 
-// Whether both halves compare so.
+// Bits that say how both halves compare.
 KERNEL half2_both(const half2* a, const half2* b, int* out, int n) {
     INDEX;
     half2 x = a[i], y = b[i];

@@ -84,6 +84,68 @@ KERNEL pipeline_with_roles(const int* x, int* y, int batches) {
     }
 }
 
+// A part of the threads fetches rows by their numbers; a thread has one role for the whole kernel.
+KERNEL pipeline_of_gathered_rows(const float* table, const int* numbers, float* out, int count) {
+    constexpr int stages = 3, producers = 32;
+    __shared__ alignas(16) float row[stages][64];
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, stages> state;
+    auto block = cg::this_thread_block();
+    auto pipe = cuda::make_pipeline(block, &state, producers);
+    if (block.thread_rank() < producers) {
+        for (int k = 0; k < count; k++) {
+            pipe.producer_acquire();
+            const float* from = table + numbers[k] * 64 + threadIdx.x * 2;
+            cuda::memcpy_async(&row[k % stages][threadIdx.x * 2], from, cuda::aligned_size_t<8>(8), pipe);
+            pipe.producer_commit();
+        }
+    } else {
+        int t = threadIdx.x - producers;
+        float sum = 0.f;
+        for (int k = 0; k < count; k++) {
+            pipe.consumer_wait();
+            sum = sum * 0.5f + row[k % stages][t];
+            pipe.consumer_release();
+        }
+        out[t] = sum;
+    }
+}
+
+struct Pixel { int red, green, blue; };
+
+// Copies of 12 bytes, which are three of 4, from places in no order.
+KERNEL barrier_of_gathered_structures(const Pixel* pixels, const int* order, int* out) {
+    __shared__ Pixel part[2][64];
+    __shared__ block_barrier bar;
+    int t = threadIdx.x;
+    if (t == 0) init(&bar, 64);
+    __syncthreads();
+    int sum = 0;
+    for (int r = 0; r < 2; r++) {
+        cuda::memcpy_async(&part[r][t], &pixels[order[r * 64 + t]], sizeof(Pixel), bar);
+        bar.arrive_and_wait();
+        Pixel p = part[r][63 - t];
+        sum = sum * 7 + p.red - 2 * p.green + 3 * p.blue;
+    }
+    out[t] = sum;
+}
+
+// Copies by single threads on barriers of their warps: each warp goes on by itself.
+KERNEL barriers_of_warps(const int* x, int* y, int rounds) {
+    __shared__ int part[4][32];
+    __shared__ block_barrier bars[4];
+    auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    int w = warp.meta_group_rank(), lane = warp.thread_rank(), sum = 0;
+    if (lane == 0) init(&bars[w], 32);
+    warp.sync();
+    for (int r = 0; r < rounds + w; r++) {
+        cuda::memcpy_async(&part[w][lane], x + (r * 4 + w) * 32 + lane, cuda::aligned_size_t<4>(4), bars[w]);
+        bars[w].arrive_and_wait();
+        sum += part[w][(lane + r) % 32];
+        warp.sync();
+    }
+    y[w * 32 + lane] = sum;
+}
+
 // The copy of a block completes on a barrier.
 KERNEL barrier_of_copies(const double* x, double* y, int rows) {
     __shared__ alignas(16) double tile[64];

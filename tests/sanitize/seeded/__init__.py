@@ -1,0 +1,1 @@
+"""Correct GPU programs, and changes that make each of them wrong."""

@@ -1,0 +1,12 @@
+"""All seeded bugs."""
+
+from __future__ import annotations
+
+from .bug import FOLDER, OUTCOMES, Bug, changed, reported_text
+from .cuda_bugs import BUGS as CUDA
+from .numba_bugs import BUGS as NUMBA
+from .triton_bugs import BUGS as TRITON
+
+__all__ = ["BUGS", "CUDA", "FOLDER", "NUMBA", "OUTCOMES", "TRITON", "Bug", "changed", "reported_text"]
+
+BUGS: tuple[Bug, ...] = (*TRITON, *NUMBA, *CUDA)

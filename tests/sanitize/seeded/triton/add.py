@@ -1,0 +1,32 @@
+"""Add two vectors."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def add(x, y):
+    out = torch.empty_like(x)
+    n = out.numel()
+    add_kernel[(triton.cdiv(n, 256),)](x, y, out, n, BLOCK=256)
+    return out
+
+
+def main():
+    torch.manual_seed(0)
+    x = torch.randn(1000, device="cuda")
+    y = torch.randn(1000, device="cuda")
+    torch.testing.assert_close(add(x, y), x + y)
+
+
+if __name__ == "__main__":
+    main()

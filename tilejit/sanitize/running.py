@@ -1,0 +1,78 @@
+"""The command `python -m tilejit run`: an unmodified program, whose kernels run on the simulator."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+from .. import sanitize
+from ..errors import LaunchError
+from .session import Session, summary
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options to those of `python -m tilejit`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run", help="run a Python program on the simulator, and stop at the first error in a kernel"
+    )
+    parser.add_argument("--triton", action="store_true", help="simulate the kernels of Triton")
+    parser.add_argument("--numba", action="store_true", help="simulate the kernels of Numba-CUDA")
+    parser.add_argument("--arch", default="sm_90", help="architecture to compile kernels for, such as sm_80")
+    parser.add_argument("--schedules", type=int, default=1, help="number of thread orders in which each kernel runs")
+    parser.add_argument(
+        "--checks", choices=("default", "strict"), default="default",
+        help="strict: shuffles, votes, matches and warp reductions don't order memory accesses",
+    )
+    parser.add_argument(
+        "--autotune", choices=("all", "first"), default="all", help="configurations of autotuned kernels to run"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="the program")
+    parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="arguments of the program")
+
+
+def run(
+    script: str, arguments: Sequence[str], triton: bool, numba: bool, arch: str, schedules: int, checks: str,
+    autotune: str,
+) -> Iterator[str]:
+    """Run a program as `python SCRIPT ARGS` does; print a summary of its launches to standard error.
+
+    raises: LaunchError if the program is missing or no kind of kernel was selected; whatever the program raises.
+    """
+    if not triton and not numba:
+        raise LaunchError(
+            "nothing to simulate was selected", hint="write python -m tilejit run --triton SCRIPT, or --numba"
+        )
+    if not os.path.isfile(script):
+        raise LaunchError(f"no such file: {script}", hint="write the path of a Python program")
+    wanted: Any = True if checks == "default" else checks
+    contexts: list[AbstractContextManager[Session]] = []
+    if triton:
+        choice: Any = autotune
+        contexts.append(sanitize.triton(arch, checks=wanted, schedules=schedules, autotune=choice))
+    if numba:
+        contexts.append(sanitize.numba(arch, checks=wanted, schedules=schedules))
+    _simulate(script, arguments, arch, contexts)
+    yield from ()
+
+
+def _simulate(
+    script: str, arguments: Sequence[str], arch: str, contexts: Sequence[AbstractContextManager[Session]]
+) -> None:
+    before = sys.path[:], sys.argv
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    sys.argv = [script, *arguments]
+    try:
+        with ExitStack() as stack:
+            sessions = [stack.enter_context(context) for context in contexts]
+            try:
+                runpy.run_path(script, run_name="__main__")
+            finally:
+                launches = [launch for session in sessions for launch in session.launches]
+                print(summary(arch, launches), file=sys.stderr)
+    finally:
+        sys.path[:], sys.argv = before

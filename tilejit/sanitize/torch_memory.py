@@ -1,0 +1,285 @@
+"""Storages of torch at addresses of the simulator: their device, their address, and their uninitialized bytes.
+
+CPU tensors represent CUDA tensors. A storage belongs to the simulated GPU if the program created it there, or if a
+tensor on it is the result of an operation on such a tensor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..errors import LaunchError
+from ..simulator import Device, DeviceArray
+
+Bytes = NDArray[np.uint8]
+
+#: operators whose results are uninitialized
+_UNINITIALIZED = frozenset({
+    "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
+    "aten::new_empty_strided",
+})
+#: operators with a parameter for the type of the result -> those without
+_WIDE_PRODUCTS: dict[Any, Any] = {
+    getattr(getattr(torch.ops.aten, name), overload): getattr(torch.ops.aten, name).default
+    for name in ("mm", "bmm", "addmm", "baddbmm")
+    for overload in ("dtype", "dtype_out")
+    if overload in getattr(torch.ops.aten, name).overloads()
+}
+#: the byte of which the simulator's fresh memory consists: other bytes must have been written
+_FRESH = 0xFF
+#: minimum number of records before those of freed storages are removed
+_FEW = 256
+
+
+class StorageRecord:
+    """A storage that the program holds or has freed."""
+
+    def __init__(self, storage: torch.UntypedStorage, is_on_gpu: bool) -> None:
+        # the reference keeps the number `_cdata` from being reused
+        self.reference = StorageWeakRef(storage)
+        self.is_on_gpu = is_on_gpu
+        #: a mask of the bytes that are written, None if all are; once the storage is placed, that of `placed` holds
+        self.written: NDArray[np.bool_] | None = None
+        self.placed: DeviceArray | None = None
+        #: the host's address and size that `placed` covers
+        self.extent = (0, 0)
+
+    def strong(self) -> torch.UntypedStorage | None:
+        """Return the storage, or None if the program has freed it."""
+        if self.reference.expired():
+            return None
+        storage: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(self.reference.cdata)
+        return storage
+
+
+class TorchMemory:
+    """The storages of a program. Those that kernels may access have addresses on `device`."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._records: dict[int, StorageRecord] = {}
+        self._limit = _FEW
+
+    def record(self, tensor: torch.Tensor) -> StorageRecord | None:
+        """Return the record of a tensor's storage; None if it has none, or is initialized memory of the host."""
+        key = _key(tensor)
+        return None if key is None else self._records.get(key)
+
+    def is_on_gpu(self, tensor: torch.Tensor) -> bool:
+        record = self.record(tensor)
+        return record is not None and record.is_on_gpu
+
+    def move(self, tensor: torch.Tensor, to_gpu: bool) -> None:
+        """Declare that a tensor's storage belongs to the GPU or to the host."""
+        if to_gpu or self.record(tensor) is not None:
+            record = self._recorded(tensor)
+            if record is not None:
+                record.is_on_gpu = to_gpu
+
+    def address(self, tensor: torch.Tensor) -> int:
+        """Return the address of a tensor's first element; place its storage if it has no address. 0 if it is empty."""
+        array = self.place(tensor)
+        return 0 if array is None else array.address + tensor.storage_offset() * tensor.element_size()
+
+    def place(self, tensor: torch.Tensor) -> DeviceArray | None:
+        """Return the array of a tensor's storage on the device; None if the storage has no bytes."""
+        storage = tensor.untyped_storage()
+        if storage.device.type != "cpu":
+            raise LaunchError(
+                f"a tensor is on the device {storage.device}, whose memory the simulator can't access",
+                hint="create it in the context, with device='cuda'",
+            )
+        record = self._recorded(tensor)
+        if record is None:
+            return None
+        extent = (storage.data_ptr(), storage.nbytes())
+        if record.placed is not None and record.extent != extent:
+            self._free(record)
+        if record.placed is None and extent[1]:
+            record.placed = self.device.place(_host_bytes(*extent))
+            record.placed.written = record.written
+            record.extent = extent
+        return record.placed
+
+    def uninitialized(self, tensor: torch.Tensor) -> None:
+        """Mark a tensor's storage, which is new, as not written."""
+        record = self._recorded(tensor)
+        if record is not None:
+            storage = tensor.untyped_storage()
+            record.written = np.zeros(storage.nbytes(), bool)
+            if storage.nbytes():
+                _host_bytes(storage.data_ptr(), storage.nbytes())[:] = _FRESH
+
+    def write(self, tensor: torch.Tensor) -> None:
+        """Mark the elements of a tensor as written."""
+        record = self.record(tensor)
+        if record is None:
+            return
+        mask = record.written if record.placed is None else record.placed.written
+        if mask is None:
+            return
+        if mask.size == tensor.untyped_storage().nbytes():
+            _elements(mask, tensor)[...] = True
+        if mask.size != tensor.untyped_storage().nbytes() or mask.all():
+            record.written = None
+            if record.placed is not None:
+                record.placed.define()
+
+    def hold(self) -> list[torch.UntypedStorage]:
+        """Free what the program has freed; return the placed storages, so that they live until a launch ends."""
+        held = []
+        for key, record in list(self._records.items()):
+            storage = record.strong()
+            if storage is None:
+                self._forget(key)
+            elif record.placed is not None:
+                if record.extent != (storage.data_ptr(), storage.nbytes()):
+                    self._free(record)
+                held.append(storage)
+        return held
+
+    def arrays(self) -> list[DeviceArray]:
+        """Return the arrays of the placed storages."""
+        return [record.placed for record in self._records.values() if record.placed is not None]
+
+    def _recorded(self, tensor: torch.Tensor) -> StorageRecord | None:
+        key = _key(tensor)
+        if key is None:
+            return None
+        record = self._records.get(key)
+        if record is None:
+            if len(self._records) >= self._limit:
+                self._sweep()
+            record = self._records[key] = StorageRecord(tensor.untyped_storage(), False)
+        return record
+
+    def _sweep(self) -> None:
+        for key, record in list(self._records.items()):
+            if record.reference.expired():
+                self._forget(key)
+        self._limit = max(_FEW, 2 * len(self._records))
+
+    def _forget(self, key: int) -> None:
+        self._free(self._records.pop(key))
+
+    def _free(self, record: StorageRecord) -> None:
+        if record.placed is not None:
+            self.device.free(record.placed)
+            record.written, record.placed = record.placed.written, None
+
+
+class MarkingMode(TorchDispatchMode):
+    """Run operators that name a CUDA device on the CPU, and record which storages their results are on."""
+
+    def __init__(self, memory: TorchMemory) -> None:
+        super().__init__()
+        self.memory = memory
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # otherwise torch imports torch._dynamo at the first operator, which takes seconds
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = dict(kwargs or {})
+        is_on_gpu = is_cuda(named.get("device"))
+        if is_on_gpu:
+            named["device"] = torch.device("cpu")
+        if named.get("pin_memory"):
+            named["pin_memory"] = False
+        inputs = list(tensors_in((args, named)))
+        result = _wide_product(func, args, named) if func in _WIDE_PRODUCTS else func(*args, **named)
+        memory = self.memory
+        is_on_gpu = is_on_gpu or any(memory.is_on_gpu(x) for x in inputs)
+        name, written = _traits(func)
+        is_uninitialized = name in _UNINITIALIZED
+        if is_on_gpu or is_uninitialized:
+            old = {_key(x) for x in inputs}
+            for output in tensors_in(result):
+                if _key(output) not in old:
+                    memory.move(output, is_on_gpu)
+                    if is_uninitialized:
+                        memory.uninitialized(output)
+        for position, keyword in written:
+            value = args[position] if position < len(args) else named.get(keyword)
+            for tensor in tensors_in(value):
+                memory.write(tensor)
+        return result
+
+
+def _wide_product(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> torch.Tensor:
+    """Compute a product whose result is wider than its operands, as torch does only on CUDA."""
+    *operands, dtype = args
+    factors = {name: value for name, value in named.items() if name != "out"}
+    result: torch.Tensor = _WIDE_PRODUCTS[func](*[x.to(dtype) for x in operands], **factors)
+    return named["out"].copy_(result) if "out" in named else result
+
+
+def is_cuda(device: Any) -> bool:
+    """Tell whether a value passed as a device names a GPU."""
+    if isinstance(device, str):
+        return device.startswith("cuda")
+    if isinstance(device, torch.device):
+        return bool(device.type == "cuda")
+    # torch takes a number for the index of a GPU
+    return isinstance(device, int) and not isinstance(device, bool)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for x in value:
+            yield from tensors_in(x)
+    elif isinstance(value, dict):
+        for x in value.values():
+            yield from tensors_in(x)
+
+
+@cache
+def _traits(func: Any) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Return an operator's name, and the positions and names of the parameters that it writes."""
+    schema = func._schema
+    written = [
+        (i, parameter.name)
+        for i, parameter in enumerate(schema.arguments)
+        if parameter.alias_info is not None and parameter.alias_info.is_write
+    ]
+    return schema.name, tuple(written)
+
+
+def _key(tensor: torch.Tensor) -> int | None:
+    """Return a number that identifies a tensor's storage while a reference to it exists; None without a storage."""
+    try:
+        key: int = tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        # sparse tensors and those of functorch
+        return None
+    return key
+
+
+def _host_bytes(address: int, size: int) -> Bytes:
+    """Return a view of the host's memory that doesn't keep it alive."""
+    memory: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+    return memory
+
+
+def _elements(memory: NDArray[np.bool_], tensor: torch.Tensor) -> NDArray[np.bool_]:
+    """Return a view of those bytes in `memory`, which is as large as the tensor's storage, that its elements occupy."""
+    width = tensor.element_size()
+    first = tensor.storage_offset() * width
+    shape = (*tensor.shape, width)
+    strides = (*(stride * width for stride in tensor.stride()), 1)
+    return np.lib.stride_tricks.as_strided(memory[first:], shape, strides)

@@ -1,0 +1,153 @@
+"""A launch of Triton: arguments, from the program's values to parameters of the PTX, and names of files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dataclass import dataclass
+from ..errors import LaunchError
+
+#: types of Triton's scalars -> their types in NumPy
+_FLOATS: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
+#: codes of swizzle modes in the metadata of descriptors, as in CUtensorMapSwizzle of the CUDA driver API
+_SWIZZLES = ("none", "32B", "64B", "128B")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
+_FIRST_LOCATION = re.compile(r"^\s*\.loc\s+(\d+)\s", re.MULTILINE)
+_INTEGER = re.compile(r"[iu](\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One parameter of the PTX kernel. name: that of Triton's parameter, with a path if it is part of a tuple.
+
+    type: Triton's type of the value, such as "i32" or "*fp16"; "tensormap" for a descriptor that TMA uses.
+    box: for a descriptor, what Triton's metadata say of the box that TMA copies.
+    """
+
+    name: str
+    type: str
+    value: Any
+    box: Mapping[str, Any] | None = None
+
+
+def flatten(
+    signature: Mapping[str, Any], values: Sequence[Any], boxes: Sequence[Mapping[str, Any]] | None
+) -> Iterator[Argument]:
+    """Yield the arguments of the PTX kernel for the values of all of Triton's parameters, in order.
+
+    signature: parameter -> its type: a text, or a tuple of types. boxes: one per descriptor if TMA uses them, else
+        None or empty: then a descriptor is passed as its pointer, extents and strides.
+    """
+    left = iter(boxes) if boxes else None
+    for (name, type_), value in zip(signature.items(), values, strict=True):
+        yield from _flat(str(name), type_, value, left)
+
+
+def _flat(name: str, type_: Any, value: Any, boxes: Iterator[Mapping[str, Any]] | None) -> Iterator[Argument]:
+    if isinstance(type_, tuple):
+        fields = getattr(value, "_fields", range(len(type_)))
+        for field, each, part in zip(fields, type_, value, strict=True):
+            inner = f"{name}.{field}" if isinstance(field, str) else f"{name}[{field}]"
+            yield from _flat(inner, each, part, boxes)
+    elif type_.startswith("tensordesc"):
+        yield from _descriptor(name, type_, value, boxes)
+    elif type_ != "constexpr":
+        yield Argument(name, type_, value)
+
+
+def _descriptor(name: str, type_: str, value: Any, boxes: Iterator[Mapping[str, Any]] | None) -> Iterator[Argument]:
+    if boxes is not None:
+        yield Argument(name, "tensormap", value, next(boxes))
+    else:
+        yield Argument(name, "*" + type_.partition("<")[2].partition("[")[0], value.base)
+        for extent in (*value.shape, *value.strides):
+            yield Argument(name, "i64", extent)
+        yield Argument(name, "i1", value.padding == "nan")
+        yield Argument(name, "i1", value.round_f32_to_tf32)
+    yield from (Argument(name, "i32", extent) for extent in value.shape)
+    yield from (Argument(name, "i64", stride) for stride in value.strides)
+
+
+def scalar(argument: Argument) -> bytes:
+    """Return the bytes of a scalar. raises: LaunchError if its type is unknown, or the value doesn't have it."""
+    type_, value = argument.type, argument.value
+    try:
+        if type_ in _FLOATS:
+            return bytes(np.array(float(value)).astype(_FLOATS[type_]).tobytes())
+        if type_ == "bf16":
+            # Triton's launcher truncates the float32
+            return bytes(np.array(float(value)).astype("<f4").tobytes()[2:])
+        found = _INTEGER.fullmatch(type_)
+        if found is None:
+            raise LaunchError(
+                f"the type {type_} of the argument {argument.name} is not supported", hint="pass a number or a tensor"
+            )
+        size = max(int(found[1]) // 8, 1)
+        return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    except (TypeError, ValueError):
+        raise LaunchError(
+            f"the argument {argument.name} has the type {type_}, and {value!r} is not such a number",
+            hint="pass a number",
+        ) from None
+
+
+def with_file(ptx: str, file: str) -> str:
+    """Return PTX whose kernel is in the file `file`; "" for an unknown one.
+
+    Triton's cache doesn't know the names of files: the PTX may be that of a program elsewhere with the same text. Files
+    of the other program's folder become those with the same name in the folder of `file`, if there are any.
+    """
+    index = _FIRST_LOCATION.search(ptx)
+    files = dict(_FILE.findall(ptx))
+    former = files.get(index[1]) if index is not None else None
+    if former is None or file in ("", former):
+        return ptx
+    moved = {former: file}
+    for path in files.values():
+        here = os.path.join(os.path.dirname(file), os.path.basename(path))
+        if path != former and os.path.dirname(path) == os.path.dirname(former) and os.path.isfile(here):
+            moved[path] = here
+    return _FILE.sub(lambda found: found[0].replace(f'"{found[2]}"', f'"{moved.get(found[2], found[2])}"'), ptx)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The fields of a tensor map that follow from a descriptor, innermost dimension first; see `TensorMap`."""
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_bytes: int
+    swizzle: str
+
+
+def described(argument: Argument) -> Described:
+    """Return the tensor map of a descriptor. raises: LaunchError if the simulator doesn't know a feature of it."""
+    value, box = argument.value, argument.box
+    assert box is not None, "a descriptor that TMA uses"
+    refused = {
+        "padding='nan'": value.padding == "nan", "round_f32_to_tf32": bool(value.round_f32_to_tf32),
+        "im2col": bool(box.get("is_im2col")), "padded fp4": bool(box.get("fp4_padded")),
+    }
+    for feature, asked in refused.items():
+        if asked:
+            raise LaunchError(
+                f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support",
+                hint="copy without it",
+            )
+    width = int(box["elem_size"])
+    if value.strides[-1] != 1:
+        raise LaunchError(
+            f"the last dimension of the descriptor {argument.name} has the stride {value.strides[-1]}",
+            hint="make it contiguous",
+        )
+    return Described(
+        tuple(int(x) for x in reversed(value.shape)),
+        tuple(int(x) * width for x in reversed(value.strides[:-1])),
+        tuple(int(x) for x in reversed(box["block_size"])), width, _SWIZZLES[int(box["swizzle"])],
+    )
