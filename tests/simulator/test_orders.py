@@ -15,7 +15,7 @@ from tests.simulator.small_kernels import kernel, pointer, simulate
 from tilejit.errors import LaunchError
 from tilejit.simulator import Device, run
 from tilejit.simulator.checks.races import AccessChecker
-from tilejit.simulator.orders.certificate import Certificate, ObservedChecker
+from tilejit.simulator.orders.certificate import Certificate, Location, ObservedChecker
 
 #: right programs of the race check's list in which threads compete: for a lock, to be the last, or to read in between
 OPEN = {
@@ -92,7 +92,7 @@ def forgets_reads(self, location, write, after):
     WRITE_ONE(self, location, write, after)
 
 
-def ignores_operands(self, writes, read):
+def ignores_operands(self, location, writes, read):
     return read.loop is not None and all(self.turn(read, x.before) == read.loop.head for x in writes)
 
 
@@ -102,9 +102,11 @@ SUM = Program(((("set", 1, 1), ("add", 0, 1)), (("add", 0, 2),), (("least", 0, 2
 FAULTS = {
     "arrivals of two phases race": (Certificate, "arrive", lambda *_: None, 1290),
     "waits outside of loops race with arrivals": (Certificate, "wait", lambda *_: None, 123),
-    "an older value may end the loop": (Certificate, "waits_for", lambda self, writes, read: bool(read.loop), 103),
+    "an older value may end the loop": (Certificate, "waits_for", lambda self, at, writes, read: bool(read.loop), 103),
     "any of several older values may": (
-        Certificate, "waits_for", lambda self, writes, read: WAITS_FOR(self, writes[-1:], read), 270),
+        Certificate, "waits_for", lambda self, at, writes, read: WAITS_FOR(self, at, writes[-1:], read), 270),
+    "so may a value without one that a known update followed": (
+        Certificate, "waits_for", lambda self, at, writes, read: WAITS_FOR(self, Location(writes), writes, read), 8206),
     "so may a sum that this order has skipped": (Certificate, "waits_for", ignores_operands, SUM),
     "a later value may not end the loop": (
         Certificate, "ends_alike", lambda self, location, read, write, after: bool(read.loop), 836),

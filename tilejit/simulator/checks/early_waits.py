@@ -28,13 +28,13 @@ class EarlyWaits:
         self.order = waiters.order
         self.lanes = waiters.order.lanes
         self.findings = findings
-        #: for each thread, the last phase of its CTA's barrier that it is known to know as complete; initially -1
+        #: for each thread, the last phase of its CTA's barrier for which it has waited; initially -1
         self.known: dict[MBarrier, Index] = {}
-        #: the same for threads that have started copies, by (barrier, its CTA, thread)
+        #: (barrier, its CTA, thread) → the last phase known to be complete when the thread started a copy
         self.known_afar: dict[tuple[MBarrier, int, int], int] = {}
 
     def wait(self, barrier: MBarrier, positions: Index, phases: Index, pc: int, kind: str) -> None:
-        """Check waits for complete `phases`, unless they are of kind "state"; record that the threads know it."""
+        """Check waits for complete `phases`, unless they are of kind "state"; record that the threads have waited."""
         known = self.known.get(barrier)
         if known is None:
             known = self.known[barrier] = np.full(self.lanes.total, -1)

@@ -208,7 +208,7 @@ class Certificate:
                 read.loop, read.inputs, read.outcome = loop, chosen(inputs, np.array([i])), int(ends[i])
             for location in self.at(region, start, site.shift):
                 unknown = self.unordered(location.writes, actor)
-                if unknown and not self.waits_for(unknown, read):
+                if unknown and not self.waits_for(location, unknown, read):
                     self.open(site.pc, unknown)
                 location.reads[actor, site.pc] = read
                 self.limit(location)
@@ -278,20 +278,20 @@ class Certificate:
             location.writes.clear()
             location.reads.clear()
 
-    def waits_for(self, writes: list[Write], read: Read) -> bool:
-        """True if the loop that a read has ended would have gone on with each value that one of the writes replaced."""
-        loop = read.loop
-        if loop is None or any(x.before is None or x.hides for x in writes):
+    def waits_for(self, location: Location, unknown: list[Write], read: Read) -> bool:
+        """True if the loop that a read has ended would have gone on without some of the `unknown` writes."""
+        first = next(k for k, x in enumerate(location.writes) if x is unknown[0])
+        since, loop = location.writes[first:], read.loop
+        if loop is None or any(x.before is None or x.hides for x in since):
             return False
-        if any((x.start, x.shift) != (read.start, read.shift) for x in writes):
+        updates = [x for x in since if x.kind]
+        alike = all((x.kind, x.operand) == (updates[0].kind, updates[0].operand) for x in updates)
+        # updates with one operand leave the same values in any order, so the known ones may come first
+        if not alike or (len(since) > len(unknown) and len(updates) < len(since)):
             return False
-        updates = [x for x in writes if x.kind]
-        if len(updates) > 1:
-            # updates with one operand leave the same values in any order
-            first = updates[0]
-            if any(x.kind != first.kind or x.operand is None or x.operand != first.operand for x in updates):
-                return False
-        values = {x.before.tobytes(): x.before for x in writes}
+        if any((x.start, x.shift) != (read.start, read.shift) for x in since):
+            return False
+        values = {x.before.tobytes(): x.before for x in since[-len(unknown) :]}
         return all(self.turn(read, value) == loop.head for value in values.values())
 
     def ends_alike(self, location: Location, read: Read, write: Write, after: Any) -> bool:
@@ -299,7 +299,11 @@ class Certificate:
         loop = read.loop
         if loop is None or not loop.silent or after is None or read.machine is not self.machine:
             return False
-        if write.kind and any(x.kind and x.operand != write.operand for x in location.writes):
+        later = [x for x in location.writes if x.event > read.event] if write.kind else []
+        if any(x.before is None or x.kind != write.kind or x.operand != write.operand for x in later):
+            return False
+        if any(self.turn(read, x.before) != read.outcome for x in later):
+            # another order of these updates leads to the same values
             return False
         return (write.start, write.shift) == (read.start, read.shift) and self.turn(read, after) == read.outcome
 
