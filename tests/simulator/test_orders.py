@@ -16,6 +16,7 @@ from tilejit.errors import LaunchError
 from tilejit.simulator import Device, run
 from tilejit.simulator.checks.races import AccessChecker
 from tilejit.simulator.orders.certificate import Certificate, Location, ObservedChecker
+from tilejit.testing import check
 
 #: right programs of the race check's list in which threads compete: for a lock, to be the last, or to read in between
 OPEN = {
@@ -184,6 +185,18 @@ def test_the_answer_names_the_open_pair_and_the_grid():
     alone = tj.simulate(ticket, 1, np.zeros(1, np.int32), np.zeros(2, np.int32), orders=1)
     assert str(alone.orders) == "one order of grid (1, 1, 1): no two synchronizing events race"
     assert tj.simulate(ticket, 1, np.zeros(1, np.int32), np.zeros(2, np.int32)).orders is None
+
+
+def test_a_check_may_require_one_order():
+    arrays = [np.zeros(1, np.int32), np.zeros(2, np.int32)]
+
+    def expected(counter, out):
+        return {"counter": np.array([2], np.int32), "out": np.array([0, 1], np.int32)}
+
+    check(ticket, 2, *arrays, expected=expected)
+    with pytest.raises(AssertionError, match=r"incomplete; open:\n.*tj.atomic.add\(counter\[0\], 1\)"):
+        check(ticket, 2, *arrays, expected=expected, orders=1)
+    check(ticket, 1, *arrays, expected={"counter": np.array([1], np.int32)}, orders=1)
 
 
 PTX = """.version 8.0
