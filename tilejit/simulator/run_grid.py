@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.operations import Delivery
 from .machine.printf import Printer
-from .orders.certificate import Certificate, ObservedChecker
 from .placing import ParameterValue, Placing, Resident, SharedName, peers
+
+if TYPE_CHECKING:
+    from .orders.certificate import Certificate
 
 # Limits of a chunk. With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few
 # threads, the overhead of NumPy calls exceeds the cost of the arithmetic.
@@ -183,7 +185,11 @@ class _GridRun:
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
         self.per_chunk = self.chunk_ctas()
-        self.certificate = Certificate(program, self.findings) if orders else None
+        self.certificate: Certificate | None = None
+        if orders:
+            from .orders.certificate import Certificate
+
+            self.certificate = Certificate(program, self.findings)
 
     def chunk_ctas(self) -> int:
         """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
@@ -233,7 +239,7 @@ class _GridRun:
         checker: AccessChecker | None = None
         if self.checks:
             strict = self.checks == "strict"
-            kind = AccessChecker if self.certificate is None else ObservedChecker
+            kind = AccessChecker if self.certificate is None else self.certificate.checker_class
             checker = kind(program, lanes, self.ctas, self.findings, strict, self.replicas_differ)
             self.shadow_globals()
         for first in range(0, self.ctas, self.per_chunk):
@@ -262,7 +268,7 @@ class _GridRun:
         machine = Machine(
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit
         )
-        if self.certificate is not None and isinstance(checker, ObservedChecker):
+        if self.certificate is not None and checker is not None:
             self.certificate.attach(machine, checker)
         machine.left = self.left
         machine.run()

@@ -151,11 +151,16 @@ class Certificate:
         if any(operand.startswith(CLOCKS) for x in body for operand in x.operands):
             self.reasons.add("the time")
 
-    def attach(self, machine: Machine, checker: ObservedChecker) -> None:
-        self.machine = machine
+    @property
+    def checker_class(self) -> type[AccessChecker]:
+        return ObservedChecker
+
+    def attach(self, machine: Machine, checker: AccessChecker) -> None:
+        """Observe a chunk's machine. checker: a `checker_class`."""
+        assert isinstance(checker, ObservedChecker), "the checker shows accesses to the certificate"
         checker.certificate = self
-        order = checker.order
-        self.order: HappensBefore = order
+        self.machine = machine
+        self.order: HappensBefore = checker.order
         atomic = machine.atomic
 
         def observed(number: int, address: Any, wanted: bool, *operands: Any) -> Any:
