@@ -13,7 +13,7 @@ from tests.simulator.interleavings import Program, drawn, outcomes, simulated
 from tests.simulator.order.programs import PROGRAMS
 from tests.simulator.small_kernels import kernel, pointer, simulate
 from tilejit.errors import LaunchError
-from tilejit.simulator import Device, run
+from tilejit.simulator import Device, run, run_grid
 from tilejit.simulator.checks.races import AccessChecker
 from tilejit.simulator.orders.certificate import Certificate, Location, ObservedChecker
 from tilejit.testing import check
@@ -164,6 +164,21 @@ def test_very_many_writes_to_a_flag_are_followed():
     setp.lt.u32 %p2, %r4, 100; @%p2 bra SET; ret;
     """
     assert simulate(body, np.zeros(4, "u4"), block=1, grid=2, orders=1).orders.verdict == "clean"
+
+
+@pytest.mark.parametrize(("body", "verdict"), [
+    ("atom.global.add.u32 %r3, [%x1], 1; st.global.u32 [%x1+8], %r3;", "finding"),
+    ("atom.relaxed.gpu.global.add.u32 %r3, [%x1], 1; setp.eq.u32 %p2, %r3, 2; @!%p2 bra E;", "incomplete"),
+    ("red.relaxed.gpu.global.add.u32 [%x1], 1;", "clean"),
+    ("atom.relaxed.cta.shared.add.u32 %r3, [s], 1; st.volatile.shared.u32 [s], 0;", "clean"),
+])
+def test_ctas_that_are_simulated_one_after_another_are_compared(body, verdict, monkeypatch):
+    monkeypatch.setattr(run_grid, "CHUNK_THREADS", 1)
+    text = f"ld.param.u64 %x1, [p0]; st.shared.u32 [s], 0; {body} E: ret;"
+    report = simulate(
+        text, np.zeros(4, "u4"), block=1, grid=4, registers=".shared .align 16 .b8 s[16];", orders=1,
+        on_finding="collect")
+    assert report.orders.verdict == verdict, report
 
 
 # the interface

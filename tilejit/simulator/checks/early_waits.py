@@ -21,7 +21,7 @@ from .late_waiters import LateWaiters
 
 
 class EarlyWaits:
-    """What a chunk's threads know of the completed phases of its mbarriers."""
+    """The knowledge of a chunk's threads of the completed phases of its mbarriers."""
 
     def __init__(self, waiters: LateWaiters, findings: Findings) -> None:
         self.waiters = waiters

@@ -1,4 +1,4 @@
-"""Does a launch have one order of its synchronizing events? The answer of one checked run.
+"""Check in one run whether a launch has one order of its synchronizing events.
 
 Two strong accesses of different threads to one location conflict if at least one writes, except updates of one kind
 whose results nobody uses, such as `red.add`. If all conflicting accesses are ordered by happens-before, and the checks
@@ -71,7 +71,8 @@ class Read:
     event: int
     start: int
     shift: int
-    machine: Machine
+    #: the number of the thread's chunk of CTAs, and its position there
+    chunk: int
     position: int
     dtype: np.dtype[Any]
     loop: WaitLoop | None = None
@@ -105,7 +106,7 @@ def shown(place: Place) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What is known of the orders of a launch's synchronizing events.
+    """The orders of a launch's synchronizing events, as far as one run shows them.
 
     verdict: "clean" if there is one order and it has no finding; "finding"; "incomplete" if there may be other orders.
     races: the pairs whose order is open. reasons: why the run can't tell, apart from them.
@@ -139,7 +140,8 @@ class Certificate:
         self.locations: dict[tuple[int, int], Location] = {}
         self.regions: dict[int, MemoryRegion] = {}
         self.unread: dict[int, bool] = {}
-        #: whether the result of the current atomic is wanted, and its operands
+        self.chunk = 0
+        #: of the current atomic: True if its result is used, and its operands
         self.update: tuple[bool, tuple[Any, ...]] = True, ()
         body = program.function.body
         if program.ordering.relaxed:
@@ -160,6 +162,10 @@ class Certificate:
         assert isinstance(checker, ObservedChecker), "the checker shows accesses to the certificate"
         checker.certificate = self
         self.machine = machine
+        self.chunk += 1
+        # each chunk has its own shared memory
+        self.locations = {at: x for at, x in self.locations.items() if not self.regions[at[0]].owner}
+        self.regions = {number: x for number, x in self.regions.items() if not x.owner}
         self.order: HappensBefore = checker.order
         atomic = machine.atomic
 
@@ -205,7 +211,7 @@ class Certificate:
             ends = outcomes(machine, loop, positions, inputs, view[index])
         event = self.order.tick(site.pc)
         for i, (actor, start) in enumerate(zip(actors, starts, strict=True)):
-            read = Read(event, start, site.shift, machine, int(positions[i]), view.dtype)
+            read = Read(event, start, site.shift, self.chunk, int(positions[i]), view.dtype)
             if loop is not None:
                 if ends[i] == loop.head:
                     # a turn that changes nothing
@@ -302,7 +308,7 @@ class Certificate:
     def ends_alike(self, location: Location, read: Read, write: Write, after: Any) -> bool:
         """True if the loop that a read has ended would have ended in the same way after a write."""
         loop = read.loop
-        if loop is None or not loop.silent or after is None or read.machine is not self.machine:
+        if loop is None or not loop.silent or after is None or read.chunk != self.chunk:
             return False
         later = [x for x in location.writes if x.event > read.event] if write.kind else []
         if any(x.before is None or x.kind != write.kind or x.operand != write.operand for x in later):
