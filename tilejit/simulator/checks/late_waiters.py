@@ -31,8 +31,6 @@ class Passed:
     #: the position of the leader of each thread's first election after its wait (-1: none), and the election's event
     leaders: Index
     led: Index
-    #: True if a thread that knows of the wait has arrived since by cp.async.mbarrier.arrive
-    safe: NDArray[np.bool_]
     #: True for expect_tx
     expects: bool = False
 
@@ -46,6 +44,8 @@ class LateWaiters:
         self.findings = findings
         #: the waits at each barrier; when waits are added, those for phase n are dropped if phase n + 2 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
+        #: the threads of each warp whose copies have arrived in the current phase
+        self.copies: dict[MBarrier, list[Index]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int, expects: bool = False) -> None:
         """Record that waits have returned. threads: indices into the executing threads. asked: the awaited phases.
@@ -62,7 +62,7 @@ class LateWaiters:
         for n in fast_unique(asked).tolist():
             passed = positions[asked == n]
             leaders, led = np.full(passed.size, -1), np.zeros(passed.size, np.int64)
-            kept.append(Passed(n, pc, event, passed, leaders, led, np.zeros(passed.size, bool), expects))
+            kept.append(Passed(n, pc, event, passed, leaders, led, expects))
 
     def note_led(self, leader: Any, pc: int) -> None:
         """Record that the executing lanes have elected `leader`, a lane of their warp, which may arrive for them."""
@@ -76,11 +76,8 @@ class LateWaiters:
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def arrived(self, barrier: MBarrier, positions: Index) -> None:
-        """Record that copies of threads have arrived at a barrier: waits that these threads know of aren't late."""
-        for x in self.of.get(barrier, []):
-            late, by = np.repeat(x.positions, positions.size), np.tile(positions, x.positions.size)
-            known = (late == by) | self.order.has_happened(late, np.full(late.size, x.event), by)
-            x.safe[known.reshape(x.positions.size, -1).any(axis=1)] = True
+        """Record that copies of threads of one warp have arrived at a barrier, by cp.async.mbarrier.arrive."""
+        self.copies.setdefault(barrier, []).append(positions)
 
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
         """Report waits that aren't ordered before any arrival in the next phase of their barrier.
@@ -92,7 +89,6 @@ class LateWaiters:
         done[ctas] = True
         for x in self.of.get(barrier, []):
             late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
-            late = late[~x.safe[late]]
             if late.size:
                 late = late[~self.order.includes(coming, x.positions[late], x.event)]
             led = late[x.leaders[late] >= 0]
@@ -100,8 +96,26 @@ class LateWaiters:
                 late = np.setdiff1d(late, led[[
                     bool(self.order.includes(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()
                 ]])
+            if late.size and barrier in self.copies:
+                late = late[~self.known_to_copies(barrier, x, late)]
             if late.size:
                 self.report(barrier, x, x.positions[late])
+        if barrier in self.copies:
+            self.copies[barrier] = [x for x in self.copies[barrier] if not done[cta_of[x[0]]]]
+
+    def known_to_copies(self, barrier: MBarrier, passed: Passed, which: Index) -> NDArray[np.bool_]:
+        """Return a mask of the waits that are known to threads whose copies have arrived in this phase."""
+        waiters = passed.positions[which]
+        result = np.zeros(which.size, bool)
+        for positions in self.copies[barrier]:
+            result |= np.isin(waiters, positions)
+            left = np.flatnonzero(~result)
+            if not left.size:
+                break
+            late, by = np.repeat(waiters[left], positions.size), np.tile(positions, left.size)
+            known = self.order.has_happened(late, np.full(late.size, passed.event), by)
+            result[left] = known.reshape(left.size, -1).any(axis=1)
+        return result
 
     def report(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
         cta = int(self.lanes.full["chunk_cta"][late[0]])
@@ -127,6 +141,6 @@ class LateWaiters:
         for x in self.of.get(barrier, []):
             stays = ~np.isin(self.lanes.full["chunk_cta"][x.positions], ctas)
             if stays.any():
-                parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led", "safe")}
+                parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led")}
                 kept.append(replace(x, **parts))
         self.of[barrier] = kept
