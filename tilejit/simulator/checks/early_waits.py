@@ -54,18 +54,16 @@ class EarlyWaits:
                     "this wait could return before its phase is complete",
                 )
 
-    def start_copy(self, barrier: MBarrier, cta: int, position: int, pc: int) -> None:
-        """Check that a thread whose copy signals the barrier of `cta` knows that the last phase is complete."""
-        phase = int(barrier.phase[cta])
+    def start_copy(self, barrier: MBarrier, cta: int, position: int, pc: int, phase: int) -> None:
+        """Check that a thread whose copy signals `phase` of a barrier knows that the phase before is complete."""
         key = barrier, cta, position
         if not phase or self.known_afar.get(key, -1) >= phase - 1:
             return
         self.known_afar[key] = phase - 1
         if not self.knows(barrier, cta, phase - 1, np.array([position])).all():
-            self.report_copy(barrier, cta, position, pc)
+            self.report_copy(barrier, cta, position, pc, phase)
 
-    def report_copy(self, barrier: MBarrier, cta: int, position: int, pc: int) -> None:
-        phase = int(barrier.phase[cta])
+    def report_copy(self, barrier: MBarrier, cta: int, position: int, pc: int, phase: int) -> None:
         what = f"{self.lanes.describe_position(position)} started a copy whose bytes count for phase {phase}"
         self.report(barrier, cta, phase, np.array([position]), pc, what, "they could count for that phase")
 

@@ -295,8 +295,10 @@ class BulkCopies:
                 operation.news = agents.news(agent, cta, landed, issued)
                 self.landed.setdefault(cta, {})[agent] = operation, landed
 
+        signal = replace(signal, phase=self.mbarriers.phase_of(signal))
         operation = Operation(pc, position, what, carry_out, reads, () if op else writes, (signal,))
         self.operations.issue(operation)
+        self.mbarriers.check_start(operation, signal)
 
     def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun, op: str = "") -> None:
         """Start an operation that belongs to a group of its thread."""
@@ -324,14 +326,12 @@ class BulkCopies:
     def signal(self, number: int, bar: Any, i: int, size: int, cta: int) -> Signal:
         site = self.access.sites[number]
         address = _of(bar, i) + site.offset
-        phase = 0
         if self.agents is not None:
             position = int(self.lanes.positions()[i])
-            phase = self.mbarriers.phase_of_copy(site, address, position, cta)
             if cta != self.cta(position):
                 self.mbarriers.check_visible(site, address, position, cta)
                 self.far.check_signalled(site, address, i, cta)
-        return Signal(address, cta, size, phase)
+        return Signal(address, cta, size)
 
     def receivers(self, mask: Any, i: int, site: Site) -> list[int]:
         position = int(self.lanes.positions()[i])

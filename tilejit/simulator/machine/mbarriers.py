@@ -26,7 +26,7 @@ from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index
 from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits
-from .operations import Delivery, Operation, Operations
+from .operations import Delivery, Operation, Operations, Signal
 
 # maximum of the arrival count and of the transaction count; source: PTX ISA, "Contents of the mbarrier object"
 MOST = (1 << 20) - 1
@@ -249,14 +249,15 @@ class MBarriers:
             ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
-    def phase_of_copy(self, site: Site, address: int, position: int, cta: int) -> int:
-        """Return the phase that a copy started by the thread at `position` signals; check that it isn't too early."""
-        barrier = self.at.get(address)
-        if barrier is None or not barrier.live[cta]:
-            return 0
-        if self.early_waits is not None:
-            self.early_waits.start_copy(barrier, cta, position, site.pc)
-        return int(barrier.phase[cta])
+    def phase_of(self, signal: Signal) -> int:
+        barrier = self.at.get(signal.address)
+        return 0 if barrier is None else int(barrier.phase[signal.cta])
+
+    def check_start(self, operation: Operation, signal: Signal) -> None:
+        """Check that the bytes of an operation that has just been issued can't count for an earlier phase."""
+        barrier = self.at.get(signal.address)
+        if self.early_waits is not None and barrier is not None and barrier.live[signal.cta]:
+            self.early_waits.start_copy(barrier, signal.cta, operation.issuer, operation.pc, signal.phase)
 
     def delivered(self, operation: Operation) -> None:
         for signal in operation.signals:
@@ -272,7 +273,7 @@ class MBarriers:
             phase = int(barrier.phase[signal.cta])
             barrier.got_bytes[phase % 3, signal.cta] = phase
             if self.early_waits is not None and signal.phase < phase:
-                self.early_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc)
+                self.early_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc, phase)
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
