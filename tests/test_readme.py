@@ -22,15 +22,23 @@ COMMANDS = [
     "python -m pip install . && python examples/quickstart.py",
     'python -m pip install ".[test]" && python -m pytest -n auto',
 ]
+#: checks a program of Triton
+TRITON = 'python -m pip install ".[triton]" && python -m tilejit run --triton row_sums.py'
 #: lines of the README that a screen shows
 SCREEN = 30
 
 
 def run(program: Program, folder: Path) -> subprocess.CompletedProcess[str]:
     """What a program does in a process of its own, without a GPU; its output and its errors together."""
+    command = [program.name]
+    if program.is_triton:
+        pytest.importorskip("torch", reason="torch isn't installed")
+        pytest.importorskip("triton", reason="Triton isn't installed: pip install -e '.[triton]'")
+        command = TRITON.partition("&& python ")[2].split()
+        assert command[-1] == program.name
     (folder / program.name).write_text(program.text, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, program.name], cwd=folder, encoding="utf-8", check=False,
+        [sys.executable, *command], cwd=folder, encoding="utf-8", check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env=os.environ | {"PYTHONPATH": str(ROOT), "TILEJIT_DEVICE": "sim", "PYTHONIOENCODING": "utf-8"},
     )
@@ -45,8 +53,9 @@ def test_a_program_prints_what_the_page_shows(program: Program, tmp_path: Path) 
     assert program.report is None or is_printed(program.report, printed), printed
 
 
-def test_the_page_teaches_tiles_then_races_then_layouts_then_tuning() -> None:
+def test_the_page_checks_triton_then_teaches_tiles_then_races_then_layouts_then_tuning() -> None:
     taught = [
+        ("triton.jit", "row_sums[", "RaceError"), ("triton.jit", "atomic_add", "0 findings"),
         ("vector_add", "softmax", None), ("alloc_shared", "reverse[1]", "RaceError"),
         ("alloc_shared", "cta_sync", None), ("layout=", "explain", "variant"), ("autotune", "tuning", None),
     ]
@@ -65,8 +74,9 @@ def test_a_report_is_compared_but_for_what_it_leaves_out() -> None:
 
 def test_the_commands_are_on_the_first_screen() -> None:
     blocks = [text.strip() for language, text in BLOCK.findall(README) if language == "sh"]
-    assert blocks == COMMANDS
+    assert blocks == [*COMMANDS, TRITON]
     assert [line for line in README.splitlines()[:SCREEN] if line in COMMANDS] == COMMANDS
+    assert TRITON in README.splitlines()[SCREEN : 2 * SCREEN]
 
 
 def test_speeds_name_their_example_with_its_length() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Generator
 import pytest
 
 _GPU = "gpu: runs on a CUDA GPU; skipped if none is available or --tilejit-device is the simulator"
+_GPU_SIM, _ARCH = "--gpu-sim", "sm_90"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="number of thread orders in which tilejit.testing.check runs each kernel on the simulator",
     )
     group.addoption(
-        "--gpu-sim", metavar="ARCH", nargs="?", const="sm_90", type=_arch,
+        _GPU_SIM, metavar="ARCH", nargs="?", const=_ARCH, type=_arch_or_path,
         help="run Triton's and Numba's kernels on the simulator, compiled for ARCH (sm_90); findings fail tests",
     )
     group.addoption(
@@ -47,10 +48,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gpu-sim-sarif", metavar="FILE", help="file for the findings, in SARIF")
 
 
-def _arch(text: str) -> str:
-    digits = text.removeprefix("sm_").removesuffix("a")
-    if not text.startswith("sm_") or not digits.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture: write --gpu-sim=sm_90")
+def _is_arch(text: str) -> bool:
+    return text.startswith("sm_") and text.removeprefix("sm_").removesuffix("a").isdecimal()
+
+
+def _arch_or_path(text: str) -> str:
+    """Accept paths of tests, too: in `pytest --gpu-sim tests` the parser takes them as the architecture."""
+    if not _is_arch(text) and not os.path.exists(text.partition("::")[0]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an architecture: write {_GPU_SIM}={_ARCH}")
     return text
 
 
@@ -61,12 +66,27 @@ def _count(text: str) -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Begin to simulate before a conftest.py or a test module asks for a GPU."""
-    if early_config.known_args_namespace.gpu_sim is not None:
-        from .sanitize import for_pytest
+    known = early_config.known_args_namespace
+    if known.gpu_sim is None:
+        return
+    if not _is_arch(known.gpu_sim):
+        _separate(known, args)
+    from . import __version__
+    from .sanitize import for_pytest
 
-        for_pytest.begin(early_config)
+    for_pytest.begin(early_config, __version__)
+
+
+def _separate(known: argparse.Namespace, args: list[str]) -> None:
+    """Give a path that follows `--gpu-sim` back to pytest, which parses `args` once more."""
+    path = known.gpu_sim
+    for index, pair in enumerate(zip(args, args[1:], strict=False)):
+        if pair == (_GPU_SIM, path):
+            args[index] = f"{_GPU_SIM}={_ARCH}"
+            known.file_or_dir.append(path)
+            known.gpu_sim = _ARCH
 
 
 def pytest_configure(config: pytest.Config) -> None:

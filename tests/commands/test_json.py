@@ -101,6 +101,15 @@ def test_variants_for_other_memory_spaces_are_data_only_if_all_are_asked_for(pri
     assert all(declined in every["declined"] for declined in some["declined"])
 
 
+def test_places_of_a_layout_are_those_of_each_element_of_each_copy(printed: Print) -> None:
+    data = json.loads(printed("layouts", "S[(2, 3) : (1 @ laneid, 4)] + R[2 : 32]", "--format", "json"))
+    assert data["shape"] == [2, 3]
+    assert data["axes"] == [
+        {"axis": "laneid", "copies": [[0, 0, 0, 1, 1, 1]] * 2},
+        {"axis": "m", "copies": [[0, 4, 8, 0, 4, 8], [32, 36, 40, 32, 36, 40]]},
+    ]
+
+
 def test_every_command_with_json_is_in_the_table_of_types() -> None:
     (commands,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
     documented = re.findall(r"^\| `(\w+)` \|", schema.__doc__ or "", re.MULTILINE)

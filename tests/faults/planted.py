@@ -47,6 +47,21 @@ FAULTS = (
         'low = w.intrinsic("i32", "llvm.umin.i32", ("i32", whole), ("i32", str(2**dtype.bits - 1)))',
         'low = w.intrinsic("i32", "llvm.umin.i32", ("i32", whole), ("i32", str(2**dtype.bits)))',
     ),
+    # commands
+    Fault(
+        "the extents of a grid are taken in reverse order",
+        "commands/counting.py",
+        "return tuple(map(int, parts))",
+        "return tuple(map(int, parts[::-1]))",
+    ),
+    Fault(
+        "only the last copy of a layout's places is listed",
+        "commands/layouts.py",
+        '{"axis": name, "copies": np.reshape(table, (copies, -1)).tolist()}'
+        " for name, table in layout.map_all().items()",
+        '{"axis": name, "copies": np.reshape(table, (copies, -1))[-1:].tolist()}'
+        " for name, table in layout.map_all().items()",
+    ),
     # executable
     Fault(
         "lists, such as a cluster's extents, are read from a file in reverse order",
@@ -168,6 +183,19 @@ FAULTS = (
         "runtime/fast_launch/parts.py",
         'key = (f"-2147483648 <= {number} <= 2147483647",) if has_two_types else ()',
         'key = (f"-2147483648 <= {number} <= 2147483648",) if has_two_types else ()',
+    ),
+    # sanitize
+    Fault(
+        "a clean kernel hides the findings of another one",
+        "sanitize/report.py",
+        "return min(verdicts, key=order.index)",
+        "return max(verdicts, key=order.index)",
+    ),
+    Fault(
+        "an array that is asked to hold one value holds zeros",
+        "sanitize/arguments.py",
+        "return np.full(self.shape, self.value, self.dtype)",
+        "return np.zeros(self.shape, self.dtype)",
     ),
     # simulator
     Fault(

@@ -115,11 +115,18 @@ def test_the_first_configuration_only(tmp_path: Path) -> None:
     assert "simulated sm_90: 1 kernel, 2 launches, 0 findings, " in text
 
 
+@pytest.mark.parametrize("path", [".", "test_it.py", "test_it.py::test_right"])
+def test_paths_after_the_option(tmp_path: Path, path: str) -> None:
+    text = pytest_says(tmp_path, "--gpu-sim", path, "-k", "test_right", "--gpu-sim-autotune=first")
+    assert "2 passed" in text
+    assert "simulated sm_90: 1 kernel, 2 launches, 0 findings, " in text
+
+
 def test_in_processes_of_xdist(tmp_path: Path) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist isn't installed")
-    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "-p", "xdist", "-n", "2", "--gpu-sim-sarif=found.sarif")
+    text = pytest_says(tmp_path, "--gpu-sim", ".", "-p", "xdist", "-n", "2", "--gpu-sim-sarif=found.sarif")
     assert "2 failed, 2 passed" in text
-    assert "simulated sm_80: 2 kernels, 8 launches, 2 findings, " in text
+    assert "simulated sm_90: 2 kernels, 8 launches, 2 findings, " in text
     assert rules_in(tmp_path / "found.sarif") == ["bounds", "undefined"]
 
 
@@ -144,7 +151,8 @@ def test_without_the_option_nothing_is_simulated_or_imported(tmp_path: Path) -> 
 
 
 def test_bad_options_end_the_run(tmp_path: Path) -> None:
-    text = pytest_says(tmp_path, "--gpu-sim", "test_it.py")
-    assert "argument --gpu-sim: 'test_it.py' is not an architecture: write --gpu-sim=sm_90" in text
+    text = pytest_says(tmp_path, "--gpu-sim", "sm90")
+    assert "argument --gpu-sim: 'sm90' is not an architecture: write --gpu-sim=sm_90" in text
+    assert "--gpu-sim=test_it.py: unknown arch 'test_it.py'" in pytest_says(tmp_path, "--gpu-sim=test_it.py")
     text = pytest_says(tmp_path, "--gpu-sim=sm_12")
     assert "--gpu-sim=sm_12: unknown arch 'sm_12'" in text and "Traceback" not in text

@@ -1,4 +1,4 @@
-"""Seeded bugs in programs of Numba and CUDA C++: a report names the line, and the unchanged program is clean."""
+"""Seeded bugs in programs of Triton, Numba and CUDA C++: a report names the line; the unchanged program is clean."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,16 @@ import numpy as np
 import pytest
 
 from tests.sanitize.seeded.bug import Bug, changed
-from tests.sanitize.seeded.bugs import BUGS, FOLDER
+from tests.sanitize.seeded.bugs import CUDA, FOLDER, MISSED, NUMBA, TRITON
 from tests.sanitize.seeded.cuda.launches import launch
 from tests.sanitize.test_for_cuda import nvrtc_works
 from tilejit import sanitize
 from tilejit.__main__ import main
 from tilejit.sanitize.report import frames
+from tilejit.sanitize.session import Session
 
 pytestmark = pytest.mark.integration
 
-#: bugs that no report names, and why
-MISSED = {
-    "lanes_that_left_early": "a shuffle from a lane that has exited reads a value that the PTX ISA leaves undefined; "
-    "the simulator doesn't report it",
-}
-NUMBA = {bug.name: bug for bug in BUGS if bug.compiler == "numba"}
-CUDA = {bug.name: bug for bug in BUGS if bug.compiler == "cuda"}
 #: (rule, line) of each error
 Errors = set[tuple[str, int]]
 
@@ -54,27 +48,42 @@ def imported(path: Path) -> Iterator[Any]:
         del sys.modules[path.stem]
 
 
-def numba_errors(text: str, path: Path) -> Errors:
-    """Run a program; with an error, its own comparison with NumPy may fail, too."""
+def python_errors(context: AbstractContextManager[Session], text: str, path: Path) -> tuple[Errors, bool]:
+    """Run a program; return the errors, and True if its own comparison of results failed."""
     path.write_text(text)
-    with sanitize.numba(on_finding="collect") as session, imported(path) as program:
+    is_wrong = False
+    with context as session, imported(path) as program:
         try:
             program.main()
         except AssertionError:
-            assert session.errors, "the results are wrong, and nothing was reported"
+            is_wrong = True
     pattern = re.compile(re.escape(str(path)) + r":(\d+)")
-    return {(error.rule, int(line)) for error in session.errors for line in pattern.findall(error.message)}
+    return {(error.rule, int(line)) for error in session.errors for line in pattern.findall(error.message)}, is_wrong
+
+
+def check_python(bug: Bug, context: Callable[[], AbstractContextManager[Session]], folder: Path) -> None:
+    assert python_errors(context(), (FOLDER / bug.file).read_text(), folder / "program.py") == (set(), False)
+    text = changed(bug)
+    errors, is_wrong = python_errors(context(), text, folder / "changed.py")
+    assert names_it(bug, errors, text) == (bug.name not in MISSED), errors
+    if bug.name in MISSED:
+        assert MISSED[bug.name].outcome == ("wrong result" if is_wrong else "silent")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install -e '.[triton]'"
+)
+@pytest.mark.parametrize("bug", TRITON, ids=lambda bug: bug.name)
+def test_triton(tmp_path: Path, bug: Bug) -> None:
+    check_python(bug, lambda: sanitize.triton(bug.arch, "collect"), tmp_path)
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed: pip install -e '.[numba]'"
 )
-@pytest.mark.parametrize("name", NUMBA)
-def test_numba(tmp_path: Path, name: str) -> None:
-    bug = NUMBA[name]
-    assert numba_errors((FOLDER / bug.file).read_text(), tmp_path / "program.py") == set()
-    text = changed(bug)
-    assert names_it(bug, numba_errors(text, tmp_path / "changed.py"), text) == (name not in MISSED)
+@pytest.mark.parametrize("bug", NUMBA, ids=lambda bug: bug.name)
+def test_numba(tmp_path: Path, bug: Bug) -> None:
+    check_python(bug, lambda: sanitize.numba(on_finding="collect"), tmp_path)
 
 
 def cuda_errors(program: str, text: str, capsys: pytest.CaptureFixture[str]) -> Errors:
@@ -100,15 +109,14 @@ def cuda_errors(program: str, text: str, capsys: pytest.CaptureFixture[str]) -> 
     }
 
 
-@pytest.mark.parametrize("name", CUDA)
+@pytest.mark.parametrize("bug", CUDA, ids=lambda bug: bug.name)
 def test_cuda(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bug: Bug
 ) -> None:
     if not nvrtc_works():
         pytest.skip("NVRTC is not installed: pip install -e '.[cuda]'")
     monkeypatch.chdir(tmp_path)
-    bug = CUDA[name]
     program = Path(bug.file).stem
     assert cuda_errors(program, (FOLDER / bug.file).read_text(), capsys) == set()
     text = changed(bug)
-    assert names_it(bug, cuda_errors(program, text, capsys), text) == (name not in MISSED)
+    assert names_it(bug, cuda_errors(program, text, capsys), text) == (bug.name not in MISSED)

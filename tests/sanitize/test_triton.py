@@ -298,6 +298,36 @@ def test_a_kernel_runs_again_in_another_context() -> None:
     assert not torch.cuda.is_available() or torch.version.cuda
 
 
+STORE = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def store(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+def main():
+    store[(1,)](torch.zeros(100, device="cuda"), BLOCK=128)
+"""
+
+
+def test_a_kernel_that_is_cached_for_a_file_of_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("first.py", "second.py"):
+        path = tmp_path / name
+        path.write_text(STORE, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("kernels", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        with sanitize.triton(on_finding="collect") as session:
+            module.main()
+        (finding,) = session.findings
+        assert f"from {path}:8" in finding.message
+    assert len(list((tmp_path / "cache").rglob("store.ptx"))) == 1
+
+
 def test_clusters_of_two_ctas() -> None:
     with sanitize.triton("sm_90") as session:
         a, b = on_gpu(64, 64, dtype=torch.float16), on_gpu(64, 128, dtype=torch.float16)

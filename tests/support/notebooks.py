@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,16 @@ UNSTABLE = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (PLACE, "?"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "0x?"),
-    (re.compile(r"\b\d+(\.\d+)?(?= ?(ms|µs|ns)\b)|(?<=milliseconds</th><td>)[\d.]+"), "?"),
+    (re.compile(r"\b\d+(\.\d+)?(?= ?(ms|µs|ns)\b)|\b\d+\.\d+(?= ?s\b)|(?<=milliseconds</th><td>)[\d.]+"), "?"),
 )
+
+#: notebook → distribution of a package that it needs → the version whose compiler or reports it shows.
+#: Type checkers leave these notebooks out, since their packages have no types
+NEEDS: dict[str, dict[str, str]] = {
+    "15_checking_triton_numba_cuda": {
+        "torch": "", "triton": "3.9.", "numba": "0.68.", "numba-cuda": "0.30.", "nvidia-cuda-nvrtc": "13.5.",
+    },
+}
 
 #: seconds for one cell
 LIMIT = 120
@@ -44,6 +53,18 @@ METADATA = {
 def notebooks() -> list[Path]:
     """Those of the guide, in its order."""
     return sorted(GUIDE.glob("*.ipynb"))
+
+
+def missing(notebook: Path) -> str | None:
+    """Return a package that a notebook needs, in a version that it shows, and that isn't installed; None if all are."""
+    for package, version in NEEDS.get(notebook.stem, {}).items():
+        try:
+            found = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found = None
+        if found is None or not found.startswith(version):
+            return f"{package} {version}*" if version else package
+    return None
 
 
 @dataclass(frozen=True)
@@ -116,9 +137,11 @@ def as_statements(source: str) -> str:
 
 
 def write_notebooks(folder: Path) -> list[Path]:
-    """The programs of the guide's notebooks as files: `01_tour.ipynb` becomes `guide_01_tour.py`."""
+    """The programs of notebooks that need only tilejit as files: `01_tour.ipynb` becomes `guide_01_tour.py`."""
     folder.mkdir(parents=True, exist_ok=True)
     for notebook in notebooks():
+        if notebook.stem in NEEDS:
+            continue
         text = program(notebook.read_text(encoding="utf-8"))
         (folder / f"guide_{notebook.stem}.py").write_text(text, encoding="utf-8")
     return sorted(folder.glob("*.py"))

@@ -28,6 +28,11 @@ class Program:
     report: str | None = None
     is_changed: bool = False
 
+    @property
+    def is_triton(self) -> bool:
+        """Its kernels are Triton's, which isn't always installed."""
+        return "import triton\n" in self.text
+
 
 def programs(page: str) -> Iterator[Program]:
     """The programs of a page, in its order.
@@ -76,9 +81,9 @@ def is_printed(report: str, printed: str) -> bool:
 
 
 def write_programs(page: Path, folder: Path) -> list[Path]:
-    """The files of a page, as it shows them first."""
+    """The files of a page, as it shows them first, without those of Triton."""
     folder.mkdir(parents=True, exist_ok=True)
     for program in programs(page.read_text(encoding="utf-8")):
-        if not program.is_changed:
+        if not (program.is_changed or program.is_triton):
             (folder / program.name).write_text(program.text, encoding="utf-8")
     return sorted(folder.glob("*.py"))

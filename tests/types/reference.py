@@ -115,7 +115,9 @@ RESULTS: dict[type, tuple[str, ...]] = {
 
 #: module -> its contents for users
 MODULES = {
-    "tilejit.testing": "hypothesis strategies for layouts, types and arrays, and comparisons of a kernel with NumPy",
+    "tilejit.testing": (
+        "hypothesis strategies for layouts, types and arrays, comparisons of a kernel with NumPy, a judge of kernels"
+    ),
     "tilejit.simulator": "the simulator, for PTX of any compiler",
 }
 

@@ -106,6 +106,17 @@ def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) ->
 #: the list to which launches in this context append their costs, or None; with a list, the simulator's checks are off
 ledger: ContextVar[list[float] | None] = ContextVar("tilejit_ledger", default=None)
 
+class Watch:
+    """How simulated launches run while their findings are collected. reports: those of the launches, in their order."""
+
+    def __init__(self, schedule: int) -> None:
+        self.schedule = schedule
+        self.reports: list[Any] = []
+
+
+#: the watch of the launches in this context, or None
+watching: ContextVar[Watch | None] = ContextVar("tilejit_watching", default=None)
+
 _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict": "strict"}
 
 

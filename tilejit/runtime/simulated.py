@@ -28,7 +28,7 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions, tensor_maps
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import Launch, PreparedRun, check_writable, checks_wanted, ledger
+from .device import Launch, PreparedRun, check_writable, checks_wanted, ledger, watching
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
@@ -206,6 +206,12 @@ class SimulatedFunction:
         if launch.stream is not None:
             # streams have no effect here, but reject values that a GPU would reject
             stream_handle(launch.stream)
+        watch = watching.get()
+        if watch is not None:
+            watch.reports.append(
+                self.simulate(launch, call.arguments, checks=True, on_finding="collect", schedule=watch.schedule)
+            )
+            return
         entries = ledger.get()
         report = self.simulate(launch, call.arguments, checks=checks_wanted(), profile=entries is not None)
         if entries is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,16 @@ _WORKER = "PYTEST_XDIST_WORKER"
 _KEY = "tilejit-gpu-sim"
 
 
-def begin(config: pytest.Config) -> None:
-    """Simulate until pytest ends, except in the process that only distributes tests to others."""
+def begin(config: pytest.Config, version: str) -> None:
+    """Simulate until pytest ends, except in the process that only distributes tests to others.
+
+    version: that of tilejit.
+    """
     options = config.known_args_namespace
     # the program may change the folder
     sarif = None if options.gpu_sim_sarif is None else Path(options.gpu_sim_sarif).absolute()
     if _WORKER not in os.environ and (getattr(options, "numprocesses", None) or getattr(options, "tx", None)):
-        config.pluginmanager.register(Summary(options.gpu_sim, sarif), _KEY)
+        config.pluginmanager.register(Summary(options.gpu_sim, sarif, version), _KEY)
         return
     stack = ExitStack()
     try:
@@ -38,7 +41,7 @@ def begin(config: pytest.Config) -> None:
     except LaunchError as error:
         raise pytest.UsageError(f"--gpu-sim={options.gpu_sim}: {error}") from None
     config.add_cleanup(stack.close)
-    config.pluginmanager.register(Simulation(options.gpu_sim, sarif, sessions), _KEY)
+    config.pluginmanager.register(Simulation(options.gpu_sim, sarif, version, sessions), _KEY)
 
 
 def _enter(stack: ExitStack, options: Any) -> list[Session]:
@@ -60,12 +63,13 @@ def _enter(stack: ExitStack, options: Any) -> list[Session]:
 class Summary:
     """The launches and findings of all processes that run tests: a line, and a file if one is asked for."""
 
-    def __init__(self, arch: str, sarif: Path | None) -> None:
+    def __init__(self, arch: str, sarif: Path | None, version: str) -> None:
         self.arch = arch
         self.sarif = sarif
+        self.version = version
         self.counts = Counts()
         #: the kernels with findings
-        self.found: Document = document([], metadata.version("tilejit"))
+        self.found: Document = document([], version)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -87,8 +91,8 @@ class Summary:
 class Simulation(Summary):
     """Simulation in this process: a finding that is an error fails the test, even if the test catches the exception."""
 
-    def __init__(self, arch: str, sarif: Path | None, sessions: Sequence[Session]) -> None:
-        super().__init__(arch, sarif)
+    def __init__(self, arch: str, sarif: Path | None, version: str, sessions: Sequence[Session]) -> None:
+        super().__init__(arch, sarif, version)
         self.sessions = sessions
 
     @pytest.hookimpl(wrapper=True)
@@ -111,7 +115,7 @@ class Simulation(Summary):
         self.counts.add_launches(launches)
         if self.sarif is not None:
             results = results_of([launch for launch in launches if launch.findings])
-            self.found["kernels"].extend(document(results, metadata.version("tilejit"))["kernels"])
+            self.found["kernels"].extend(document(results, self.version)["kernels"])
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

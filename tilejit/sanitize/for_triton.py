@@ -199,8 +199,9 @@ class SimulatedDriver(DriverBase):
                 "sm_clock_rate": unit.clock_rate, "mem_clock_rate": unit.memory_clock_rate,
                 "mem_bus_width": unit.memory_bus_width,
             },
+            # no module: Triton would ask the driver to unload it, even after the context has ended
             load_binary=lambda name, binary, shared, device: (
-                name, (name, binary.decode()), _REGISTERS, 0, _MOST_THREADS
+                None, (name, binary.decode()), _REGISTERS, 0, _MOST_THREADS
             ),
             unload_module=lambda module: None,
             set_printf_fifo_size=lambda size: None,
@@ -250,6 +251,7 @@ class SimulatedLauncher:
         self, x: int, y: int, z: int, stream: Any, function: tuple[str, str], packed: Any, launch_metadata: Any,
         enter: Callable[[Any], object] | None, leave: Callable[[Any], object] | None, *values: Any,
     ) -> None:
+        __tracebackhide__ = True
         name, binary = function
         if not _active:
             raise LaunchError(
@@ -280,6 +282,7 @@ class _Run:
         self.names: dict[tuple[Any, ...], list[str]] = {}
 
     def launch(self, programs: tuple[int, int, int], values: Sequence[Any], stream: Any) -> None:
+        __tracebackhide__ = True
         metadata = self.launcher.metadata
         ctas = int(getattr(metadata, "num_ctas", 1))
         grid = (programs[0] * ctas, programs[1], programs[2])

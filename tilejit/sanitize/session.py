@@ -114,6 +114,8 @@ class Session:
         run: runs the kernel under a schedule, collecting findings. restore: resets the memory to that before the
             launch.
         """
+        # pytest leaves such frames out of tracebacks
+        __tracebackhide__ = True
         began = time.perf_counter()
         reports = []
         for schedule in reversed(range(self.options.schedules)):
@@ -168,6 +170,7 @@ def _count(number: int, noun: str, plural: str = "s") -> str:
 
 def raise_first(findings: Sequence[Finding]) -> None:
     """Raise the first error among findings; its message lists the others, too."""
+    __tracebackhide__ = True
     errors = [f for f in findings if f.level == "error"]
     if errors:
         first, *others = errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -110,7 +111,9 @@ def with_file(ptx: str, file: str) -> str:
     moved = {former: file}
     for path in files.values():
         here = os.path.join(os.path.dirname(file), os.path.basename(path))
-        if path != former and os.path.dirname(path) == os.path.dirname(former) and os.path.isfile(here):
+        # linecache also has the cells of notebooks
+        is_here = os.path.isfile(here) or here in linecache.cache
+        if path != former and os.path.dirname(path) == os.path.dirname(former) and is_here:
             moved[path] = here
     return _FILE.sub(lambda found: found[0].replace(f'"{found[2]}"', f'"{moved.get(found[2], found[2])}"'), ptx)
 

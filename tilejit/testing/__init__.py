@@ -1,9 +1,13 @@
-"""Tools for testing kernels and layouts: hypothesis strategies, `check` against NumPy, and `do_bench` for timing.
+"""Tools for testing kernels and layouts: hypothesis strategies, `check`, `judge`, and `do_bench` for timing.
 
-All but `do_bench` require hypothesis, which `pip install tilejit[test]` installs.
+All but `do_bench` and those of `judge` require hypothesis, which `pip install tilejit[test]` installs.
 """
 
 from ..runtime.timing import do_bench
+from .candidates import CudaCandidate, CudaLaunch
+from .judging import judge
+from .modules import judge_modules
+from .verdicts import Judgement, Reason
 
 try:
     import hypothesis  # noqa: F401
@@ -32,7 +36,7 @@ else:
     )
 
 __all__ = [
-    "AXIS_FAMILIES", "Array", "DrawnLaunch", "array_of", "arrays", "assert_equal", "check", "dense_layouts",
-    "do_bench", "dtypes", "iters", "launches", "layouts", "memory_layouts", "regions_of", "register_layouts",
-    "shapes_of", "swizzles", "ulps",
+    "AXIS_FAMILIES", "Array", "CudaCandidate", "CudaLaunch", "DrawnLaunch", "Judgement", "Reason", "array_of", "arrays",
+    "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters", "judge", "judge_modules", "launches",
+    "layouts", "memory_layouts", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
 ]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
@@ -259,6 +258,8 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _finfo(dtype: DType) -> Any:
+    import ml_dtypes
+
     return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
 
 

@@ -356,9 +356,10 @@ class BulkCopies:
         encoded = self.memory.maps.get(address)
         if encoded is not None:
             return encoded
-        what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
             what = "starts a copy of an array without elements, which has no tensor map"
+            raise self.access.error(SimulationError, position, what, pc)
+        what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         region = self.memory.find("", address)
         if region is None or region.owner or address + MAP_BYTES > region.generic + region.size:
             raise self.access.error(SimulationError, position, what, pc)
