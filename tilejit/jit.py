@@ -306,6 +306,7 @@ def simulate(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     delivery: str = "late",
+    orders: Literal[1] | None = None,
     **constexprs: Any,
 ) -> Report:
     """Run a kernel on the simulator, whatever device is in use, and return a report.
@@ -320,6 +321,8 @@ def simulate(
     schedule: selects a legal order of the threads, on which no result may depend.
     delivery: when TMA copies and other bulk copies complete: "late" for as late as possible, "early" for
     immediately, "random:7" for random times with seed 7. No result may depend on it.
+    orders: 1 to examine whether the launch's synchronizing events can happen in another order: `report.orders` has a
+    `verdict`, which is "clean" if there is one order, and `races`, the pairs of source lines whose order is open.
     raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 
     With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
@@ -364,5 +367,5 @@ def simulate(
     warn_of_rounding(compiled.executable, values, k.memory.warned)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
-        delivery=delivery,
+        delivery=delivery, orders=orders,
     )

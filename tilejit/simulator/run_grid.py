@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .machine.machine import Machine
 from .machine.operations import Delivery
 from .machine.printf import Printer
 from .placing import ParameterValue, Placing, Resident, SharedName, peers
+
+if TYPE_CHECKING:
+    from .orders.certificate import Certificate
 
 # Limits of a chunk. With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few
 # threads, the overhead of NumPy calls exceeds the cost of the arithmetic.
@@ -48,6 +51,7 @@ def run(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     replicas_differ: Literal["error", "warning"] = "error",
+    orders: Literal[1] | None = None,
     delivery: str = "late",
     shared_map: Sequence[SharedName] = (),
     dynamic_shared_bytes: int = 0,
@@ -66,6 +70,8 @@ def run(
     schedule: seed of the thread order; each seed gives a legal order.
     replicas_differ: the level of findings about threads of a CTA that store different values to a location of shared
         memory by the same execution of one instruction. A warning suits compilers that replicate computations.
+    orders: 1 to examine whether other orders of the synchronizing events are possible; the answer is `report.orders`.
+        Such a run takes longer, and needs `checks`.
     delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
     shared_map: buffers in shared memory, for messages: (name, PTX variable, byte offset in it, size in bytes).
     locate: converts the file index, line and column of a `.loc` to the string that messages show.
@@ -82,11 +88,15 @@ def run(
         raise LaunchError(f"replicas_differ must be 'error' or 'warning', got {replicas_differ!r}")
     if on_finding not in ("raise", "collect"):
         raise LaunchError(f"on_finding must be 'raise' or 'collect', got {on_finding!r}")
+    if orders not in (None, 1):
+        raise LaunchError(f"orders must be 1 or None, got {orders!r}")
+    if orders and (not checks or profile):
+        raise LaunchError("orders can only be examined with checks, and without profile=True")
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     collect = on_finding == "collect"
     launch = _GridRun(
         program, grid, block, checks, profile, collect, schedule, delivery, shared_map, locate, write,
-        resident or Resident(), replicas_differ == "warning", cooperative,
+        resident or Resident(), replicas_differ == "warning", cooperative, orders is not None,
     )
     with np.errstate(all="ignore"):
         launch.placing.place(args, cooperative)
@@ -149,7 +159,7 @@ class _GridRun:
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
         collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: findings.Locate | None,
         write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
-        cooperative: bool,
+        cooperative: bool, orders: bool,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -174,6 +184,11 @@ class _GridRun:
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
         self.per_chunk = self.chunk_ctas()
+        self.certificate: Certificate | None = None
+        if orders:
+            from .orders.certificate import Certificate
+
+            self.certificate = Certificate(program, self.findings)
 
     def chunk_ctas(self) -> int:
         """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
@@ -223,7 +238,8 @@ class _GridRun:
         checker: AccessChecker | None = None
         if self.checks:
             strict = self.checks == "strict"
-            checker = AccessChecker(program, lanes, self.ctas, self.findings, strict, self.replicas_differ)
+            kind = AccessChecker if self.certificate is None else self.certificate.checker_class
+            checker = kind(program, lanes, self.ctas, self.findings, strict, self.replicas_differ)
             self.shadow_globals()
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
@@ -252,6 +268,8 @@ class _GridRun:
         machine = Machine(
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit
         )
+        if self.certificate is not None and checker is not None:
+            self.certificate.attach(machine, checker)
         machine.left = self.left
         machine.run()
         self.left = machine.left
@@ -262,8 +280,11 @@ class _GridRun:
 
     def report(self) -> Report:
         traffic = self.profiler.traffic if self.profiler is not None else None
-        return Report(
+        report = Report(
             self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
             tuple(self.findings.collected.values()), self.delivery.text if self.issued else "",
         )
+        if self.certificate is not None:
+            report.orders = self.certificate.answer(self.grid)
+        return report
 

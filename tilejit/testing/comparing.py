@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from hypothesis import strategies as st
@@ -103,6 +103,7 @@ def check(
     device: str | None = None,
     threads: int | None = None,
     schedules: int | None = None,
+    orders: Literal[1] | None = None,
     **constexprs: Any,
 ) -> None:
     """Run `kernel` on copies of the NumPy arrays in `args`, and compare their contents with the expected ones.
@@ -121,8 +122,10 @@ def check(
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
-    raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError
-    from the simulator; ValueError if `expected` is invalid or, unless `grid` was drawn, `target` is passed for a GPU.
+    orders: 1 to require on the simulator that synchronizing events can happen in one order only; see `tj.simulate`.
+    raises: AssertionError for the first element that differs, for bytes changed between elements, or, with `orders`,
+    for events whose order is open; SimulationError from the simulator; ValueError if `expected` is invalid or, unless
+    `grid` was drawn, `target` is passed for a GPU.
 
     Example:
         from tilejit.testing import check
@@ -138,7 +141,7 @@ def check(
     names = [p.name for p in kernel.parameters[: len(args)]]
     exact = [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)] if ulp else args
     wanted = _wanted(expected, exact, names)
-    is_simulated, run = _runner(kernel, plan, device, is_drawn=isinstance(grid, DrawnLaunch))
+    is_simulated, run = _runner(kernel, plan, device, isinstance(grid, DrawnLaunch), orders)
     for number in range(_schedules(schedules) if is_simulated else 1):
         copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
         before = [None if room is None else room.copy() for _, room in copies]
@@ -170,7 +173,9 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
 _Run = Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
-def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> tuple[bool, _Run]:
+def _runner(
+    kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool, orders: Literal[1] | None = None
+) -> tuple[bool, _Run]:
     """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target, unless `is_drawn`."""
     # imported late, because strategies for layouts need no device
     from ..jit import simulate
@@ -181,7 +186,11 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
         target = plan.target or name.partition(":")[2] or None
 
         def simulated(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
-            simulate(kernel, plan.grid, *args, target=target, threads=plan.threads, schedule=schedule, **constexprs)
+            report = simulate(
+                kernel, plan.grid, *args, target=target, threads=plan.threads, schedule=schedule, orders=orders,
+                **constexprs,
+            )
+            assert report.orders is None or report.orders.verdict == "clean", str(report.orders)
 
         return True, simulated
     if plan.target is not None and not is_drawn:

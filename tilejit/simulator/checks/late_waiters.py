@@ -1,7 +1,8 @@
-"""Check that each wait for an mbarrier's phase of known number returns before the parity of the phase recurs.
+"""Check that no thread misses a phase of an mbarrier, in any schedule.
 
-The wait tests only the parity of the phase's number. A waiter for phase n must therefore have returned before phase
-n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise it may hang.
+A wait tests only the parity of a phase's number. A waiter for phase n must therefore have returned before phase n + 1
+completes: its return must be ordered before an arrival in that phase. Otherwise it may hang. Likewise, an expect_tx in
+a phase must be ordered before an arrival in that phase. Otherwise the phase may complete without the expected bytes.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, replace
 from ...fast_unique import fast_unique
 from ..machine.lanes import Index
 from ..machine.mbarrier import MBarrier
@@ -20,7 +22,7 @@ from .order import HappensBefore, Message
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads whose waits for phase number `phase` returned at event `event`."""
+    """Threads whose waits for phase number `phase` returned at event `event`, or that expected bytes in `phase` + 1."""
 
     phase: int
     pc: int
@@ -29,30 +31,38 @@ class Passed:
     #: the position of the leader of each thread's first election after its wait (-1: none), and the election's event
     leaders: Index
     led: Index
+    #: True for expect_tx
+    expects: bool = False
 
 
 class LateWaiters:
-    """The waits of a chunk's threads that have returned, if the numbers of their phases are known."""
+    """The waits of a chunk's threads that have returned, and their expectations of bytes."""
 
     def __init__(self, order: HappensBefore, findings: Findings) -> None:
         self.order = order
         self.lanes = order.lanes
         self.findings = findings
-        #: the waits at each barrier; when waits are added, those for phase n are dropped if phase n + 1 is complete
+        #: the waits at each barrier; when waits are added, those for phase n are dropped if phase n + 2 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
+        #: the threads of each warp whose copies have arrived in the current phase
+        self.copies: dict[MBarrier, list[Index]] = {}
 
-    def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:
-        """Record that waits have returned. threads: indices into the executing threads. asked: the awaited phases."""
+    def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int, expects: bool = False) -> None:
+        """Record that waits have returned. threads: indices into the executing threads. asked: the awaited phases.
+
+        expects: True if the threads have executed expect_tx in the phases after `asked`.
+        """
         if not threads.size:
             return
         event = self.order.tick(pc)
         positions = self.lanes.positions()[threads]
         cta_of = self.lanes.full["chunk_cta"]
         before = self.of.get(barrier, [])
-        kept = self.of[barrier] = [x for x in before if (barrier.phase[cta_of[x.positions]] < x.phase + 2).any()]
+        kept = self.of[barrier] = [x for x in before if (barrier.phase[cta_of[x.positions]] < x.phase + 3).any()]
         for n in fast_unique(asked).tolist():
             passed = positions[asked == n]
-            kept.append(Passed(n, pc, event, passed, np.full(passed.size, -1), np.zeros(passed.size, np.int64)))
+            leaders, led = np.full(passed.size, -1), np.zeros(passed.size, np.int64)
+            kept.append(Passed(n, pc, event, passed, leaders, led, expects))
 
     def note_led(self, leader: Any, pc: int) -> None:
         """Record that the executing lanes have elected `leader`, a lane of their warp, which may arrive for them."""
@@ -64,6 +74,10 @@ class LateWaiters:
         for x in (x for kept in self.of.values() for x in kept):
             fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
+
+    def arrived(self, barrier: MBarrier, positions: Index) -> None:
+        """Record that copies of threads of one warp have arrived at a barrier, by cp.async.mbarrier.arrive."""
+        self.copies.setdefault(barrier, []).append(positions)
 
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
         """Report waits that aren't ordered before any arrival in the next phase of their barrier.
@@ -82,16 +96,51 @@ class LateWaiters:
                 late = np.setdiff1d(late, led[[
                     bool(self.order.includes(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()
                 ]])
+            if late.size and barrier in self.copies:
+                late = late[~self.known_to_copies(barrier, x, late)]
             if late.size:
                 self.report(barrier, x, x.positions[late])
+        if barrier in self.copies:
+            self.copies[barrier] = [x for x in self.copies[barrier] if not done[cta_of[x[0]]]]
+
+    def known_to_copies(self, barrier: MBarrier, passed: Passed, which: Index) -> NDArray[np.bool_]:
+        """Return a mask of the waits that are known to threads whose copies have arrived in this phase."""
+        waiters = passed.positions[which]
+        result = np.zeros(which.size, bool)
+        for positions in self.copies[barrier]:
+            result |= np.isin(waiters, positions)
+            left = np.flatnonzero(~result)
+            if not left.size:
+                break
+            late, by = np.repeat(waiters[left], positions.size), np.tile(positions, left.size)
+            known = self.order.has_happened(late, np.full(late.size, passed.event), by)
+            result[left] = known.reshape(left.size, -1).any(axis=1)
+        return result
 
     def report(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
         cta = int(self.lanes.full["chunk_cta"][late[0]])
         last = barrier.last_arrival(cta)
-        n = passed.phase
+        n, party = passed.phase, self.lanes.party(late)
+        what = f"{party} passed the wait for phase {n} of {barrier.name}"
+        if n < 0:
+            what = f"{party} passed a wait at {barrier.name} during phase 0"
+        then = f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang"
+        hint = "synchronize the threads after their waits, before one of them arrives for all"
+        if passed.expects:
+            what = f"{party} expected bytes in phase {n + 1} of {barrier.name}"
+            then = "with nothing that orders this before an arrival in that phase: it could complete without the bytes"
+            hint = "expect the bytes before the last arrival of the phase, such as by mbarrier.arrive.expect_tx"
         self.findings.add(
-            "barrier", f"{self.lanes.party(late)} passed the wait for phase {n} of {barrier.name}",
-            passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
-            hint="synchronize the threads after their waits, before one of them arrives for all",
-            then=f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang",
+            "barrier", what, passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size, hint=hint,
+            then=then,
         )
+
+    def forget(self, barrier: MBarrier, ctas: Index) -> None:
+        """Drop the records of the barriers of `ctas`, which are initialized again."""
+        kept = []
+        for x in self.of.get(barrier, []):
+            stays = ~np.isin(self.lanes.full["chunk_cta"][x.positions], ctas)
+            if stays.any():
+                parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led")}
+                kept.append(replace(x, **parts))
+        self.of[barrier] = kept

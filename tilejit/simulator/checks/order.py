@@ -168,6 +168,9 @@ class HappensBefore:
                     frontiers[cta] = row
         return Message(rows, frontiers)
 
+    def nothing(self) -> Message:
+        return Message(self.need_clocks().nothing(), {})
+
     def redirect(self, message: Message, rank: int | None = None) -> Message:
         """Redirect a message from the releasing CTAs to the CTA of `rank` (None: all CTAs) in their clusters."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
@@ -229,7 +232,8 @@ class HappensBefore:
     def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
         """Return a mask of the threads whose `event`, or a later product, is included in the message to their CTA."""
         clocks = self.need_clocks()
-        rows = clocks.widened(message.rows)[GENERIC]
+        rows = clocks.widened(message.rows)
+        rows = rows[GENERIC] if clocks.executed is None else np.maximum(rows[GENERIC], rows[clocks.executed])
         home, warps = clocks.ctas_and_warps(positions)
         rank = home % clocks.ranks
         columns = clocks.columns[self.lanes.full["thread"][positions]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...dataclass import dataclass, field
 from ...errors import SimulationError, TilejitError
@@ -13,6 +13,9 @@ from ..decode.translate import Program
 from ..opcodes import fidelity
 from .findings import Finding, Location, Place, PtxPlaces, rule_of
 from .profile import Traffic
+
+if TYPE_CHECKING:
+    from ..orders.certificate import Orders
 
 
 @dataclass(slots=True)
@@ -76,6 +79,8 @@ class Report:
         self.delivery = delivery
         self.profiled = traffic is not None
         self.locations: dict[int, str] = {}
+        #: whether other orders of the synchronizing events are possible, if the launch was asked for it
+        self.orders: Orders | None = None
         # set by the compiler's runtime, from the kernel's performance events
         self.regions: tuple[RegionCount, ...] = ()
         self._places = places
@@ -197,6 +202,7 @@ class Report:
             f"{self.entry}: grid {self.grid}, block {self.block}, {checked}{landed}: {self.verdict}",
             f"{self.thread_instructions} thread instructions",
         ]
+        out.extend([f"orders: {self.orders}"] if self.orders is not None else [])
         out.extend(f"not checked: {x}" for x in self.not_checked if self.checks)
         out.extend(str(region) for region in self.outside)
         for opcode, count in sorted(self.instructions.items(), key=lambda x: -x[1]):

@@ -28,7 +28,7 @@ BackEdge = tuple[int, int]
 T = TypeVar("T", int, str)
 
 #: opcodes whose operands affect only their results
-_PURE = frozenset({
+PURE = frozenset({
     *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, *LOAD_ROOTS, "mapa", "getctarank",
 })
 #: the number of blocks among which the end of a selection by a branch is looked for
@@ -192,7 +192,7 @@ class ControlFlow:
         every = self.roles_in(blocks)
         seeds = predicates(blocks)
         for x in every:
-            if x.root not in _PURE:
+            if x.root not in PURE:
                 seeds.update(x.addresses)
                 seeds.update(x.reads if x.root not in _STORES else ())
         decide, registers = origins(every, seeds)
@@ -217,7 +217,7 @@ class ControlFlow:
         if any(not registers.isdisjoint(x.addresses) for x in every):
             return None
         stores = {site.pc for site in self.sites if site.kind in ("store", "atomic")}
-        users = {x.pc: x.root for x in every if x.root not in _PURE and registers & {*x.reads}}
+        users = {x.pc: x.root for x in every if x.root not in PURE and registers & {*x.reads}}
         return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
 
     @cached_property
@@ -228,7 +228,7 @@ class ControlFlow:
         """
         flow: dict[str, list[str]] = {}
         for x in self.roles_in(self.blocks):
-            for name in x.reads if x.root in _PURE else ():
+            for name in x.reads if x.root in PURE else ():
                 flow.setdefault(name, []).extend(x.writes)
         decisive = set()
         for block in self.blocks:
@@ -253,7 +253,7 @@ class ControlFlow:
             if EXIT in between or block.index in between or len(between) >= _NEAR:
                 continue
             if all(EXIT not in x.targets and x.kind in ("fall", "branch") for x in inside):
-                is_pure = all(x.root in _PURE and x.root not in LOAD_ROOTS for x in code)
+                is_pure = all(x.root in PURE and x.root not in LOAD_ROOTS for x in code)
                 return code if is_pure else None
         return None
 
@@ -270,7 +270,7 @@ class ControlFlow:
             # loads of the kernel's parameters have no `Site`
             symbol = self.function.body[instruction.pc].operands[1].strip("[]").split("+")[0].strip()
             return any(param.name == symbol for param in self.function.params)
-        return instruction.root in _PURE or instruction.root in _AMONG_LANES
+        return instruction.root in PURE or instruction.root in _AMONG_LANES
 
 
 def predicates(blocks: Iterable[BasicBlock]) -> set[str]:

@@ -296,8 +296,10 @@ class BulkCopies:
                 operation.news = agents.news(agent, cta, landed, issued)
                 self.landed.setdefault(cta, {})[agent] = operation, landed
 
+        signal = replace(signal, phase=self.mbarriers.phase_of(signal))
         operation = Operation(pc, position, what, carry_out, reads, () if op else writes, (signal,))
         self.operations.issue(operation)
+        self.mbarriers.check_start(operation, signal)
 
     def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun, op: str = "") -> None:
         """Start an operation that belongs to a group of its thread."""

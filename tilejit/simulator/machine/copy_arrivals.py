@@ -85,6 +85,10 @@ class CopyArrivals:
         """Count arrivals of threads that needn't be executing."""
         ctas, group = self.lanes.full["chunk_cta"][positions], self.lanes.group
         barrier.note(Arrivals(site.pc, positions, ctas, barrier.phase[ctas]))
+        # nobody knows of such an arrival without a wait
+        barrier.got_bytes[barrier.phase[ctas] % 3, ctas] = barrier.phase[ctas]
+        if self.mbarriers.late_waiters is not None:
+            self.mbarriers.late_waiters.arrived(barrier, positions)
         self.lanes.select(positions)
         each = np.arange(positions.size)
         self.mbarriers.count(site, barrier, Arriving(each, ctas, np.ones(positions.size, np.int64)))

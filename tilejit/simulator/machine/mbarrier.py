@@ -27,6 +27,8 @@ class Arrivals:
     positions: Index
     ctas: Index
     phases: Index
+    #: 0 without checks
+    event: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class MBarrier:
         self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
+        #: for the phases of each remainder modulo 3, the last one in which bytes have arrived, or -1
+        self.got_bytes = np.full((3, ctas), -1)
 
     def cells(self, ctas: Index) -> Index:
         shift = self.region.shadow.cell_shift
@@ -87,10 +91,10 @@ class MBarrier:
         return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Record arrivals; if there are many records, drop those without an arrival in a current phase."""
+        """Record arrivals; if there are many records, drop those without an arrival in one of the last three phases."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
-            self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
+            self.arrivals = [x for x in self.arrivals if (x.phases + 2 >= self.phase[x.ctas]).any()]
 
     def last_arrival(self, cta: int) -> list[int]:
         """Return [instruction of the last recorded arrival at a CTA's barrier], or [] if there is none."""
@@ -99,11 +103,12 @@ class MBarrier:
     def forget(self, ctas: Index) -> None:
         if self.phase_order is not None:
             self.phase_order.forget(ctas)
+        self.got_bytes[:, ctas] = -1
         before, self.arrivals = self.arrivals, []
         for x in before:
             stays = ~np.isin(x.ctas, ctas)
             if stays.any():
-                self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
+                self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays], x.event))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
         """Return arrivals in `cta`'s current phase, as (instruction, threads of one CTA). home: each thread's CTA."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
+from ..checks.early_waits import EarlyWaits
 from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore
 from ..checks.phase_order import PhaseOrder
@@ -25,7 +26,7 @@ from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index
 from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits
-from .operations import Delivery, Operation, Operations
+from .operations import Delivery, Operation, Operations, Signal
 
 # maximum of the arrival count and of the transaction count; source: PTX ISA, "Contents of the mbarrier object"
 MOST = (1 << 20) - 1
@@ -35,10 +36,15 @@ class MBarriers:
     """All mbarriers of a chunk. at: shared address → the barriers at this address.
 
     waits: the waits for incomplete phases, None until there is one. late_waiters: None without checks.
+    early_waits: None without checks, or if an instruction is `Ordering.relaxed`.
     finishes: called with an `MBarrier` and the CTAs in which its phase completes.
+    passes: called at waits, with the barrier, the threads, a mask of those whose phase is complete, and the phases.
+    arrives: called at arrivals, with the barrier, the threads' positions, the target CTAs, and the phases.
     """
 
     finishes: Callable[[MBarrier, Index], None] | None = None
+    passes: Callable[[Site, MBarrier, Index, NDArray[np.bool_], Index], None] | None = None
+    arrives: Callable[[Site, MBarrier, Index, Index, Index], None] | None = None
 
     def __init__(self, program: Program, access: Access, delivery: Delivery) -> None:
         self.program = program
@@ -50,6 +56,9 @@ class MBarriers:
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
         self.late_waiters = None if self.order is None else LateWaiters(self.order, access.findings)
+        self.early_waits: EarlyWaits | None = None
+        if self.late_waiters is not None and not self.late_waiters.order.facts.relaxed:
+            self.early_waits = EarlyWaits(self.late_waiters, access.findings)
         self.checker = access.checker
         if self.checker is not None:
             self.checker.report.init_pc_of = self.init_pc
@@ -74,6 +83,10 @@ class MBarriers:
             barrier.init_pc[ctas] = site.pc
             barrier.init_position[ctas] = self.lanes.positions()[threads]
             barrier.forget(ctas)
+            if self.late_waiters is not None:
+                self.late_waiters.forget(barrier, ctas)
+            if self.early_waits is not None:
+                self.early_waits.forget(barrier, ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
             barrier.init_event[ctas] = self.order.tick(site.pc) if self.order is not None else 0
@@ -128,7 +141,10 @@ class MBarriers:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
         phases, states = barrier.phase[ctas], barrier.states_before(ctas, each)
         arrived_in = (states >> PENDING_BITS).astype(np.int64)
-        barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
+        if self.arrives is not None:
+            self.arrives(site, barrier, self.lanes.positions()[threads], ctas, arrived_in)
+        event = self.order.tick(site.pc) if self.order is not None else 0
+        barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in, event))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
         # phase by phase: a phase releases no accesses of threads that arrive after its completion
@@ -147,6 +163,8 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             if not completes:
                 self.check_in_time(site, barrier, threads)
+                if self.late_waiters is not None and self.early_waits is not None:
+                    self.late_waiters.note(barrier, threads, barrier.phase[self.ctas(threads)] - 1, site.pc, True)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.access.memory_changed()
@@ -185,15 +203,30 @@ class MBarriers:
             if kind != "parity":
                 self.check_phase(site, barrier, threads, awaited, now, kind)
             done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
-            if kind == "number" and self.late_waiters is not None:
-                self.late_waiters.note(barrier, threads[done], awaited[done], site.pc)
             complete[threads] = done
-            if self.order is not None and acquires and site.pc not in self.program.control_flow.unread_waits:
-                self.acquire(self.order, barrier, threads[done], acquires == "cluster")
-                if barrier.phase_order is not None:
-                    barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
+            if self.order is not None:
+                phases = now - done if kind == "parity" else awaited
+                heeded = acquires and site.pc not in self.program.control_flow.unread_waits
+                self.passed(site, barrier, threads, done, phases, kind, bool(heeded))
+                if heeded:
+                    self.acquire(self.order, barrier, threads[done], acquires == "cluster")
+                    if barrier.phase_order is not None:
+                        barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
             self.note_waits(site, barrier, threads, awaited, done, kind)
         return complete
+
+    def passed(
+        self, site: Site, barrier: MBarrier, threads: Index, done: NDArray[np.bool_], phases: Index, kind: str,
+        heeded: bool,
+    ) -> None:
+        """Check that no order lets these waits return for another phase. heeded: they order something."""
+        assert self.late_waiters is not None, "checked launches have this"
+        if self.passes is not None:
+            self.passes(site, barrier, threads, done, phases)
+        if heeded and self.early_waits is not None:
+            self.early_waits.wait(barrier, self.lanes.positions()[threads[done]], phases[done], site.pc, kind)
+        if kind == "number" or (heeded and self.early_waits is not None):
+            self.late_waiters.note(barrier, threads[done], phases[done], site.pc)
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
         """Order threads after what completed phases released. wide: the waits have cluster scope."""
@@ -216,6 +249,16 @@ class MBarriers:
             ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
+    def phase_of(self, signal: Signal) -> int:
+        barrier = self.at.get(signal.address)
+        return 0 if barrier is None else int(barrier.phase[signal.cta])
+
+    def check_start(self, operation: Operation, signal: Signal) -> None:
+        """Check that the bytes of an operation that has just been issued can't count for an earlier phase."""
+        barrier = self.at.get(signal.address)
+        if self.early_waits is not None and barrier is not None and barrier.live[signal.cta]:
+            self.early_waits.start_copy(barrier, signal.cta, operation.issuer, operation.pc, signal.phase)
+
     def delivered(self, operation: Operation) -> None:
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
@@ -227,6 +270,10 @@ class MBarriers:
             if operation.news is not None and self.order is not None:
                 barrier.near.add(self.order, operation.news)
             barrier.tx[signal.cta] -= signal.size_bytes
+            phase = int(barrier.phase[signal.cta])
+            barrier.got_bytes[phase % 3, signal.cta] = phase
+            if self.early_waits is not None and signal.phase < phase:
+                self.early_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc, phase)
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
@@ -377,10 +424,11 @@ class MBarriers:
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
         """Let waits acquire what was released in the phase that has completed in `ctas`, and in all earlier phases."""
-        if self.order is None or barrier.near.coming is None:
+        coming = barrier.near.coming
+        if self.order is None or (coming is None and self.early_waits is None):
             return
         if self.late_waiters is not None:
-            self.late_waiters.check(barrier, barrier.near.coming, ctas)
+            self.late_waiters.check(barrier, coming or self.order.nothing(), ctas)
         for releases in (barrier.near, barrier.wide):
             releases.complete(self.order, ctas, keep=True)
 

@@ -43,6 +43,8 @@ class Signal:
     address: int
     cta: int
     size_bytes: int
+    #: the barrier's phase when the operation was issued
+    phase: int = 0
 
 
 @dataclass(slots=True, eq=False)
