@@ -7,7 +7,7 @@ An agent is a warp; its words are (name, variable, value):
     until   wait for exactly a value          least   wait for at least a value
     swap    compare with 0, exchange for a value, output the old one
     arrive  arrive at the mbarrier            wait    wait for a phase of the mbarrier, by its parity
-    meet    wait for all agents               ask     output 1 if a phase of a parity is complete, else 0
+    sync    wait for all agents               ask     output 1 if a phase of a parity is complete, else 0
 
 `outcomes` is independent of the simulator: it executes one word at a time, in all orders.
 """
@@ -52,8 +52,8 @@ def step(program: Program, state: State, agent: int) -> State | None:
     name, variable, value = program.agents[agent][state.at[agent]]
     old = state.variables[variable]
     new, output, phase, arrived = old, None, state.phase, state.arrived
-    if name == "meet":
-        if any(at == len(words) or words[at][0] != "meet" for at, words in zip(state.at, program.agents, strict=True)):
+    if name == "sync":
+        if any(at == len(words) or words[at][0] != "sync" for at, words in zip(state.at, program.agents, strict=True)):
             return None
         return state._replace(at=tuple(at + 1 for at in state.at))
     if name == "until" and old != value or name == "least" and old < value:
@@ -127,7 +127,7 @@ def ptx(program: Program) -> str:
                 "arrive": "@%p8 mbarrier.arrive.shared::cta.b64 _, [%r2];",
                 "wait": WAIT.format(name=label, value=value & 1),
                 "ask": f"mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r2], {value & 1}; selp.u32 %r11, 1, 0, %p9;",
-                "meet": "bar.sync 0;",
+                "sync": "bar.sync 0;",
             }[name] + "\n"
             if name in OUTPUT:
                 text += f"@%p8 st.global.u32 [%x2+{4 * outputs}], %r11;\n"
@@ -167,10 +167,10 @@ STYLES: dict[str, tuple[str, ...]] = {
 
 
 def draw(random: np.random.Generator) -> Program:
-    """Draw a program of two or three agents, with one to five words each, and perhaps one meeting."""
+    """Draw a program of two or three agents, with one to five words each, and perhaps one barrier."""
     one, others = [("any", "any"), ("silent", "silent"), ("writes", "waits"), ("any", "waits")][random.integers(4)]
     variables = int(random.integers(1, VARIABLES + 1))
-    meets = int(random.integers(3) == 0)
+    syncs = int(random.integers(3) == 0)
     agents = []
     for i in range(int(random.integers(2, 4))):
         names = [str(random.choice(STYLES[others if i else one])) for _ in range(int(random.integers(1, 6)))]
@@ -180,8 +180,8 @@ def draw(random: np.random.Generator) -> Program:
             if name == "wait":
                 words[k] = name, 0, waits
                 waits += 1
-        if meets:
-            words.insert(int(random.integers(len(words) + 1)), ("meet", 0, 0))
+        if syncs:
+            words.insert(int(random.integers(len(words) + 1)), ("sync", 0, 0))
         agents.append(tuple(words))
     strong = ("relaxed",) * 3 if random.integers(4) == 0 else ("acquire", "release", "acq_rel")
     return Program(tuple(agents), int(random.integers(1, 3)), strong)

@@ -38,7 +38,7 @@ def verdict_of(program, holes):
     return report.orders.verdict
 
 
-def test_the_race_checks_programs_are_told_apart():
+def test_the_race_checks_programs_are_distinguished():
     right = {p.name: verdict_of(p, p.right) for p in PROGRAMS}
     assert {name for name, verdict in right.items() if verdict != "clean"} == OPEN
     assert {right[name] for name in OPEN} == {"incomplete"}
@@ -110,7 +110,7 @@ FAULTS = {
         Certificate, "waits_for", lambda self, at, writes, read: WAITS_FOR(self, Location(writes), writes, read), 8206),
     "so may a sum that this order has skipped": (Certificate, "waits_for", ignores_operands, SUM),
     "a later value may not end the loop": (
-        Certificate, "ends_alike", lambda self, location, read, write, after: bool(read.loop), 836),
+        Certificate, "has_same_end", lambda self, location, read, write, after: bool(read.loop), 836),
     "reads race with later writes": (Certificate, "write_one", forgets_reads, 132),
     "used results don't commute": (Certificate, "is_unread", lambda *_: True, 398),
     "writes race with later accesses": (Certificate, "unordered", lambda *_: [], 1),

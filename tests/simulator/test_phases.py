@@ -31,8 +31,8 @@ WORDS = {
         "@%p8 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2+16], [%x1], 16, [%r3];",
     "arrive by copies": "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r3];",
     "load": "ld.shared.u32 %r10, [%r2];",
-    "all meet": "bar.sync 0;",
-    "two meet": "bar.sync 1, 64;",
+    "all sync": "bar.sync 0;",
+    "two sync": "bar.sync 1, 64;",
     "one of two goes on": "bar.arrive 1, 64;",
 }
 
@@ -70,32 +70,32 @@ A, B = "arrive A", "arrive B"
 #: name → (arrivals of a phase of A and of B, the words of each warp)
 RIGHT = {
     "each waits for each phase": ((2, 1), [[A, "wait A 0", A, "wait A 1", A, "wait A 2"]] * 2),
-    "another has waited, then all meet": ((1, 1), [[A, "wait A 0", "all meet", A], ["all meet", "wait A 1"]]),
-    "all meet after the arrivals": ((1, 1), [[A, "all meet", A], ["all meet", "wait A 1"]]),
-    "another has waited, then two meet": (
-        (1, 1), [[A, "wait A 0", "one of two goes on", A], ["two meet", "wait A 1"]]),
+    "another has waited, then all sync": ((1, 1), [[A, "wait A 0", "all sync", A], ["all sync", "wait A 1"]]),
+    "all sync after the arrivals": ((1, 1), [[A, "all sync", A], ["all sync", "wait A 1"]]),
+    "another has waited, then two sync": (
+        (1, 1), [[A, "wait A 0", "one of two goes on", A], ["two sync", "wait A 1"]]),
     "another barrier says so": ((2, 1), [[A, "wait A 0", B, A], ["wait B 0", A, "wait A 1"], [A]]),
     "producers tell each other": (
-        (1, 1), [[A, "two meet", "wait B 1", A], ["wait B 0", "one of two goes on", A],
+        (1, 1), [[A, "two sync", "wait B 1", A], ["wait B 0", "one of two goes on", A],
                  ["wait A 0", B, "wait A 1", B, "wait A 2"]]),
-    "the copying warp meets those that arrived": (
-        (1, 1), [[A, "arrive A with bytes", "all meet", "wait A 1", "load"], ["all meet", "copy"]]),
+    "the copying warp synchronizes with those that arrived": (
+        (1, 1), [[A, "arrive A with bytes", "all sync", "wait A 1", "load"], ["all sync", "copy"]]),
     "the copying warp has waited": (
-        (1, 1), [["arrive A with bytes", "copy", "wait A 0", "two meet", "arrive A with bytes", "wait A 1"],
-                 ["wait A 0", "two meet", "copy elsewhere", "wait A 1"]]),
+        (1, 1), [["arrive A with bytes", "copy", "wait A 0", "two sync", "arrive A with bytes", "wait A 1"],
+                 ["wait A 0", "two sync", "copy elsewhere", "wait A 1"]]),
     "bytes are expected before the arrival": (
         (1, 1), [["expect bytes", "copy", A, "wait A 0", "load"], ["wait A 0", "load"]]),
     "each expects bytes and arrives": ((2, 1), [["expect bytes", A, "copy", "wait A 0", "load"], [A]]),
     "bytes are expected before a copy for the phase starts": (
-        (1, 1), [["arrive A with bytes", "all meet", "copy", "wait A 0"],
-                 ["expect bytes", "all meet", "copy elsewhere"]]),
+        (1, 1), [["arrive A with bytes", "all sync", "copy", "wait A 0"],
+                 ["expect bytes", "all sync", "copy elsewhere"]]),
     "copies of all lanes arrive": (
         (64, 1), [["arrive by copies", "wait A 0", "arrive by copies", "wait A 1", "arrive by copies"]] * 2),
 }
 WRONG = {
     "one waits for the second phase only": ((1, 1), [[A, "wait A 0", A], ["wait A 1"]]),
-    "they meet before the wait": (
-        (2, 1), [[A, "two meet", "wait A 0", A], ["two meet", "wait A 1"], [A, "wait A 0", A]]),
+    "they synchronize before the wait": (
+        (2, 1), [[A, "two sync", "wait A 0", A], ["two sync", "wait A 1"], [A, "wait A 0", A]]),
     "another barrier says it too early": (
         (2, 1), [[A, B, "wait A 0", A], ["wait B 0", "wait A 1"], [A, "wait A 0", A]]),
     "producers take turns unknown to each other": (
@@ -106,9 +106,9 @@ WRONG = {
     "one that waits for two phases may miss both": ((1, 1), [[A, A, A], ["wait A 0", "wait A 1"]]),
     "the copying warp knows nothing of the last phase": (
         (1, 1), [[A, "arrive A with bytes", "wait A 1", "load"], ["copy"]]),
-    "the copying warp has met the other before the last phase": (
-        (2, 1), [["all meet", A, "arrive A with bytes", "wait A 1"], ["all meet", "copy"],
-                 ["all meet", A, "wait A 0", A]]),
+    "the copying warp synchronized with the other before the last phase": (
+        (2, 1), [["all sync", A, "arrive A with bytes", "wait A 1"], ["all sync", "copy"],
+                 ["all sync", A, "wait A 0", A]]),
     "bytes are expected at any time": ((1, 1), [["expect bytes", "copy"], [A, "wait A 0", "load"]]),
     "bytes are expected after the arrival": ((2, 1), [[A, "expect bytes", "copy"], [A, "wait A 0", "load"]]),
 }

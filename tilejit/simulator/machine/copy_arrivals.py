@@ -85,7 +85,7 @@ class CopyArrivals:
         """Count arrivals of threads that needn't be executing."""
         ctas, group = self.lanes.full["chunk_cta"][positions], self.lanes.group
         barrier.note(Arrivals(site.pc, positions, ctas, barrier.phase[ctas]))
-        # nobody knows of such an arrival without a wait
+        # without a wait, no thread is ordered after this arrival
         barrier.got_bytes[barrier.phase[ctas] % 3, ctas] = barrier.phase[ctas]
         if self.mbarriers.late_waiters is not None:
             self.mbarriers.late_waiters.arrived(barrier, positions)

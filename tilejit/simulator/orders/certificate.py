@@ -1,7 +1,7 @@
 """Check in one run whether a launch has one order of its synchronizing events.
 
 Two strong accesses of different threads to one location conflict if at least one writes, except updates of one kind
-whose results nobody uses, such as `red.add`. If all conflicting accesses are ordered by happens-before, and the checks
+whose results are unused, such as `red.add`. If all conflicting accesses are ordered by happens-before, and the checks
 of barriers report nothing, then the events have the same order in every run, up to exchanges of independent events.
 Otherwise the order of a pair is *open*.
 
@@ -214,7 +214,7 @@ class Certificate:
             read = Read(event, start, site.shift, self.chunk, int(positions[i]), view.dtype)
             if loop is not None:
                 if ends[i] == loop.head:
-                    # a turn that changes nothing
+                    # an iteration that changes nothing
                     continue
                 read.loop, read.inputs, read.outcome = loop, chosen(inputs, np.array([i])), int(ends[i])
             for location in self.at(region, start, site.shift):
@@ -246,7 +246,7 @@ class Certificate:
             known = self.known(actors, [x.event for _, x in reads], write.actor)
             reads = [reads[k] for k in np.flatnonzero(~known).tolist()]
         for pc, read in reads:
-            if not self.ends_alike(location, read, write, after):
+            if not self.has_same_end(location, read, write, after):
                 self.pairs.add((min(pc, write.pc), max(pc, write.pc)))
         if not write.kind and not unknown and not reads:
             # whatever is ordered after this write is ordered after all earlier accesses
@@ -296,16 +296,16 @@ class Certificate:
         if loop is None or any(x.before is None or x.hides for x in since):
             return False
         updates = [x for x in since if x.kind]
-        alike = all((x.kind, x.operand) == (updates[0].kind, updates[0].operand) for x in updates)
+        same_kind = all((x.kind, x.operand) == (updates[0].kind, updates[0].operand) for x in updates)
         # updates with one operand leave the same values in any order, so the known ones may come first
-        if not alike or (len(since) > len(unknown) and len(updates) < len(since)):
+        if not same_kind or (len(since) > len(unknown) and len(updates) < len(since)):
             return False
         if any((x.start, x.shift) != (read.start, read.shift) for x in since):
             return False
         values = {x.before.tobytes(): x.before for x in since[-len(unknown) :]}
         return all(self.turn(read, value) == loop.head for value in values.values())
 
-    def ends_alike(self, location: Location, read: Read, write: Write, after: Any) -> bool:
+    def has_same_end(self, location: Location, read: Read, write: Write, after: Any) -> bool:
         """True if the loop that a read has ended would have ended in the same way after a write."""
         loop = read.loop
         if loop is None or not loop.silent or after is None or read.chunk != self.chunk:

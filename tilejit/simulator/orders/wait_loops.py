@@ -1,8 +1,8 @@
-"""Loops that only wait: a turn that ends at the loop's head has changed nothing, so that it can be left out.
+"""Loops that only wait: an iteration that ends at the loop's head has changed nothing, so that it can be left out.
 
-Such a loop contains one wait at an mbarrier, or one strong load; besides, it may contain volatile loads. Its other
-instructions compute registers, of which none is live into the head. A turn's outcome is the block that follows it: the
-head, or a block outside of the loop.
+Such a loop contains one wait at an mbarrier, or one strong load, and may contain volatile loads. Its other
+instructions compute registers, of which none is live into the head. An iteration's outcome is the block that follows
+it: the head, or a block outside of the loop.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..opcodes.memory import Site
 
 #: slot → the value of each of some threads, or of all of them
 Values = dict[int, Any]
-#: the outcome of a turn that isn't understood
+#: the outcome of an iteration that isn't understood
 UNKNOWN = -2
-#: the maximum number of blocks of a turn
+#: the maximum number of blocks of an iteration
 MOST_BLOCKS = 32
 
 
@@ -36,9 +36,9 @@ class WaitLoop:
     members: frozenset[int]
     #: `Site.index` of the wait or load
     site: int
-    #: the registers live into the head that a turn reads
+    #: the registers live into the head that an iteration reads
     inputs: tuple[int, ...]
-    #: False if a register written by a turn is live after the loop
+    #: False if a register written by an iteration is live after the loop
     silent: bool
 
 
@@ -176,7 +176,7 @@ def chosen(values: Values, at: Index) -> Values:
 
 
 def outcomes(machine: Machine, loop: WaitLoop, positions: Index, inputs: Values, loaded: Any) -> Index:
-    """Return the block that follows a turn of each thread, EXIT or UNKNOWN.
+    """Return the block that follows an iteration of each thread, EXIT or UNKNOWN.
 
     loaded: what the loop's load gives each thread; None for a wait, which fails.
     """
