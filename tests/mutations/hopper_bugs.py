@@ -162,7 +162,7 @@ REPORTED = {
     "13 wait for the next phase": Bug(edited(PRODUCT, *shifted(PRODUCT_WAIT, "ARRIVED", "%r17", 1)),
                                       (HAZARD, DEADLOCK), r"phase 1\b"),
     "13 wait for the last phase": Bug(edited(PRODUCT, *shifted(PRODUCT_WAIT, "ARRIVED", "%r17", -1)), HAZARD,
-                                      "wgmma.mma_async|phase -1"),
+                                      "wgmma.mma_async|phase -1|a late waiter would hang"),
     "13 acquire of the next phase": Bug(edited(PRODUCT, *shifted(
         PRODUCT_ACQUIRE, "ACQUIRE", f"%r17+{programs.EMPTY_AT - programs.FULL_AT}", 1)), (HAZARD, DEADLOCK), "phase 1"),
     "13 acquire of the last phase": Bug(edited(PRODUCT, *shifted(
