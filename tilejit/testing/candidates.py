@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Ran(NamedTuple):
-    """What a call of a candidate returned, and what the simulator found in its launches."""
+    """The results of a call of a candidate, and the findings of its launches on the simulator."""
 
     results: Any
     findings: list[Finding]
