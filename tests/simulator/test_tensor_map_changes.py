@@ -34,7 +34,8 @@ READY: mov.u32 %r5, 0; bar.warp.sync -1;
 """
 ZERO = "mad.lo.u32 %r6, %r1, 4, %r3; st.shared.u32 [%r6], %r5; bar.warp.sync -1;\n"
 PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%x2], [%r3], 128;\n"
-ACQUIRE = "fence.proxy.tensormap::generic.acquire.gpu [%x2], 128; bar.warp.sync -1;\n"
+# Triton writes addresses with spaces and offsets
+ACQUIRE = "fence.proxy.tensormap::generic.acquire.gpu [ %x2 + 0 ], 0x80; bar.warp.sync -1;\n"
 RELEASE = "fence.proxy.tensormap::generic.release.gpu;\n"
 TAIL = """
 mov.u32 %r7, %r1;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..decode.emitter import BlockWriter, Entries, Fidelity, Match
 from ..machine.tensor_map import FIELDS
 from .copies import literal
-from .memory import CHUNK_SHIFT, site
+from .memory import CHUNK_SHIFT, base_of, site
 
 _FIELD, _ORDINAL = "global_address|rank", "box_dim|global_dim|global_stride|element_stride"
 _ENUMERATED = "elemtype|interleave_layout|swizzle_mode|swizzle_atomicity|fill_mode"
@@ -39,7 +39,9 @@ def acquire(e: BlockWriter, m: Match) -> None:
     """Emit fence.proxy.tensormap::generic.acquire [map], 128."""
     place, size = e.exactly(2)
     check_size(e, size)
-    e.stmt(f"S.tensor_maps.acquire({e.source(place.strip('[] '), 'u8')}, {e.pc})")
+    name, offset = base_of(e, place)
+    address = f"{e.source(name, 'u8')} + {e.names.constant(offset, 'u8')}"
+    e.stmt(f"S.tensor_maps.acquire({address}, {e.pc})")
 
 
 def release(e: BlockWriter, m: Match) -> None:
