@@ -206,7 +206,7 @@ def test_a_map_that_another_cta_may_be_changing(schedule):
     field("rank", 1).replace("b32", "b64"), field("global_dim", 1), field("global_dim", 1, 5),
     field("global_stride", "%x1", 4),
     field("rank", 1, 0), field("swizzle_mode", "%r1"), field("elemtype", 99), PUBLISH.replace("128", "64"),
-    ACQUIRE.replace("128", "256"), RELEASE.replace(";", " [%x2];"), PUBLISH.replace(".gpu", ""),
+    ACQUIRE.replace("0x80", "256"), RELEASE.replace(";", " [%x2];"), PUBLISH.replace(".gpu", ""),
     field("rank", 1, space=".local"),
 ])
 def test_bad_operands_are_refused(text):
