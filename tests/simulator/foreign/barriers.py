@@ -58,11 +58,11 @@ class Mutation:
         return "\n".join(lines)
 
 
-_BEYOND = re.compile(r"\smbarrier\.|\swgmma\.|\.async\.bulk|shared::cluster|mapa|barrier\.cluster")
+_BEYOND = re.compile(r"\smbarrier\.|\.async\.bulk|shared::cluster|mapa|barrier\.cluster")
 
 
 def is_beyond_the_pass(case: Case) -> bool:
-    """True for mbarriers, bulk copies, wgmma and accesses to other CTAs, which the independent pass doesn't know."""
+    """True for mbarriers, bulk copies and accesses to other CTAs, which the independent pass doesn't know."""
     kernels = re.split(r"\.entry (\w+)\(", stored_ptx(case.family, case.file))
     names, bodies = kernels[1::2], kernels[2::2]
     return _BEYOND.search(bodies[names.index(case.entry or names[0])]) is not None

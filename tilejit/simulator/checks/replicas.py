@@ -7,7 +7,7 @@ values are unused. Such a race is a warning only if all of the following hold:
 - Reader and writer are in one CTA. The reader's instruction is an ordinary load (a weak ld or ldu without .nc).
 - The value has uses, but only in arithmetic and selections, and as data of stores and atomics, not in addresses or
   branches. The reader executes none of these stores and atomics later.
-- In shared memory, the data that the writer stores may depend on that load.
+- In shared memory, the writer's store is one of those that may use the value of that load.
 - If the reader read before the racing store, it has executed none of them since the CTA's last barrier. The same holds
   for every other load from this memory since that barrier, because not every read is recorded.
 
@@ -42,6 +42,7 @@ class UnusedRead:
     hint: str
     readers: NDArray[np.bool_]
     stores: set[int]
+
 
 #: the number of stores above which `Rounds` forgets those before the last barrier
 MOST_ROUNDS = 64

@@ -8,8 +8,7 @@ Parameters, results and local variables of functions are in stack frames in loca
 current function's frame:
 
     0                         results and parameters, in the order of the declaration
-    Frame.variables           local variables
-    Frame.saved               registers that must survive a call, if the function may call itself
+    after these               local variables, then registers that must survive a call (`Frame.saved`)
     Frame.size                the frame of the next callee; a caller stores arguments there, and loads results
 
 Functions that can't call themselves have registers of their own, so that nothing is saved around their calls. A
