@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.commands.programs import RACE_PTX
 from tilejit import isa
 from tilejit.__main__ import main
 from tilejit.dataclass import replace
@@ -513,6 +514,24 @@ def test_output_that_cannot_be_written_is_reported(command, output, tmp_path):
     assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr, ended.stderr
     assert ended.returncode == (0 if output == "closed" else 1)
     assert output == "closed" or "No space left" in ended.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell with pipes")
+def test_the_exit_status_of_a_check_does_not_depend_on_the_reader_of_its_output(tmp_path):
+    (tmp_path / "race.ptx").write_text(RACE_PTX, encoding="utf-8")
+    # more than a pipe holds, so that it is written to after the reader has closed it
+    check = f"{sys.executable} -m tilejit check race.ptx shift --grid 1 --block 256 --arg out:f32[256] --format json"
+    line = f"({check} --schedules 500; echo $? > status) | head -c 1"
+    environment = {**os.environ, "PYTHONPATH": str(Path(tj.__file__).parents[1])}
+    ended = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (tmp_path / "status").read_text() == "1\n" and not ended.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell that closes streams")
+def test_a_program_runs_without_a_standard_error(file):
+    line = f"{sys.executable} -m tilejit explain {file(PINNED)} 2>&-"
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert ended.returncode == 0 and ended.stdout.startswith("copy for "), ended.stdout
 
 
 def test_letters_that_the_output_lacks_are_escaped():

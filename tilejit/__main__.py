@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +11,11 @@ from contextlib import suppress
 from functools import partial
 
 from . import __version__
-from .commands import counting, explaining, mcp
-from .commands import doctor as doctor_command
-from .commands.doctor import READ_ONLY
+from .commands import mcp
+from .commands.counting import count
+from .commands.explaining import compile_ahead, explain
+from .commands.layouts import layouts
+from .commands.reports import READ_ONLY, doctor, simulator
 from .environment import VARIABLES
 from .errors import TilejitError
 from .ops.elementwise import ELEMENTWISE
@@ -40,25 +41,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = vars(_parser().parse_args(arguments))
     except SystemExit as ended:
         raise SystemExit(failed if ended.code and failed != 1 else ended.code) from None
-    command = _COMMANDS[options.pop("command")]
+    status = 0
     try:
-        status = _printed(command(**options))
-        _flush()
+        status = _printed(_COMMANDS[options.pop("command")](**options))
+        print(end="", flush=True)
     except TilejitError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return failed
     except KeyboardInterrupt:
         # 128 + SIGINT, as a shell reports it
         return 130
+    except BrokenPipeError:
+        _discard_output()
     except OSError as error:
-        with suppress(OSError):
-            # the interpreter flushes stdout at exit, which would fail again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return failed
-        # the reader closed the pipe, as `head` does
-        return 0
+        _discard_output()
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return failed
     return status
 
 
@@ -69,12 +67,16 @@ def _printed(lines: Iterator[str]) -> int:
             print(next(lines))
         except StopIteration as ended:
             return int(ended.value or 0)
+        except BrokenPipeError:
+            # the reader closed the pipe, as `head` does; the exit status follows from all lines
+            _discard_output()
 
 
-def _flush() -> None:
+def _discard_output() -> None:
+    """Replace a standard output that fails, because the interpreter flushes it at exit, which would fail again."""
     # sys.stdout is None if the process was started without a standard output, as by `>&-`
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    with suppress(AttributeError, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,30 +156,6 @@ def _add_signature(command: argparse.ArgumentParser) -> None:
     command.add_argument("--threads", type=int, help="threads per CTA")
 
 
-def doctor(style: str) -> Iterator[str]:
-    """Yield the lines of a report on the installation and on the device that launches use by default."""
-    data = doctor_command.report(__version__)
-    yield from doctor_command.as_text(data) if style == "text" else (json.dumps(data, indent=2),)
-
-
-def simulator(style: str = "text") -> Iterator[str]:
-    """Yield the simulator's table of instructions."""
-    # takes 0.2 s to import
-    from .commands import instructions
-
-    if style == "text":
-        yield from instructions.as_text()
-    else:
-        yield json.dumps(instructions.report(__version__), indent=2)
-
-
-def layouts(**options: str) -> Iterator[str]:
-    """Return the lines of a report on the layout that an expression gives."""
-    from .commands.layouts import places
-
-    return places(**options, version=__version__)
-
-
 def operations() -> Iterator[str]:
     """Yield a line for each elementwise operation: its operands, its meaning and, if there is one, its error bound."""
     for name, op in ELEMENTWISE.items():
@@ -241,12 +219,11 @@ def _entries(count: int) -> str:
 _CACHE_ACTIONS = {"info": cache_info, "clear": cache_clear, "verify": cache_verify}
 
 
-#: command -> the function that yields its output, called with the command's options
+#: command -> the function that returns the lines of its output, called with the command's options
 _COMMANDS: dict[str, Callable[..., Iterator[str]]] = {
-    "doctor": doctor, "explain": partial(explaining.explain, version=__version__), "compile": explaining.compile_ahead,
-    "count": partial(counting.count, version=__version__), "layouts": layouts, "operations": operations,
-    "simulator": simulator, "cache": lambda action: _CACHE_ACTIONS[action](), "run": running.run,
-    "check": partial(check_command.check, version=__version__), "mcp": partial(mcp.serve, version=__version__),
+    "doctor": doctor, "explain": explain, "compile": compile_ahead, "count": count, "layouts": layouts,
+    "operations": operations, "simulator": simulator, "cache": lambda action: _CACHE_ACTIONS[action](),
+    "run": running.run, "check": partial(check_command.check, version=__version__), "mcp": mcp.serve,
 }
 
 

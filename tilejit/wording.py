@@ -53,8 +53,8 @@ def shown(value: object) -> str:
     """Format a value for a message: arrays by type, shape and dtype, also in a tuple or list; truncate long text."""
     if isinstance(value, (tuple, list)) and any(map(is_array, value)):
         inside = ", ".join(map(shown, value))
-        return _cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")
-    return array(value) if is_array(value) else _cut(repr(value))
+        return cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")
+    return array(value) if is_array(value) else cut(repr(value))
 
 
 def typed(value: object) -> str:
@@ -69,5 +69,6 @@ def array(value: Any) -> str:
     return f"{type(value).__name__} of {' and '.join(facts)}" if facts else type(value).__name__
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return the text, truncated if it is longer than a message shows."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -169,6 +169,8 @@ def test_counts_are_those_of_the_simulator(printed: Print) -> None:
         (("count", "scaled.py", "--grid", "1", "--spec", "A=float32[32]", "--spec", "n=int32"), "n needs a value"),
         (("count", "scaled.py", "--grid", "1", "--spec", "n=3"), "to run scaled, A needs a value"),
         (("count", "scaled.py", "--grid", "2", "--spec", "A=float32[32]", "--spec", "n=3"), "race in global memory"),
+        (("count", "scaled.py", "--grid", "1", "--spec", f"A=int8[{'9' * 20}]", "--spec", "n=3"), "99 bytes; at most"),
+        (("count", "copy.py", "--grid", "9" * 5000), "is not one to three integers"),
         (("layouts", "S[(4, 8)"), "S[(4, 8) raised SyntaxError"),
         (("layouts", "1 / 0"), "1 / 0 raised ZeroDivisionError"),
         (("layouts", "3"), "3 is an int"),
@@ -176,6 +178,10 @@ def test_counts_are_those_of_the_simulator(printed: Print) -> None:
         (("layouts", "S[(4, 8) : (8, 1)]", "--shape", "3,8"), "has 32 elements, but shape (3, 8) has 24"),
         (("layouts", "S[(4, 8) : (8, 1)]", "--shape", "a"), "--shape a is not integers"),
         (("layouts", "S[(512, 512) : (512, 1)]"), "has 262,144 places; at most 65,536"),
+        (("layouts", "S[(4, 8) : (8, 1)]", "--shape", "9" * 5000), "is not integers"),
+        (("layouts", "S[(4, 8) : (8, 1)]", "--shape=-4,-8"), "--shape -4,-8 is not integers"),
+        (("layouts", "S[(4, 8) : (8, 10**5000)]"), "raised ValueError"),
+        (("layouts", "S[(4, 8) : (8, 2**70)]"), "has places beyond 64 bits"),
     ],
 )
 def test_bad_input_is_refused_in_words(
@@ -188,6 +194,16 @@ def test_bad_input_is_refused_in_words(
     assert main(arguments) == 1
     shown = capsys.readouterr()
     assert message in shown.err and "help: " in shown.err and not shown.out
+
+
+def test_none_as_an_argument_replaces_a_default(printed: Print) -> None:
+    Path("optional.py").write_text(
+        "import tilejit as tj\n@tj.kernel(threads=32)\ndef k(A: tj.Tensor, c: tj.constexpr = 3):\n"
+        "    if c is not None:\n        A[tj.thread_id()] = c\n", encoding="utf-8",
+    )
+    options = ("count", "optional.py", "--grid", "1", "--spec", "A=int32[32]", "--format", "json")
+    assert "st.global" in printed(*options)
+    assert "st.global" not in printed(*options, "--spec", "c=None")
 
 
 @pytest.mark.parametrize("spec", ["A=float32[4, 8]:(1, -4)", "A=int8[3, 8]", "A=bool_[32]", "A=float16[0]"])

@@ -240,7 +240,7 @@ def test_bad_arguments_are_errors_of_the_tool(
 
 
 def answer(line: bytes) -> dict[str, Any] | None:
-    return mcp.answered(line, mcp.Limits(60, 4096), "1.0")
+    return mcp.answered(line, mcp.Limits(60, 4096))
 
 
 def json_values() -> st.SearchStrategy[Any]:
@@ -330,7 +330,8 @@ def test_a_call_that_needs_too_much_memory_fails_and_says_why(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for processes")
-def test_a_server_that_is_terminated_ends_its_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_server_that_is_terminated_ends_its_call(tmp_path: Path, number: signal.Signals) -> None:
     client = Client(tmp_path)
     started = tmp_path / "started"
     source = f"import os, pathlib, time\npathlib.Path({str(started)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n"
@@ -339,14 +340,17 @@ def test_a_server_that_is_terminated_ends_its_call(tmp_path: Path) -> None:
     end = time.monotonic() + 30
     while not (started.exists() and started.read_text()) and time.monotonic() < end:
         time.sleep(0.01)
-    client.process.send_signal(signal.SIGTERM)
-    assert client.end() == 128 + signal.SIGTERM
+    client.process.send_signal(number)
+    assert client.end() == 128 + number
     assert_ended(int(started.read_text()))
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--timeout", "0"), ("--timeout", "1.5"), ("--memory", "-1"), ("--memory", "x")]
+    ("option", "value"), [
+        ("--timeout", "0"), ("--timeout", "1.5"), ("--memory", "-1"), ("--memory", "x"), ("--timeout", "9" * 5000),
+    ],
 )
 def test_limits_are_positive_integers(capsys: pytest.CaptureFixture[str], option: str, value: str) -> None:
     assert main(["mcp", f"{option}={value}"]) == 1
-    assert f"{option} {value} is not a positive integer" in capsys.readouterr().err
+    shown = value if len(value) < 60 else f"{value[:60]}…"
+    assert f"{option} {shown} is not a positive integer" in capsys.readouterr().err

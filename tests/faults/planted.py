@@ -50,17 +50,15 @@ FAULTS = (
     # commands
     Fault(
         "the extents of a grid are taken in reverse order",
-        "commands/counting.py",
-        "return tuple(map(int, parts))",
-        "return tuple(map(int, parts[::-1]))",
+        "commands/kernel_files.py",
+        "extents = _integers(text)",
+        "extents = _integers(text)[::-1]",
     ),
     Fault(
         "only the last copy of a layout's places is listed",
         "commands/layouts.py",
-        '{"axis": name, "copies": np.reshape(table, (copies, -1)).tolist()}'
-        " for name, table in layout.map_all().items()",
-        '{"axis": name, "copies": np.reshape(table, (copies, -1))[-1:].tolist()}'
-        " for name, table in layout.map_all().items()",
+        '{"axis": name, "copies": np.reshape(table, (copies, -1)).tolist()}',
+        '{"axis": name, "copies": np.reshape(table, (copies, -1))[-1:].tolist()}',
     ),
     # executable
     Fault(

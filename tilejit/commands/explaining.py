@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..dataclass import replace
 from ..errors import LaunchError
+from ..frontend import NO_DEFAULT
+from ..jit import Kernel
+from ..runtime.variant_builder import BuildRequest
 from ..target import target as find_target
-from .kernel_files import Remarked, compiled_for, compiled_variants, kernels_of, one_kernel
-from .schema import VERSION, ExplainedKernel, ExplanationDocument, KernelText, OperationData, TextDocument
+from . import schema
+from .kernel_files import Remarked, compiled_for, kernels_of, one_kernel
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -25,9 +27,7 @@ def compile_ahead(
 
     place: `FILE` or `FILE::KERNEL`. specs: one `NAME=VALUE` per argument.
     """
-    file, _, wanted = place.partition("::")
-    chosen = find_target(target) if target else None
-    compiled, remarks = compiled_for(one_kernel(file, wanted, kernels_of(file, run=False)), specs, chosen, threads)
+    compiled, remarks = compiled_for(one_kernel(place), specs, target, threads)
     for remark in remarks[:1]:
         # not to standard output, which lists only the files
         print(f"{compiled.name}: {remark}", file=sys.stderr)
@@ -37,9 +37,9 @@ def compile_ahead(
 
 def explain(
     place: str, target: str | None, text: str | None, run: bool, specs: Sequence[str], threads: int | None,
-    shows_all: bool, style: str, version: str,
+    shows_all: bool, style: str,
 ) -> Iterator[str]:
-    """Yield explanations of a file's kernels, or of one of them, or another text of each, such as its PTX.
+    """Return explanations of a file's kernels, or of one of them, or another text of each, such as its PTX.
 
     A kernel is compiled for the arguments in `specs`, else for its defaults if each parameter has one, such as
     a `tj.spec`, else for each signature that the file compiled it for, for example by launching it.
@@ -48,66 +48,59 @@ def explain(
     run: run the file as a program, with the `__name__` "__main__", rather than as a module.
     specs: one `NAME=VALUE` per argument; these and `threads` require a single kernel.
     shows_all: also list the variants for operands in other memory spaces.
-    style: "text" or "json". version: that of tilejit.
+    style: "text" or "json".
     """
-    variants = _variants(place, target, run, specs, threads)
-    if style == "text":
-        shown = [
-            str(_explanation(remarked, shows_all) if text is None else getattr(remarked[0], text))
-            for remarked in variants
-        ]
-        yield "\n\n".join(shown)
-    elif text is not None:
-        texts: TextDocument = {
-            "version": VERSION, "tilejit": version, "kernels": [_text(compiled, text) for compiled, _ in variants],
-        }
-        yield json.dumps(texts, indent=2)
-    else:
-        explained: ExplanationDocument = {
-            "version": VERSION, "tilejit": version,
-            "kernels": [explained_kernel(_explanation(remarked, shows_all)) for remarked in variants],
-        }
-        yield json.dumps(explained, indent=2)
-
-
-def _variants(
-    place: str, target: str | None, run: bool, specs: Sequence[str], threads: int | None
-) -> list[Remarked]:
-    file, _, wanted = place.partition("::")
-    made_for = find_target(target) if target else None
-    kernels = kernels_of(file, run)
     if specs or threads is not None:
-        return [compiled_for(one_kernel(file, wanted, kernels), specs, made_for, threads)]
-    chosen = [one_kernel(file, wanted, kernels)] if wanted else list(kernels.values())
-    if not chosen:
-        raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
-    variants = [remarked for kernel in chosen for remarked in compiled_variants(kernel, made_for)]
+        variants = [compiled_for(one_kernel(place, run), specs, target, threads)]
+    else:
+        variants = _variants(place, target, run)
+    data: schema.TextDocument | schema.ExplanationDocument
+    if text is not None:
+        data = {**schema.VERSIONS, "kernels": [_text(compiled, text) for compiled, _ in variants]}
+        texts = [kernel["text"] for kernel in data["kernels"]]
+    else:
+        explanations = [
+            replace(made, remarks=(*made.remarks, *remarks), shows_all=shows_all)
+            for made, remarks in ((compiled.explain(), remarks) for compiled, remarks in variants)
+        ]
+        data = {**schema.VERSIONS, "kernels": [_explained(explanation) for explanation in explanations]}
+        texts = list(map(str, explanations))
+    return schema.formatted(style, data, ["\n\n".join(texts)])
+
+
+def _variants(place: str, target: str | None, run: bool) -> list[Remarked]:
+    """Return kernels compiled for their defaults or, if one is missing, for the signatures that the file compiled."""
+    kernels = kernels_of(place, run)
+    variants = [remarked for kernel in kernels for remarked in _variants_of(kernel, target)]
     if not variants:
         way = "launch the kernel in the file"
         if not run:
             way = "pass --run to run the file as a program and explain what it launches"
         raise LaunchError(
-            f"the arguments of {' and '.join(k.name for k in chosen)} in {file} are unknown",
+            f"the arguments of {' and '.join(k.name for k in kernels)} in {place.partition('::')[0]} are unknown",
             hint=f"pass --spec 'A=float32[32, 8]', declare `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or {way}",
         )
     return variants
 
 
-def _explanation(remarked: Remarked, shows_all: bool) -> Explanation:
-    compiled, remarks = remarked
-    explanation = compiled.explain()
-    return replace(explanation, remarks=(*explanation.remarks, *remarks), shows_all=shows_all)
+def _variants_of(kernel: Kernel, target: str | None) -> list[Remarked]:
+    if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
+        return [compiled_for(kernel, (), target, None)]
+    if target is None:
+        return [(variant.compiled, ()) for variant in kernel.signatures]
+    chosen = find_target(target)
+    requests = [BuildRequest(v.signature, chosen, v.threads, kernel.options.debug) for v in kernel.signatures]
+    return [(kernel.variants.builder.make(request), ()) for request in requests]
 
 
-def _text(compiled: Compiled, kind: str) -> KernelText:
+def _text(compiled: Compiled, kind: str) -> schema.KernelText:
     return {
         "kernel": compiled.name, "target": str(compiled.target), "threads": compiled.threads,
         "shared_bytes": compiled.shared_bytes, "kind": kind, "text": getattr(compiled, kind),
     }
 
 
-def explained_kernel(explanation: Explanation) -> ExplainedKernel:
-    """Return an explanation as data, with the facts that its text has."""
+def _explained(explanation: Explanation) -> schema.ExplainedKernel:
     return {
         "kernel": explanation.kernel, "target": str(explanation.target),
         "operations": [_operation(row, explanation.shows_all) for row in explanation.rows],
@@ -130,7 +123,7 @@ def explained_kernel(explanation: Explanation) -> ExplainedKernel:
     }
 
 
-def _operation(row: VerdictRow, shows_all: bool) -> OperationData:
+def _operation(row: VerdictRow, shows_all: bool) -> schema.OperationData:
     return {
         "line": row.line, "source": row.source, "operation": row.operation, "variant": row.variant,
         "width": row.width, "rounds": row.rounds,

@@ -19,30 +19,49 @@ from ..frontend import NO_DEFAULT, ParameterKind
 from ..frontend.language import spec
 from ..jit import Kernel
 from ..runtime import devices
-from ..runtime.variant_builder import BuildRequest
-from ..target import Target
+from ..wording import cut
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
-
-#: maximum number of characters of an argument that a message shows
-_SHOWN = 80
 
 #: a compiled kernel, and remarks on its configuration if it is tuned, else ()
 Remarked = tuple["Compiled", tuple[str, ...]]
 
 
-def kernels_of(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its kernels by name; raise LaunchError if it is missing or fails without a TilejitError."""
-    path = Path(file)
+def kernels_of(place: str, run: bool = False) -> list[Kernel]:
+    """Run a file and return its kernels, or only the named one; raise LaunchError if it has none or if it fails.
+
+    place: `FILE` or `FILE::KERNEL`. run: run the file as a program, with the `__name__` "__main__", not as a module.
+    """
+    file, _, wanted = place.partition("::")
+    values = _run(file, "__main__" if run else Path(file).stem).values()
+    kernels = {value.name: value for value in values if isinstance(value, Kernel)}
+    if not kernels:
+        raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
+    if wanted and wanted not in kernels:
+        raise LaunchError(f"{file} has no kernel {wanted!r}", hint=f"the kernels are: {', '.join(kernels)}")
+    return [kernels[wanted]] if wanted else list(kernels.values())
+
+
+def one_kernel(place: str, run: bool = False) -> Kernel:
+    """Return the only kernel that `kernels_of` returns; raise LaunchError if there are several."""
+    kernels = kernels_of(place, run)
+    if len(kernels) > 1:
+        names = ", ".join(kernel.name for kernel in kernels)
+        raise LaunchError(f"{place} has {len(kernels)} kernels", hint=f"write {place}::KERNEL, one of: {names}")
+    return kernels[0]
+
+
+def _run(file: str, name: str) -> dict[str, Any]:
+    """Run a file as the module `name`; return its globals. raises: TilejitError for any exception but SystemExit."""
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
     before = sys.path[:], sys.argv
-    sys.path.insert(0, os.fspath(path.resolve().parent))
+    sys.path.insert(0, os.fspath(Path(file).resolve().parent))
     sys.argv = [file]
     try:
-        with printing_to_stderr():
-            names = _names(file, "__main__" if run else path.stem)
+        with _printing_to_stderr():
+            return _globals(file, name)
     except TilejitError:
         raise
     except Exception as error:
@@ -54,14 +73,13 @@ def kernels_of(file: str, run: bool) -> dict[str, Kernel]:
         ) from error
     finally:
         sys.path[:], sys.argv = before
-    return {value.name: value for value in names.values() if isinstance(value, Kernel)}
 
 
 #: name of a module's code object
 _TOP = "<module>"
 
 
-def _names(file: str, name: str) -> dict[str, Any]:
+def _globals(file: str, name: str) -> dict[str, Any]:
     """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
     try:
         return runpy.run_path(file, run_name=name)
@@ -74,20 +92,20 @@ def _names(file: str, name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def printing_to_stderr() -> Iterator[None]:
+def _printing_to_stderr() -> Iterator[None]:
     """Redirect standard output to standard error, also the output of GPUs if sys.stdout has a file descriptor."""
     # sys.stdout is None if the process was started without a standard output, as by `>&-`
     if sys.stdout is not None:
         sys.stdout.flush()
     try:
-        number = sys.stdout.fileno()
+        number, other = sys.stdout.fileno(), sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
-        # sys.stdout isn't an open file of the operating system
+        # one of them isn't an open file of the operating system
         with redirect_stdout(sys.stderr):
             yield
         return
     kept = os.dup(number)
-    os.dup2(sys.stderr.fileno(), number)
+    os.dup2(other, number)
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -98,25 +116,19 @@ def printing_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if none is selected."""
-    if not wanted and len(kernels) == 1:
-        (wanted,) = kernels
-    if wanted not in kernels:
-        named = f"no kernel {wanted!r}" if wanted else f"{len(kernels)} kernels"
-        hint = f"write {file}::KERNEL, one of: {', '.join(kernels)}"
-        raise LaunchError(f"{file} has {named}", hint=hint if kernels else "decorate a function with @tj.kernel")
-    return kernels[wanted]
-
-
-def compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
+def compiled_for(kernel: Kernel, specs: Sequence[str], target: str | None, threads: int | None) -> Remarked:
     """Compile a kernel for arguments written as `NAME=VALUE`; raise LaunchError if one is invalid.
 
     A tuned kernel uses the fastest known configuration that matches the arguments, else the first that matches; if none
     does, but the arguments set all tuned parameters, the kernel uses these values.
     """
-    scalars = {p.name: p.dtype or int32 for p in kernel.parameters if p.kind is ParameterKind.SCALAR}
-    return compiled_with(kernel, {**scalars, **arguments_of(kernel, specs)}, target, threads)
+    scalars = {
+        p.name: p.dtype or int32 for p in kernel.parameters
+        if p.kind is ParameterKind.SCALAR and p.default is NO_DEFAULT
+    }
+    named = {**scalars, **arguments_of(kernel, specs)}
+    request, remarks = kernel.request((), named, target, threads, may_configure=True)
+    return kernel.variants.variant(request).compiled, remarks
 
 
 def arguments_of(kernel: Kernel, specs: Sequence[str]) -> dict[str, Any]:
@@ -134,11 +146,6 @@ def arguments_of(kernel: Kernel, specs: Sequence[str]) -> dict[str, Any]:
     return arguments
 
 
-def compiled_with(kernel: Kernel, named: dict[str, Any], target: Target | None, threads: int | None) -> Remarked:
-    request, remarks = kernel.request((), named, target, threads, may_configure=True)
-    return kernel.variants.variant(request).compiled, remarks
-
-
 #: the VALUE of an array: its dtype, its extents and, optionally, its strides in elements
 _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 
@@ -151,13 +158,13 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
             shape, strides = (None if part is None else _integers(part) for part in array.group(2, 3))
         except ValueError:
             raise LaunchError(
-                f"--spec {name}={_cut(text)}: extents and strides are integers with commas between them",
+                f"--spec {name}={cut(text)}: extents and strides are integers with commas between them",
                 hint=f"write {name}=float32[64, 1024]:(1, 64)",
             ) from None
         return spec(shape or (), array[1], strides)
     if kind is ParameterKind.ARRAY:
         raise LaunchError(
-            f"--spec {name}={_cut(text)}: {name} is an array; give its element type and shape",
+            f"--spec {name}={cut(text)}: {name} is an array; give its element type and shape",
             hint=f"write {name}=float32[1024, 64], or with strides in elements {name}=float32[64, 1024]:(1, 64)",
         )
     dtype = DTYPES.get(text)
@@ -170,25 +177,26 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
         written = [f"{name}=float32[64, 64]"] if kind is ParameterKind.ANY else []
         other = "" if kind is ParameterKind.SCALAR else f" or {name}='text'"
         raise LaunchError(
-            f"--spec {name}={_cut(text)} is neither {'an array nor ' if written else ''}a dtype nor a Python literal",
+            f"--spec {name}={cut(text)} is neither {'an array nor ' if written else ''}a dtype nor a Python literal",
             hint=f"write {', '.join([*written, f'{name}=int32'])}, or a value such as {name}=64{other}",
         ) from None
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def extents_of(option: str, text: str, kind: str = "integers", most: int = sys.maxsize) -> tuple[int, ...]:
+    """Return the extents in an option's value; raise LaunchError unless it is one to `most` integers of at least 0.
+
+    kind: the name of such integers, for the message.
+    """
+    try:
+        extents = _integers(text)
+    except ValueError:
+        extents = ()
+    if not 0 < len(extents) <= most or min(extents) < 0:
+        hint = f"write {option} 8, or {option} 8,4"
+        raise LaunchError(f"{option} {cut(text)} is not {kind} with commas between them", hint=hint)
+    return extents
 
 
 def _integers(text: str) -> tuple[int, ...]:
     """Parse integers separated by commas, skipping empty parts. raises: ValueError if any other isn't an integer."""
     return tuple([int(part) for part in text.split(",") if part.strip()])
-
-
-def compiled_variants(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Return the kernel compiled for its defaults or, if one is missing, for each signature that the file compiled."""
-    if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
-        return [compiled_with(kernel, {}, target, None)]
-    if target is None:
-        return [(v.compiled, ()) for v in kernel.signatures]
-    requests = [BuildRequest(v.signature, target, v.threads, kernel.options.debug) for v in kernel.signatures]
-    return [(kernel.variants.builder.make(request), ()) for request in requests]

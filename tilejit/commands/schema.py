@@ -9,47 +9,59 @@
 | `count` | `CountDocument` |
 | `layouts` | `LayoutDocument` |
 
-All have the keys `version`, that of the schema, and `tilejit`, that of the package. `version` changes if a key is
-removed or changes its meaning; readers must ignore keys that they don't know.
+All have the keys of `Versioned`. `version` changes if a key is removed or changes its meaning; readers must ignore keys
+that they don't know.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypedDict
 
+from .. import __version__
 from ..sanitize.schema import VERSION, Document, Listing
 
 __all__ = [
-    "VERSION", "AxisData", "CacheData", "CountDocument", "DeclinedData", "Document", "DoctorDocument", "ElementData",
-    "ExecutedData", "ExplainedKernel", "ExplanationDocument", "InsertedData", "InstructionData", "InstructionDocument",
-    "KernelText", "LayoutDocument", "LineData", "Listing", "OperationData", "PackageData", "TensorMapData",
-    "TextDocument",
+    "VERSION", "CountDocument", "Document", "DoctorDocument", "ExplanationDocument", "InstructionDocument",
+    "LayoutDocument", "Listing", "TextDocument",
 ]
 
 
+class Versioned(TypedDict):
+    """The keys of each document. version: of the schema. tilejit: version of the package."""
+
+    version: int
+    tilejit: str
+
+
+VERSIONS: Versioned = {"version": VERSION, "tilejit": __version__}
+
+
+def formatted(style: str, data: Mapping[str, object], text: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a command's output. style: "text" or "json"."""
+    yield from text if style == "text" else (json.dumps(data, indent=2),)
+
+
 class PackageData(TypedDict):
-    """A package that tilejit uses."""
+    """A package that tilejit uses. installed: its version, None if it is not installed."""
 
     name: str
-    #: None if it is not installed
     installed: str | None
 
 
 class CacheData(TypedDict):
-    """The cache of compiled kernels on disk."""
+    """The cache of compiled kernels on disk. folder: None if it is off."""
 
-    #: None if it is off
     folder: str | None
     is_writable: bool
     #: the reason why it is off, or a problem with its settings; None without one
     problem: str | None
 
 
-class DoctorDocument(TypedDict):
+class DoctorDocument(Versioned):
     """The installation, and the device that launches use by default."""
 
-    version: int
-    tilejit: str
     python: str
     platform: str
     packages: list[PackageData]
@@ -119,11 +131,10 @@ class ElementData(TypedDict):
 
 
 class TensorMapData(TypedDict):
-    """A tensor map that a launch creates."""
+    """A tensor map that a launch creates. of: the array. axes: its dimensions, fastest first."""
 
     of: str
     dtype: str
-    #: dimensions of the array, fastest first
     axes: list[int]
     box: list[int]
     swizzle: str
@@ -139,7 +150,7 @@ class InsertedData(TypedDict):
 
 
 class ExplainedKernel(TypedDict):
-    """The explanation of a compiled kernel."""
+    """The explanation of a kernel. notes: on layouts, local memory, instruction counts, the tuned configuration."""
 
     kernel: str
     target: str
@@ -147,37 +158,29 @@ class ExplainedKernel(TypedDict):
     elements: list[ElementData]
     tensor_maps: list[TensorMapData]
     inserted: list[InsertedData]
-    #: on layouts, local memory, instruction counts and the tuned configuration
     notes: list[str]
 
 
-class ExplanationDocument(TypedDict):
+class ExplanationDocument(Versioned):
     """The explanations of the kernels of a file."""
 
-    version: int
-    tilejit: str
     kernels: list[ExplainedKernel]
 
 
 class KernelText(TypedDict):
-    """A compiled kernel as text."""
+    """A compiled kernel as text. threads, shared_bytes: per CTA. kind: "ptx", "tile_ir", "lane_ir" or "llvm_ir"."""
 
     kernel: str
     target: str
-    #: threads per CTA
     threads: int
-    #: shared memory per CTA
     shared_bytes: int
-    #: "ptx", "tile_ir", "lane_ir" or "llvm_ir"
     kind: str
     text: str
 
 
-class TextDocument(TypedDict):
+class TextDocument(Versioned):
     """The kernels of a file as text."""
 
-    version: int
-    tilejit: str
     kernels: list[KernelText]
 
 
@@ -196,14 +199,11 @@ class InstructionData(TypedDict):
     is_checked_for_races: bool
 
 
-class InstructionDocument(TypedDict):
-    """The simulator's table of instructions."""
+class InstructionDocument(Versioned):
+    """The simulator's table of instructions. unknown: those that the compiler may emit and the simulator lacks."""
 
-    version: int
-    tilejit: str
     notation: str
     instructions: list[InstructionData]
-    #: instructions that the compiler may emit and the simulator doesn't know
     unknown: list[str]
 
 
@@ -224,16 +224,13 @@ class LineData(TypedDict):
     ideal_sectors: int
 
 
-class CountDocument(TypedDict):
-    """Counts of one launch on the simulator."""
+class CountDocument(Versioned):
+    """Counts of one launch on the simulator. instructions: executed ones, summed over threads."""
 
-    version: int
-    tilejit: str
     kernel: str
     target: str
     grid: list[int]
     block: list[int]
-    #: executed instructions, summed over threads
     instructions: int
     #: the most frequent first
     by_instruction: list[ExecutedData]
@@ -241,19 +238,16 @@ class CountDocument(TypedDict):
 
 
 class AxisData(TypedDict):
-    """The coordinates of a layout's elements on one axis."""
+    """The coordinates of a layout's elements on one axis, such as "laneid", or "m" for memory and registers."""
 
-    #: such as "laneid", or "m" for memory and registers
     axis: str
     #: for each copy of the tile, the coordinates of all elements in C order
     copies: list[list[int]]
 
 
-class LayoutDocument(TypedDict):
+class LayoutDocument(Versioned):
     """A layout: the place of each element."""
 
-    version: int
-    tilejit: str
     layout: str
     shape: list[int]
     axes: list[AxisData]

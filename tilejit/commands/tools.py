@@ -9,112 +9,107 @@ from typing import Any
 
 from ..dataclass import dataclass
 
-#: JSON Schema of a tool's arguments
+#: a JSON Schema
 Schema = dict[str, Any]
 
-#: the command line takes what begins with "-" for an option
+
+def _string(description: str, **more: Any) -> Schema:
+    return {"type": "string", "description": description, **more}
+
+
+def _integer(description: str, minimum: int) -> Schema:
+    return {"type": "integer", "minimum": minimum, "description": description}
+
+
+#: a pattern of strings that the command line doesn't mistake for options
 _PLAIN = "^[^-]"
-_TEXT: Schema = {"type": "string"}
-_FILE: Schema = {"type": "string", "pattern": _PLAIN, "description": "path of a file to use instead of `source`"}
-_GRID: Schema = {"type": "string", "description": "CTAs along each axis, such as 8 or 8,4"}
-_PROGRAM: dict[str, Schema] = {
-    "source": {"type": "string", "description": "text of a Python file with kernels of tilejit"}, "file": _FILE,
-    "kernel": {
-        "type": "string", "pattern": _PLAIN, "description": "name of a kernel; needed if there are several",
-    },
-    "specs": {
-        "type": "array", "items": _TEXT,
+
+#: argument of a tool -> the argument of the command, in which {} is the value or each element of a list, and the schema
+#: of the value; None for those that determine the file and its kernel
+_ARGUMENTS: dict[str, tuple[str | None, Schema]] = {
+    "source": (None, _string("text of the program, or of the CUDA C++ or PTX file")),
+    "file": (None, _string("path of a file to use instead of `source`", pattern=_PLAIN)),
+    "language": (None, _string("of `source` (default: cuda)", enum=["cuda", "ptx"])),
+    "kernel": (None, _string("name of a kernel, if the file has several", pattern=_PLAIN)),
+    "layout": ("{}", _string(
+        "Python expression with names of tilejit.layout, such as S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]",
+        pattern=_PLAIN,
+    )),
+    "specs": ("--spec={}", {
+        "type": "array", "items": {"type": "string"},
         "description": "NAME=VALUE for each argument whose type or value isn't known: A=float32[1024, 64] for an "
         "array, n=int32 or n=7 for a scalar, N=64 for a compile-time value",
-    },
-    "target": {"type": "string", "description": "target architecture, such as sm_90a"},
-    "threads": {"type": "integer", "minimum": 1, "description": "threads per CTA"},
+    }),
+    "target": ("--target={}", _string("target architecture, such as sm_90a")),
+    "threads": ("--threads={}", _integer("threads per CTA", 1)),
+    "output": ("--{}", _string("the form (default: ptx)", enum=["ptx", "tile-ir", "lane-ir", "llvm"])),
+    "run": ("--run", {"type": "boolean", "description": "run the program as __main__ and explain what it launches"}),
+    "all": ("--all", {"type": "boolean", "description": "also list variants for operands in other memory spaces"}),
+    "grid": ("--grid={}", _string("CTAs along each axis, such as 8 or 8,4")),
+    "block": ("--block={}", _string("threads of a CTA along each axis, such as 256")),
+    "arguments": ("--arg={}", {
+        "type": "array", "items": {"type": "string"},
+        "description": "each f32[1000] for random data, out:f32[1000] for an output, f32[256]=0 for one value, or "
+        "i32:1000 for a scalar",
+    }),
+    "shared": ("--shared={}", _integer("bytes of dynamic shared memory", 0)),
+    "arch": ("--arch={}", _string("architecture to compile CUDA C++ for (default: sm_90)")),
+    "schedules": ("--schedules={}", _integer("number of thread orders to try", 1)),
+    "checks": ("--checks={}", _string(
+        "strict: shuffles, votes, matches and warp reductions don't order memory accesses", enum=["on", "strict"],
+    )),
+    "seed": ("--seed={}", _integer("of the random data", 0)),
+    "shape": ("--shape={}", _string("extents of the tile, such as 8,8")),
 }
+_PROGRAM = ("source", "file", "kernel", "specs", "target", "threads")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. command: of the command line. properties, required: of its arguments."""
+    """A tool. command: of the command line. arguments, required: names of its arguments."""
 
     description: str
     command: str
-    properties: dict[str, Schema]
+    arguments: tuple[str, ...]
     required: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Schema:
+        """The schema of its arguments."""
+        properties = {name: _ARGUMENTS[name][1] for name in self.arguments}
         return {
-            "type": "object", "properties": self.properties, "required": list(self.required),
-            "additionalProperties": False,
+            "type": "object", "properties": properties, "required": list(self.required), "additionalProperties": False,
         }
 
 
 TOOLS = {
     "compile": Tool(
         "Compile kernels of a tilejit program and return their PTX, or another form. The program is run.", "explain",
-        {
-            **_PROGRAM,
-            "output": {
-                "type": "string", "enum": ["ptx", "tile-ir", "lane-ir", "llvm"],
-                "description": "the form (default: ptx)",
-            },
-        },
+        (*_PROGRAM, "output"),
     ),
     "explain": Tool(
         "Explain kernels of a tilejit program: the variant and instructions of each tile operation, the reasons "
         "against other variants, layouts, inserted instructions. The program is run.", "explain",
-        {
-            **_PROGRAM,
-            "run": {"type": "boolean", "description": "run the program as __main__ and explain what it launches"},
-            "all": {"type": "boolean", "description": "also list variants for operands in other memory spaces"},
-        },
+        (*_PROGRAM, "run", "all"),
     ),
     "check": Tool(
         "Run a kernel of CUDA C++ or PTX on a simulator and report races, accesses out of bounds, uninitialized reads, "
         "deadlocks and misuse of asynchronous copies. Without `kernel`, list the kernels and their parameters.",
         "check",
-        {
-            "source": {"type": "string", "description": "text of a CUDA C++ or PTX file"}, "file": _FILE,
-            "language": {"type": "string", "enum": ["cuda", "ptx"], "description": "of `source` (default: cuda)"},
-            "kernel": {"type": "string", "pattern": _PLAIN, "description": "name of the kernel"},
-            "grid": _GRID, "block": {"type": "string", "description": "threads of a CTA along each axis, such as 256"},
-            "arguments": {
-                "type": "array", "items": _TEXT,
-                "description": "each f32[1000] for random data, out:f32[1000] for an output, f32[256]=0 for one value, "
-                "or i32:1000 for a scalar",
-            },
-            "shared": {"type": "integer", "minimum": 0, "description": "bytes of dynamic shared memory"},
-            "arch": {"type": "string", "description": "architecture to compile CUDA C++ for (default: sm_90)"},
-            "schedules": {"type": "integer", "minimum": 1, "description": "number of thread orders to try"},
-            "checks": {"type": "string", "enum": ["on", "strict"]},
-            "seed": {"type": "integer", "minimum": 0, "description": "of the random data"},
-        },
+        (
+            "source", "file", "language", "kernel", "grid", "block", "arguments", "shared", "arch", "schedules",
+            "checks", "seed",
+        ),
     ),
     "count": Tool(
         "Run a kernel of a tilejit program on a simulator with random data, and count instructions, bank conflicts and "
         "sectors of global memory for each source line. Scalars need values in `specs`.", "count",
-        {**_PROGRAM, "grid": _GRID}, ("grid",),
+        (*_PROGRAM, "grid"), ("grid",),
     ),
     "layouts": Tool(
         "List the place (thread, register, memory offset) of each element of a layout.", "layouts",
-        {
-            "layout": {
-                "type": "string", "pattern": _PLAIN,
-                "description": "Python expression with names of tilejit.layout, such as "
-                "S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]",
-            },
-            "shape": {"type": "string", "description": "extents of the tile, such as 8,8"},
-        },
-        ("layout",),
+        ("layout", "shape"), ("layout",),
     ),
-}
-
-#: argument -> the option of the command line; {} is its value
-_OPTIONS = {
-    "specs": "--spec={}", "target": "--target={}", "threads": "--threads={}", "output": "--{}", "run": "--run",
-    "all": "--all", "grid": "--grid={}", "block": "--block={}", "arguments": "--arg={}", "shared": "--shared={}",
-    "arch": "--arch={}", "schedules": "--schedules={}", "checks": "--checks={}", "seed": "--seed={}",
-    "shape": "--shape={}",
 }
 
 
@@ -123,19 +118,18 @@ def fault_of(arguments: object, tool: Tool) -> str | None:
     if not isinstance(arguments, dict):
         return "the arguments are not an object"
     for name, value in arguments.items():
-        if name not in tool.properties:
-            return f"there is no argument {name!r}; the arguments are: {', '.join(tool.properties)}"
-        fault = _fault(value, tool.properties[name])
+        if name not in tool.arguments:
+            return f"there is no argument {name!r}; the arguments are: {', '.join(tool.arguments)}"
+        fault = _fault(value, _ARGUMENTS[name][1])
         if fault is not None:
             return f"{name} {fault}"
-    missing = [name for name in tool.required if name not in arguments]
-    if "source" in tool.properties and ("source" in arguments) == ("file" in arguments):
+    if "source" in tool.arguments and ("source" in arguments) == ("file" in arguments):
         return "give either source or file"
-    return f"{missing[0]} is missing" if missing else None
+    return next((f"{name} is missing" for name in tool.required if name not in arguments), None)
 
 
 def _fault(value: object, schema: Schema) -> str | None:
-    """Return the reason why a value doesn't conform to those parts of JSON Schema that `TOOLS` uses, or None."""
+    """Return the reason why a value doesn't conform to those parts of JSON Schema that `_ARGUMENTS` uses, or None."""
     types = {"string": str, "integer": int, "boolean": bool, "array": list}
     kind = schema["type"]
     if not isinstance(value, types[kind]) or isinstance(value, bool) != (kind == "boolean"):
@@ -156,23 +150,20 @@ def _fault(value: object, schema: Schema) -> str | None:
 
 def command_line(tool: Tool, arguments: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the arguments of `python -m tilejit` for a call. `source`, if given, is written to a file in `folder`."""
-    options = [f"--{arguments.get('output', 'ptx')}"] if "output" in tool.properties else []
-    for name, value in arguments.items():
-        if name not in _OPTIONS or name == "output" or value is False:
-            continue
-        options += [_OPTIONS[name].format(each) for each in (value if isinstance(value, list) else [value])]
-    if tool.command == "layouts":
-        places = [arguments["layout"]]
-    else:
-        file = arguments.get("file") or _written(arguments, tool, folder)
-        kernel = [arguments["kernel"]] if "kernel" in arguments else []
-        places = [file, *kernel] if tool.command == "check" else ["::".join([file, *kernel])]
-    return [tool.command, *places, "--format=json", *options]
-
-
-def _written(arguments: Mapping[str, Any], tool: Tool, folder: Path) -> str:
-    name = "program.py"
-    if tool.command == "check":
-        name = "kernels.ptx" if arguments.get("language") == "ptx" else "kernels.cu"
-    (folder / name).write_text(arguments["source"], encoding="utf-8")
-    return name
+    if "output" in tool.arguments:
+        arguments = {"output": "ptx", **arguments}
+    places = [arguments[name] for name in ("file", "kernel") if name in arguments]
+    if "source" in arguments:
+        language = arguments.get("language", "cuda") if tool.command == "check" else "python"
+        name = {"python": "program.py", "cuda": "kernels.cu", "ptx": "kernels.ptx"}[language]
+        (folder / name).write_text(arguments["source"], encoding="utf-8")
+        places.insert(0, name)
+    if tool.command != "check":
+        places = ["::".join(places)] if places else []
+    options = [
+        template.format(each)
+        for template, value in ((_ARGUMENTS[name][0], value) for name, value in arguments.items())
+        if template is not None and value is not False
+        for each in (value if isinstance(value, list) else [value])
+    ]
+    return [tool.command, "--format=json", *places, *options]
