@@ -57,8 +57,8 @@ FAULTS = (
     Fault(
         "only the last copy of a layout's places is listed",
         "commands/layouts.py",
-        '{"axis": name, "copies": np.reshape(table, (copies, -1)).tolist()}',
-        '{"axis": name, "copies": np.reshape(table, (copies, -1))[-1:].tolist()}',
+        '"axes": [{"axis": name, "copies": np.reshape(table, (copies, -1)).tolist()} for name, table in tables],',
+        '"axes": [{"axis": name, "copies": np.reshape(table, (copies, -1))[-1:].tolist()} for name, table in tables],',
     ),
     # executable
     Fault(

@@ -59,10 +59,7 @@ def explain(
         data = {**schema.VERSIONS, "kernels": [_text(compiled, text) for compiled, _ in variants]}
         texts = [kernel["text"] for kernel in data["kernels"]]
     else:
-        explanations = [
-            replace(made, remarks=(*made.remarks, *remarks), shows_all=shows_all)
-            for made, remarks in ((compiled.explain(), remarks) for compiled, remarks in variants)
-        ]
+        explanations = [_explanation(*remarked, shows_all) for remarked in variants]
         data = {**schema.VERSIONS, "kernels": [_explained(explanation) for explanation in explanations]}
         texts = list(map(str, explanations))
     return schema.formatted(style, data, ["\n\n".join(texts)])
@@ -91,6 +88,11 @@ def _variants_of(kernel: Kernel, target: str | None) -> list[Remarked]:
     chosen = find_target(target)
     requests = [BuildRequest(v.signature, chosen, v.threads, kernel.options.debug) for v in kernel.signatures]
     return [(kernel.variants.builder.make(request), ()) for request in requests]
+
+
+def _explanation(compiled: Compiled, remarks: tuple[str, ...], shows_all: bool) -> Explanation:
+    explanation = compiled.explain()
+    return replace(explanation, remarks=(*explanation.remarks, *remarks), shows_all=shows_all)
 
 
 def _text(compiled: Compiled, kind: str) -> schema.KernelText:

@@ -185,7 +185,7 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
 def extents_of(option: str, text: str, kind: str = "integers", most: int = sys.maxsize) -> tuple[int, ...]:
     """Return the extents in an option's value; raise LaunchError unless it is one to `most` integers of at least 0.
 
-    kind: the name of such integers, for the message.
+    kind: their name in the message.
     """
     try:
         extents = _integers(text)

@@ -20,12 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypedDict
 
 from .. import __version__
-from ..sanitize.schema import VERSION, Document, Listing
-
-__all__ = [
-    "VERSION", "CountDocument", "Document", "DoctorDocument", "ExplanationDocument", "InstructionDocument",
-    "LayoutDocument", "Listing", "TextDocument",
-]
+from ..sanitize.schema import VERSION
+from ..sanitize.schema import Document as Document
+from ..sanitize.schema import Listing as Listing
 
 
 class Versioned(TypedDict):
