@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from .lower import Verdict
 
 
-def decisions(made: Derivation) -> Decisions:
+def decisions(record: Derivation) -> Decisions:
     """Extract the compiler's decisions from the record of a compilation."""
-    local = [(b, made.addressed[b.name]) for b in local_memory(made.lane.body) if b.name in made.addressed]
+    local = [(b, record.addressed[b.name]) for b in local_memory(record.lane.body) if b.name in record.addressed]
     return Decisions(
-        rows=tuple([row(verdict) for verdict in made.verdicts if not _is_renaming(verdict)]),
+        rows=tuple([row(verdict) for verdict in record.verdicts if not _is_renaming(verdict)]),
         local=tuple([LocalTile(b.name, b.size_bytes, None if span is None else _line(span)) for b, span in local]),
-        layouts=tuple(map(str, made.layouts)),
-        elements=element_accesses(made.tile),
-        inserted=insertions(made.tile, made.lane),
-        remarks=(*repetitions(made.tile), *double_precision(made.open)),
+        layouts=tuple(map(str, record.layouts)),
+        elements=element_accesses(record.tile),
+        inserted=insertions(record.tile, record.lane),
+        remarks=(*repetitions(record.tile), *double_precision(record.open)),
     )
 
 

@@ -19,10 +19,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from .. import __version__
-from ..dataclass import dataclass
 from ..errors import LaunchError
 from ..sanitize.command import STATUS
 from ..wording import cut
@@ -36,11 +35,10 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 #: the most bytes of a failed call's output, and of a result, that are returned
 _MOST_SHOWN, _MOST_BYTES = 4000, 16 << 20
 _WARNING = "Programs that a client sends are run, without a sandbox, as the user that started the server."
-_EPILOG = f"""\
+_EPILOG = """\
 Many clients are configured by a file such as:
-  {{"mcpServers": {{"tilejit": {{"command": "python", "args": ["-m", "tilejit", "mcp", "--timeout", "120"]}}}}}}
-{_WARNING}
-"""
+  {"mcpServers": {"tilejit": {"command": "python", "args": ["-m", "tilejit", "mcp", "--timeout", "120"]}}}
+""" + _WARNING
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,8 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """The limits of a call. memory: of each of its processes."""
 
     seconds: int
