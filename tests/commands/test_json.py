@@ -196,6 +196,29 @@ def test_bad_input_is_refused_in_words(
     assert message in shown.err and "help: " in shown.err and not shown.out
 
 
+PRINTING = """
+import tilejit as tj
+
+def prune(configs, arguments):
+    print("pruning")
+    return configs
+
+@tj.autotune(configs=[tj.Config({"N": 1}), tj.Config({"N": 2})], key=[], prune=prune)
+@tj.kernel(threads=32)
+def k(A: tj.Tensor, N: tj.constexpr):
+    if tj.thread_id() == 0:
+        print("value", A[0])
+"""
+
+
+@pytest.mark.parametrize("command", [("explain",), ("explain", "--ptx"), ("count", "--grid", "1")], ids=" ".join)
+def test_output_of_kernels_and_their_functions_is_not_mixed_with_data(printed: Print, command: tuple[str, ...]) -> None:
+    Path("printing.py").write_text(PRINTING, encoding="utf-8")
+    name, *options = command
+    data = json.loads(printed(name, "printing.py", *options, "--spec", "A=float32[32]", "--format", "json"))
+    assert data["version"] == schema.VERSION
+
+
 def test_none_as_an_argument_replaces_a_default(printed: Print) -> None:
     Path("optional.py").write_text(
         "import tilejit as tj\n@tj.kernel(threads=32)\ndef k(A: tj.Tensor, c: tj.constexpr = 3):\n"

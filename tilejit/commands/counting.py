@@ -14,7 +14,7 @@ from ..frontend.language import Spec
 from ..jit import Kernel, simulate
 from ..runtime import devices
 from ..target import target as find_target
-from .kernel_files import arguments_of, extents_of, one_kernel
+from .kernel_files import arguments_of, extents_of, one_kernel, printing_to_stderr
 from .schema import VERSIONS, CountDocument, formatted
 
 #: random integers are smaller than this
@@ -23,6 +23,7 @@ _INTEGERS = 100
 _LARGEST = 1 << 32
 
 
+@printing_to_stderr()
 def count(
     place: str, grid: str, specs: Sequence[str], target: str | None, threads: int | None, style: str
 ) -> Iterator[str]:

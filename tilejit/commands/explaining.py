@@ -13,17 +13,18 @@ from ..jit import Kernel
 from ..runtime.variant_builder import BuildRequest
 from ..target import target as find_target
 from . import schema
-from .kernel_files import Remarked, compiled_for, kernels_of, one_kernel
+from .kernel_files import Remarked, compiled_for, kernels_of, one_kernel, printing_to_stderr
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..explanation import Explanation, VerdictRow
 
 
+@printing_to_stderr()
 def compile_ahead(
     place: str, specs: Sequence[str], outputs: Sequence[str], target: str | None, threads: int | None
 ) -> Iterator[str]:
-    """Compile one kernel of a file, save it to each of `outputs`, and yield the paths of the files written.
+    """Compile one kernel of a file, save it to each of `outputs`, and return the paths of the files written.
 
     place: `FILE` or `FILE::KERNEL`. specs: one `NAME=VALUE` per argument.
     """
@@ -31,10 +32,10 @@ def compile_ahead(
     for remark in remarks[:1]:
         # not to standard output, which lists only the files
         print(f"{compiled.name}: {remark}", file=sys.stderr)
-    for output in outputs:
-        yield from map(str, compiled.save(output))
+    return iter([str(path) for output in outputs for path in compiled.save(output)])
 
 
+@printing_to_stderr()
 def explain(
     place: str, target: str | None, text: str | None, run: bool, specs: Sequence[str], threads: int | None,
     shows_all: bool, style: str,

@@ -53,17 +53,25 @@ def one_kernel(place: str, run: bool = False) -> Kernel:
 
 
 def _run(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name`; return its globals. raises: TilejitError for any exception but SystemExit."""
+    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`.
+
+    raises: LaunchError if the file is missing or raises an exception other than a TilejitError.
+    """
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
     before = sys.path[:], sys.argv
     sys.path.insert(0, os.fspath(Path(file).resolve().parent))
     sys.argv = [file]
     try:
-        with _printing_to_stderr():
-            return _globals(file, name)
+        return runpy.run_path(file, run_name=name)
     except TilejitError:
         raise
+    except SystemExit as ended:
+        # the program may end with `sys.exit(main())`
+        if ended.code:
+            print(f"{file} ended with {ended.code!r}", file=sys.stderr)
+        codes = [(frame.f_code, frame.f_globals) for frame, _ in traceback.walk_tb(ended.__traceback__)]
+        return next((names for code, names in codes if (code.co_filename, code.co_name) == (file, "<module>")), {})
     except Exception as error:
         # a user's program may raise anything
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -75,25 +83,12 @@ def _run(file: str, name: str) -> dict[str, Any]:
         sys.path[:], sys.argv = before
 
 
-#: name of a module's code object
-_TOP = "<module>"
-
-
-def _globals(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
-    try:
-        return runpy.run_path(file, run_name=name)
-    except SystemExit as ended:
-        # the program may end with `sys.exit(main())`
-        if ended.code:
-            print(f"{file} ended with {ended.code!r}", file=sys.stderr)
-        frames = [frame for frame, _ in traceback.walk_tb(ended.__traceback__)]
-        return next((f.f_globals for f in frames if f.f_code.co_filename == file and f.f_code.co_name == _TOP), {})
-
-
 @contextmanager
-def _printing_to_stderr() -> Iterator[None]:
-    """Redirect standard output to standard error, also the output of GPUs if sys.stdout has a file descriptor."""
+def printing_to_stderr() -> Iterator[None]:
+    """Redirect what a user's program and kernels print to standard error, so that it doesn't mix with the results.
+
+    Also redirect the output of GPUs if both streams have a file descriptor.
+    """
     # sys.stdout is None if the process was started without a standard output, as by `>&-`
     if sys.stdout is not None:
         sys.stdout.flush()
