@@ -135,7 +135,11 @@ def _result(method: str, params: object, limits: Limits) -> dict[str, Any]:
                 raise _RequestError(INVALID_PARAMS, "name is not a string")
             if name not in TOOLS:
                 raise _RequestError(INVALID_PARAMS, f"there is no tool {name!r}; the tools are: {', '.join(TOOLS)}")
-            outcome = _called(TOOLS[name], params.get("arguments", {}), limits)
+            try:
+                outcome = _called(TOOLS[name], params.get("arguments", {}), limits)
+            except OSError as error:
+                # such as a command line that is too long, or a full disk
+                outcome = f"the call can't be run: {error.strerror}"
             if isinstance(outcome, str):
                 # an error of the tool, which the model sees and can correct, not of the protocol
                 return {"content": [{"type": "text", "text": outcome}], "isError": True}
@@ -155,12 +159,8 @@ def _called(tool: Tool, arguments: Any, limits: Limits) -> dict[str, Any] | str:
         tempfile.TemporaryDirectory(prefix="tilejit-mcp-", ignore_cleanup_errors=True) as folder,
         tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err,
     ):
-        try:
-            line = command_line(tool, arguments, Path(folder))
-            status = _ended(line, os.curdir if "file" in arguments else folder, out, err, limits)
-        except OSError as error:
-            # such as a command line that is too long, or a full disk
-            return f"the call can't be run: {error.strerror}"
+        line = command_line(tool, arguments, Path(folder))
+        status = _ended(line, os.curdir if "file" in arguments else folder, out, err, limits)
         out.seek(0)
         err.seek(max(0, err.seek(0, os.SEEK_END) - _MOST_SHOWN))
         printed, said = out.read(_MOST_BYTES + 1), err.read().decode("utf-8", "replace").strip()
