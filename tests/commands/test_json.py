@@ -219,6 +219,11 @@ def test_output_of_kernels_and_their_functions_is_not_mixed_with_data(printed: P
     assert data["version"] == schema.VERSION
 
 
+def test_output_of_a_layout_s_expression_is_not_mixed_with_data(printed: Print) -> None:
+    data = json.loads(printed("layouts", "print('a layout') or S[(4, 8) : (8, 1)]", "--format", "json"))
+    assert data["shape"] == [4, 8]
+
+
 def test_none_as_an_argument_replaces_a_default(printed: Print) -> None:
     Path("optional.py").write_text(
         "import tilejit as tj\n@tj.kernel(threads=32)\ndef k(A: tj.Tensor, c: tj.constexpr = 3):\n"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -285,6 +287,20 @@ def test_nesting_of_any_depth_is_answered() -> None:
 def test_arguments_that_are_no_object_are_an_error_of_the_tool(client: Client) -> None:
     result = client.request("tools/call", name="layouts", arguments=[LAYOUT])["result"]
     assert result["isError"] and result["content"][0]["text"] == "the arguments are not an object"
+
+
+def test_a_full_disk_is_an_error_of_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("TemporaryDirectory", "TemporaryFile"):
+        with monkeypatch.context() as patch:
+            patch.setattr(tempfile, name, full)
+            params = {"name": "layouts", "arguments": {"layout": LAYOUT}}
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            response = answer(json.dumps(request).encode())
+        assert response is not None and response["result"]["isError"]
+        assert "No space left" in response["result"]["content"][0]["text"]
 
 
 def test_a_program_does_not_see_the_input_of_the_server(client: Client) -> None:

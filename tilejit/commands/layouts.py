@@ -11,7 +11,7 @@ from .. import layout as names_of_layouts
 from ..errors import LaunchError, LayoutError, TilejitError
 from ..layout import Swizzle, TileLayout
 from ..wording import with_article
-from .kernel_files import extents_of
+from .kernel_files import extents_of, printing_to_stderr
 from .schema import VERSIONS, LayoutDocument, formatted
 
 #: maximum number of elements, copies counted, whose places are listed
@@ -19,6 +19,7 @@ MOST = 1 << 16
 _EXAMPLE = "S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]"
 
 
+@printing_to_stderr()
 def layouts(expression: str, shape: str | None, style: str) -> Iterator[str]:
     """Return the lines of a report on the layout that a Python expression gives, with the names of `tilejit.layout`.
 
