@@ -108,7 +108,7 @@ class TorchRunner:
         return to_numpy(array)
 
     def is_array(self, value: Any) -> bool:
-        return isinstance(value, torch.Tensor)
+        return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
     def run(self, candidate: Callable[..., Any], args: Sequence[Any], schedule: int) -> tuple[Any, Sequence[Any]]:
         self.session.forget()

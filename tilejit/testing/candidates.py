@@ -28,7 +28,8 @@ class Runner(Protocol):
     def read(self, array: Any) -> Array:
         """Return a copy of an array, in row-major order."""
 
-    def is_array(self, value: Any) -> bool: ...
+    def is_array(self, value: Any) -> bool:
+        """True for an array of numbers that can be read and written."""
 
     def run(self, candidate: Callable[..., Any], args: Sequence[Any], schedule: int) -> tuple[Any, Sequence[Any]]:
         """Return what the candidate returns, and its launches, which have `findings`."""
@@ -57,7 +58,7 @@ class NumpyRunner:
         return np.array(np.asarray(array), order="C")
 
     def is_array(self, value: Any) -> bool:
-        return hasattr(value, "__array_interface__")
+        return hasattr(value, "__array_interface__") and not np.asarray(value).dtype.hasobject
 
     def run(self, candidate: Callable[..., Any], args: Sequence[Any], schedule: int) -> tuple[Any, Sequence[Any]]:
         watch = Watch(schedule)

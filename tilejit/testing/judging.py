@@ -198,7 +198,8 @@ class _Judging:
         self.launches = 0
         #: the trials with copies of the results
         self.ran: list[tuple[JudgeTrial, list[Array]]] = []
-        self.buffers: list[Any] = []
+        #: the arrays of the inputs, by position
+        self.buffers: dict[int, Any] = {}
         #: all arrays, so that none is at the address of another one
         self.kept: list[Any] = []
 
@@ -210,10 +211,10 @@ class _Judging:
         values, runner = trial.data.values, self.runner
         arrays = {i: x for i, x in enumerate(values) if isinstance(x, np.ndarray)}
         if trial.kind != "changed":
-            self.buffers = [self._array(trial, x, False) if i in arrays else x for i, x in enumerate(values)]
+            self.buffers = {i: self._array(trial, x, False) for i, x in arrays.items()}
         for i, x in arrays.items():
             runner.write(self.buffers[i], x)
-        inputs = [buffer if i in arrays else x for i, (buffer, x) in enumerate(zip(self.buffers, values, strict=True))]
+        inputs = [self.buffers.get(i, x) for i, x in enumerate(values)]
         outputs = [self._array(trial, x, True) for x in trial.data.results] if self.is_written else []
         calls = runner.ban.calls
         calls.clear()
@@ -238,7 +239,7 @@ class _Judging:
                 self.refuse("inputs", trial.name, f"input {i} was changed")
         results = outputs if self.is_written else _listed(answer)
         if not all(map(runner.is_array, results)):
-            self.refuse("result", trial.name, f"it returned {type(answer).__name__}, not arrays")
+            self.refuse("result", trial.name, f"it returned {type(answer).__name__}, not arrays of numbers")
             return
         self.kept.append(results)
         copies = [runner.read(x) for x in results]
@@ -276,10 +277,9 @@ class _Judging:
         # data, shape or layout is the cause only if the first call was right
         if trial.kind in ("first", "repeated") or {"value", "accuracy", "unwritten"} & self.reasons.keys():
             return plain
-        for other, results in self.ran[:number]:
-            known = results[index : index + 1] if other.data is not trial.data else []
-            if any(np.array_equal(x.astype(np.float64), got.astype(np.float64)) for x in known):
-                return "cached"
+        earlier = [x for other, x in self.ran[:number] if other.data is not trial.data and index < len(x)]
+        if any(np.array_equal(x[index], got) for x in earlier):
+            return "cached"
         return plain if trial.kind == "changed" else trial.kind
 
 

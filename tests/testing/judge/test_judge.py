@@ -129,6 +129,8 @@ def test_a_candidate_that_fails_or_returns_something_else_is_refused() -> None:
     wrong = judge(lambda x: (square(x), square(x)), reference_square, [np.arange(10, dtype=np.float32)])
     assert wrong.rules == {"result"} and "2 results" in str(wrong)
     assert judge(lambda x: [square(x), 1.5][1], reference_square, [np.arange(9, dtype=np.float32)]).rules == {"result"}
+    objects = judge(lambda x: [square(x), np.empty(9, object)][1], reference_square, [np.arange(9, dtype=np.float32)])
+    assert "result" in objects.rules and "not arrays of numbers" in str(objects)
     idle = judge(lambda x: np.zeros_like(x), reference_square, [np.arange(10, dtype=np.float32)])
     assert "idle" in idle.rules
 

@@ -60,6 +60,11 @@ def test_sources_may_define_dataclasses():
     assert verdict, str(verdict)
 
 
+def test_sparse_results_are_refused():
+    verdict = judge(lambda x: square(x).to_sparse(), reference_square, drawing(CASES[0]), kind="triton", edges=False)
+    assert "result" in verdict.rules
+
+
 def test_results_may_be_expanded():
     def reference(x):
         return (x[:1] ** 2).expand(x.shape)
