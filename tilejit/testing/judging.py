@@ -178,9 +178,8 @@ class _Source:
             return widened(self._called(self.reference, narrow))
 
     @cached_property
-    def _wide_reference(self) -> Callable[..., Any]:
-        wide: Callable[..., Any] = self.reference if self.torch is None else self.torch.in_float64(self.reference)
-        return wide
+    def _wide_reference(self) -> Any:
+        return self.reference if self.torch is None else self.torch.in_float64(self.reference)
 
     def _called(self, function: Callable[..., Any], values: Sequence[Any]) -> list[Array]:
         copies = [x.copy() if isinstance(x, np.ndarray) else x for x in values]

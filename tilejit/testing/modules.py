@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +45,7 @@ def judge_modules(
         try:
             given = made if reference is None else _imported(reference, "reference", folder)
         except Exception as error:
+            # the reference is the user's code
             raise LaunchError(f"the source of the reference fails: {error!r}", hint=_NEEDS) from error
         for name in ("Model", "get_inputs"):
             if not hasattr(given, name):
@@ -52,19 +53,19 @@ def judge_modules(
         arguments = given.get_init_inputs() if hasattr(given, "get_init_inputs") else []
         model = seeded(seed, given.Model, *arguments)
 
-        def construct() -> Callable[..., Any]:
-            model_new = seeded(seed, new, *arguments)
-            if model_new.state_dict().keys() == model.state_dict().keys():
-                model_new.load_state_dict(model.state_dict())
-            on_gpu: Callable[..., Any] = model_new.to("cuda")
-            return on_gpu
+        weights = model.state_dict()
 
-        def draw(number: int) -> Sequence[Any]:
-            inputs: Sequence[Any] = seeded(number, given.get_inputs)
-            return inputs
+        def construct() -> Any:
+            model_new = seeded(seed, new, *arguments)
+            if model_new.state_dict().keys() == weights.keys():
+                model_new.load_state_dict(weights)
+            return model_new.to("cuda")
+
+        def draw(number: int) -> Any:
+            return seeded(number, given.get_inputs)
 
         # weights and arguments fix the other extents
-        fixed = {n for x in model.state_dict().values() for n in x.shape} | {n for n in arguments if isinstance(n, int)}
+        fixed = {n for x in weights.values() for n in x.shape} | {n for n in arguments if isinstance(n, int)}
         options.setdefault("edges", {n for x in draw(seed) for n in getattr(x, "shape", ())} - fixed)
         return judge(Deferred(construct), model, draw, kind="triton", special=special, seed=seed, **options)
 
