@@ -63,7 +63,7 @@ def seeded(seed: int, function: Callable[..., Any], *args: Any) -> Any:
 
 
 class BanningMode(TorchDispatchMode):
-    """Records operators that compute. ban: see `tilejit.testing.judge`."""
+    """Records operators that compute. ban: a `tilejit.testing.bans.Ban`."""
 
     def __init__(self, ban: Any) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Records calls of other libraries that compute, while a candidate runs.
 
-It finds what programs do that were written to pass a comparison. It is no sandbox: a program that rewrites the judge,
-or computes in a process or library of its own, isn't found, except that it launches no kernel.
+This detects candidates that let another library compute, or compute in Python. It is no sandbox: a candidate that
+rewrites the judge, or computes in a process or library of its own, is refused only if it launches no kernel.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import numpy as np
 
 from ..dataclass import dataclass, field
 
-#: the byte of which fresh buffers consist, NaN as a float, and the one that overwrites results which the judge has read
-FRESH, STALE = 0xFF, 0xFE
+#: the byte that fills fresh buffers, which then contain NaNs
+FRESH = 0xFF
+#: the byte that overwrites a result after the judge has read it: large negative numbers or NaNs
+STALE = 0xFE
 #: packages whose functions may not be called
 _FOREIGN = frozenset({"numpy", "torch", "scipy", "jax", "jaxlib", "cupy", "numexpr", "tensorflow", "numba"})
 #: packages that may call them: those that compile and launch, and the packages themselves
@@ -152,7 +154,7 @@ def _recording(name: str) -> Any:
 
 
 class JudgedArray(np.ndarray[Any, Any]):
-    """An array whose operators and functions record that they are called. It is an array of NumPy otherwise."""
+    """An array of NumPy that records operators and functions which are applied to it."""
 
     ban: Ban | None = None
     is_output = False

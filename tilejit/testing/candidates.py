@@ -72,7 +72,7 @@ class NumpyRunner:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A candidate that `make` returns. It is called once, where the candidate runs, but may call what it likes."""
+    """A candidate that `make` constructs, once, in the context of the candidate but without a ban on foreign calls."""
 
     make: Callable[[], Callable[..., Any]]
 
@@ -91,7 +91,7 @@ class CudaCandidate:
     """A kernel of CUDA C++ that `judge` compiles by NVRTC. It writes to outputs; all arrays are contiguous.
 
     source: CUDA C++. kernel: the name of a kernel of it, also an instantiation such as `reduce<float, 4>`.
-    launch: returns the launch for the inputs and outputs of a call, with which arguments it was called.
+    launch: a function of the inputs and outputs of a call, which returns the launch.
 
     ```python
     def launch(x, out):

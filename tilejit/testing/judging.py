@@ -223,7 +223,7 @@ class _Judging:
             answer, launches = runner.run(self.candidate, [*inputs, *outputs], schedule)
         except (Exception, SystemExit) as error:
             # the candidate is a program's code
-            self.refuse(_rule(error), trial.name, f"{type(error).__name__}: {error}{_place(error)}")
+            self.refuse(_rule_of_error(error), trial.name, f"{type(error).__name__}: {error}{_place(error)}")
             return
         finally:
             for call in calls:
@@ -263,10 +263,10 @@ class _Judging:
         for index, (got, right) in enumerate(zip(results, known, strict=True)):
             wrong = right.wrong(got, signs=trial.name == "inputs with -0.0")
             if wrong.any():
-                rule = self._rule(number, index, right, wrong)
+                rule = self._rule_of_result(number, index, right, wrong)
                 self.refuse(rule, trial.name, _message(index, got, right, wrong, rule))
 
-    def _rule(self, number: int, index: int, right: Bounded, wrong: Array) -> str:
+    def _rule_of_result(self, number: int, index: int, right: Bounded, wrong: Array) -> str:
         """Return the rule for a wrong result."""
         trial, got = self.ran[number][0], self.ran[number][1][index]
         if (wrong & consists_of(got, STALE)).any():
@@ -282,7 +282,7 @@ class _Judging:
         return plain if trial.kind == "changed" else trial.kind
 
 
-def _rule(error: BaseException) -> str:
+def _rule_of_error(error: BaseException) -> str:
     from ..simulator.checks.findings import rule_of
 
     return rule_of(error) if isinstance(error, SimulationError) else "error"
