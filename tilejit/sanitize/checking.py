@@ -10,7 +10,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..errors import LaunchError, SimulationError
 from ..simulator import Device, DeviceArray, Report
-from .arguments import Value, WrittenArgument, fitting
+from .arguments import WrittenArgument, fitting
 from .listing import located, supported
 from .loading import KernelFile
 from .names import readable
@@ -72,7 +72,7 @@ def _launched(
     device = Device()
     values: list[DeviceArray | np.generic | bytes] = []
     for position, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        value: Value = argument.make(settings.seed, position)
+        value = argument.make(settings.seed, position)
         if isinstance(value, np.ndarray):
             name = argument.name or parameter["name"]
             values.append(device.place(value, initialized=argument.kind != "output", name=name))
