@@ -59,10 +59,13 @@ def simulated_numba(chosen: SessionOptions) -> Iterator[NumbaSession]:
 
 def _replaced(session: NumbaSession) -> tuple[tuple[Any, str, Any], ...]:
     """Return the objects of Numba with the attributes that a session replaces, and their values."""
-    device = SimulatedDevice(session.options.target.name, session.driver)
+    device = SimulatedDevice(session.options.target.name)
     manager = devices._DeviceContextManager(device)
     kernel = dispatcher._Kernel
     return (
+        (driver, "_memory_manager", driver.NumbaCUDAMemoryManager),
+        *((driver, name, value) for name, value in session.driver.finalizers().items()),
+        (driver.Context, "reset", lambda context: None),
         (driver.Driver, "is_available", True),
         (devices._DeviceList, "lst", [manager]),
         (devices._DeviceList, "current", manager),

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-import weakref
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import Any
@@ -52,6 +50,15 @@ class NumbaDriver:
         #: event -> seconds
         self._recorded: dict[int, float] = {}
 
+    def finalizers(self) -> dict[str, Callable[..., Any]]:
+        """Return functions by which memory, streams and events are freed, by the names of those that they replace.
+
+        Numba's own would call functions of its driver, which are replaced only until the context of the session ends.
+        """
+        host = _freed_by(self.cuMemHostUnregister)
+        memory = {"_alloc_finalizer": _freed_by(self.cuMemFree), "_hostalloc_finalizer": host, "_pin_finalizer": host}
+        return {**memory, **dict.fromkeys(("_stream_finalizer", "_event_finalizer"), lambda *_: None)}
+
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return the functions of the driver by name."""
         return {name: getattr(self, name) for name in dir(self) if name.startswith("cu")}
@@ -87,6 +94,9 @@ class NumbaDriver:
 
     def cuMemFree(self, address: Any) -> None:
         self._free(self.find(address)[0])
+
+    def cuMemAllocManaged(self, size: int, flags: int) -> Any:
+        raise LaunchError("managed arrays can't be simulated", hint="use cuda.to_device or cuda.mapped_array")
 
     def cuMemGetInfo(self) -> tuple[int, int]:
         return _MEMORY_BYTES - sum(array.memory.size for array in self._arrays), _MEMORY_BYTES
@@ -176,67 +186,31 @@ class NumbaDriver:
         return 13000
 
 
-class SimulatedContext(driver.Context):
-    """The context of the simulated device. Its memory is freed at once, by functions that don't need Numba's driver.
+def _freed_by(free: Callable[[int], None]) -> Callable[..., Any]:
+    """Return a function that returns a finalizer of memory, which calls `free`."""
 
-    Numba's own finalizers would call functions that are replaced only until the context of the session ends.
-    """
-
-    def __init__(self, device: Any, memory: NumbaDriver) -> None:
-        # a handle that is not that of a context of CUDA
-        super().__init__(device, 1)
-        self.memory = memory
-
-    def reset(self) -> None:
-        pass
-
-    def memalloc(self, bytesize: int) -> Any:
-        pointer = self.memory.cuMemAlloc(bytesize)
-        return self._owned(driver.AutoFreePointer, pointer, bytesize, self.memory.cuMemFree)
-
-    def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> Any:
-        raise LaunchError("managed arrays can't be simulated", hint="use cuda.to_device or cuda.mapped_array")
-
-    def memhostalloc(self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False) -> Any:
-        return self._of_host(None, self.memory.cuMemHostAlloc(bytesize, 0), bytesize, mapped)
-
-    def mempin(self, owner: Any, pointer: int, size: int, mapped: bool = False) -> Any:
-        self.memory.cuMemHostRegister(pointer, size, 0)
-        return self._of_host(owner, pointer, size, mapped)
-
-    def _of_host(self, owner: Any, pointer: int, size: int, mapped: bool) -> Any:
-        free = self.memory.cuMemHostUnregister
-        if mapped:
-            return self._owned(driver.MappedMemory, pointer, size, free, owner)
-        return driver.PinnedMemory(weakref.proxy(self), pointer, size, owner, partial(free, pointer))
-
-    def _owned(self, kind: Any, pointer: Any, size: int, free: Callable[[int], None], owner: Any = None) -> Any:
-        """Return memory that is freed with the last reference to it."""
-        key, allocations = int(pointer), self.allocations
+    def finalizer(manager: Any, pointer: Any, key: object, *_: object) -> Callable[[], None]:
+        allocations = manager.allocations
 
         def finalize() -> None:
             allocations.pop(key, None)
-            free(key)
+            free(int(pointer))
 
-        allocations[key] = memory = kind(weakref.proxy(self), pointer, size, owner, finalize)
-        return memory.own()
+        return finalize
 
-    def create_stream(self) -> Any:
-        return driver.Stream(self.memory.cuStreamCreate(0))
-
-    def create_event(self, timing: bool = True) -> Any:
-        return driver.Event(self.memory.cuEventCreate(0))
+    return finalizer
 
 
 class SimulatedDevice(driver.Device):
     """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`. arch: such as "sm_90"."""
 
-    def __init__(self, arch: str, memory: NumbaDriver) -> None:
+    def __init__(self, arch: str) -> None:
         self.id = 0
         self.compute_capability = divmod(int("".join(filter(str.isdigit, arch))), 10)
         self.name = f"simulated {arch}"
         self.uuid = "GPU-00000000-0000-0000-0000-000000000000"
-        self.primary_context = SimulatedContext(self, memory)
+        # a handle that is not that of a context of CUDA
+        self.primary_context = driver.Context(self, 1)
 
     def reset(self) -> None:
         pass
