@@ -32,16 +32,8 @@ _active = Lock()
 _THREADS = 128
 
 
-class NumbaSession(Session):
-    """The launches of Numba's kernels in a program."""
-
-    def __init__(self, chosen: SessionOptions) -> None:
-        super().__init__(chosen)
-        self.driver = NumbaDriver(self.device)
-
-
 @contextmanager
-def simulated_numba(chosen: SessionOptions) -> Iterator[NumbaSession]:
+def simulated_numba(chosen: SessionOptions) -> Iterator[Session]:
     """Run Numba's kernels on the simulator until the context ends."""
     if config.ENABLE_CUDASIM:
         raise LaunchError("NUMBA_ENABLE_CUDASIM=1 is set, so that Numba doesn't compile", hint="unset it")
@@ -49,22 +41,23 @@ def simulated_numba(chosen: SessionOptions) -> Iterator[NumbaSession]:
         raise LaunchError("a context of tilejit.sanitize.numba is active", hint="don't nest contexts")
     with ExitStack() as stack:
         stack.callback(_active.release)
-        session = NumbaSession(chosen)
+        session = Session(chosen)
+        memory = NumbaDriver(session.device)
         # Numba adds a function to its driver when it is first needed
-        stack.enter_context(mock.patch.dict(vars(driver.driver), session.driver.functions()))
-        for owner, name, value in _replaced(session):
+        stack.enter_context(mock.patch.dict(vars(driver.driver), memory.functions()))
+        for owner, name, value in _replaced(session, memory):
             stack.enter_context(mock.patch.object(owner, name, value))
         yield session
 
 
-def _replaced(session: NumbaSession) -> tuple[tuple[Any, str, Any], ...]:
+def _replaced(session: Session, memory: NumbaDriver) -> tuple[tuple[Any, str, Any], ...]:
     """Return the objects of Numba with the attributes that a session replaces, and their values."""
     device = SimulatedDevice(session.options.target.name)
     manager = devices._DeviceContextManager(device)
     kernel = dispatcher._Kernel
     return (
         (driver, "_memory_manager", driver.NumbaCUDAMemoryManager),
-        *((driver, name, value) for name, value in session.driver.finalizers().items()),
+        *((driver, name, value) for name, value in memory.finalizers().items()),
         (driver.Context, "reset", lambda context: None),
         (driver.Driver, "is_available", True),
         (devices._DeviceList, "lst", [manager]),
@@ -78,7 +71,7 @@ def _replaced(session: NumbaSession) -> tuple[tuple[Any, str, Any], ...]:
         (devicearray, "_make_strided_memory_view", _of_host),
         (kernel, "__init__", _with_lines(kernel.__init__)),
         (kernel, "bind", lambda kernel: None),
-        (kernel, "launch", _launcher(session)),
+        (kernel, "launch", _launcher(session, memory)),
         # cached kernels may have no line information
         (dispatcher.CUDACache, "load_overload", lambda *args: None),
         (dispatcher.CUDACache, "save_overload", lambda *args: None),
@@ -117,7 +110,7 @@ def _on_device(view: Callable[..., Any]) -> Callable[..., Any]:
     return on_device
 
 
-def _launcher(session: NumbaSession) -> Callable[..., None]:
+def _launcher(session: Session, memory: NumbaDriver) -> Callable[..., None]:
     def launch(
         kernel: Any, args: Sequence[Any], griddim: tuple[int, ...], blockdim: tuple[int, ...], stream: Any = 0,
         sharedmem: int = 0,
@@ -133,7 +126,7 @@ def _launcher(session: NumbaSession) -> Callable[..., None]:
                 start = len(flat)
                 kernel._prepare_args(kind, value, stream, write_back, flat)
                 if isinstance(kind, types.Array):
-                    labelled += _labelled(session.driver, name, kind, flat[start:])
+                    labelled += _labelled(memory, name, kind, flat[start:])
             _run(session, kernel, module, flat, griddim, blockdim, sharedmem)
         finally:
             for array in labelled:
@@ -163,16 +156,17 @@ def _labelled(memory: NumbaDriver, name: str, kind: Any, values: Sequence[Any]) 
 
 
 def _run(
-    session: NumbaSession, kernel: Any, module: DeviceModule, flat: Sequence[Any], grid: Sequence[int],
+    session: Session, kernel: Any, module: DeviceModule, flat: Sequence[Any], grid: Sequence[int],
     block: Sequence[int], shared_bytes: int,
 ) -> None:
     name = kernel.py_func.__name__
     values = _values(name, module.parameters(kernel.entry_name), flat)
     if kernel.debug:
         _variable(kernel, module, "errcode")[0] = 0
-    arrays = session.device.allocations()
-    memory = [x.memory.copy() for x in arrays] if session.options.schedules > 1 else []
-    written = [None if x.written is None else x.written.copy() for x in arrays]
+    saved = [
+        (array, array.memory.copy(), None if array.written is None else array.written.copy())
+        for array in session.device.allocations() if session.options.schedules > 1
+    ]
     (x, y, z), (i, j, k) = ((*map(int, extents), 1, 1)[:3] for extents in (grid, block))
 
     def run(schedule: int) -> Report:
@@ -182,9 +176,9 @@ def _run(
         )
 
     def restore() -> None:
-        for array, contents, mask in zip(arrays, memory, written, strict=True):
-            array.memory[:] = contents
-            array.written = None if mask is None else mask.copy()
+        for array, memory, written in saved:
+            array.memory[:] = memory
+            array.written = None if written is None else written.copy()
 
     session.launch(name, (x, y, z), (i, j, k), run, restore)
 
