@@ -52,7 +52,7 @@ def simulated_numba(chosen: SessionOptions) -> Iterator[Session]:
 
 def _replaced(session: Session, memory: NumbaDriver) -> tuple[tuple[Any, str, Any], ...]:
     """Return the objects of Numba with the attributes that a session replaces, and their values."""
-    device = SimulatedDevice(session.options.target.name)
+    device = SimulatedDevice(session.options.target)
     manager = devices._DeviceContextManager(device)
     kernel = dispatcher._Kernel
     return (

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import LaunchError
 from ..simulator import Device, DeviceArray
+from ..target import Target
 
 Bytes = NDArray[np.uint8]
 
@@ -202,12 +203,12 @@ def _freed_by(free: Callable[[int], None]) -> Callable[..., Any]:
 
 
 class SimulatedDevice(driver.Device):
-    """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`. arch: such as "sm_90"."""
+    """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`."""
 
-    def __init__(self, arch: str) -> None:
+    def __init__(self, target: Target) -> None:
         self.id = 0
-        self.compute_capability = divmod(int("".join(filter(str.isdigit, arch))), 10)
-        self.name = f"simulated {arch}"
+        self.compute_capability = divmod(target.number, 10)
+        self.name = f"simulated {target.name}"
         self.uuid = "GPU-00000000-0000-0000-0000-000000000000"
         # a handle that is not that of a context of CUDA
         self.primary_context = driver.Context(self, 1)
