@@ -21,15 +21,22 @@ _TEXTS = "write the path of a .ptx or .cu file"
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A file whose kernels can be listed and run. source: CUDA C++, or ""."""
+    """A file whose kernels can be listed and run.
+
+    source: CUDA C++, or "". instance: the name in the PTX of an instance of a template that was compiled, or "".
+    """
 
     file: str
     ptx: str
     source: str
     module: DeviceModule
+    instance: str = ""
 
     def entry(self, kernel: str) -> str:
-        """Return the name in the PTX of a kernel. raises: LaunchError unless `kernel` names exactly one."""
+        """Return the name in the PTX of the kernel for which the file was loaded.
+
+        raises: LaunchError unless `kernel` names exactly one.
+        """
         found = self._matching(kernel)
         if len(found) == 1:
             return found[0]
@@ -43,7 +50,7 @@ class KernelFile:
         """Return the entries with a name: those equal to it, else by readable name, else by the end of that."""
         wanted = _squeezed(kernel)
         tests: tuple[Callable[[str], bool], ...] = (
-            lambda entry: entry == kernel,
+            lambda entry: entry in (self.instance, kernel),
             lambda entry: _squeezed(readable(entry)) == wanted,
             lambda entry: _squeezed(readable(entry)).endswith(f"::{wanted}"),
             # without the arguments of a template
@@ -90,8 +97,8 @@ def load(file: str, arch: str | None, kernel: str | None) -> KernelFile:
         raise LaunchError(f"{file} is neither PTX nor CUDA C++", hint=_TEXTS)
     text = _text(file)
     if suffix == ".cu":
-        ptx = _compiled(file, text, "sm_90" if arch is None else arch, kernel)
-        return KernelFile(file, ptx, text, Device().load(ptx))
+        ptx, instance = _compiled(file, text, "sm_90" if arch is None else arch, kernel)
+        return KernelFile(file, ptx, text, Device().load(ptx), instance)
     if arch is not None:
         raise LaunchError(f"--arch {arch}: PTX is compiled already", hint="leave it out")
     if not _VERSION.search(text):
@@ -109,12 +116,13 @@ def _text(file: str) -> str:
         raise LaunchError(f"can't read {file}: {reason}", hint=_TEXTS) from None
 
 
-def _compiled(file: str, source: str, arch: str, kernel: str | None) -> str:
+def _compiled(file: str, source: str, arch: str, kernel: str | None) -> tuple[str, str]:
+    """Return the PTX and, if `kernel` is an instance of a template, its name there, else ""."""
     if kernel is not None and "<" in kernel:
         try:
-            # instantiates a template
-            return compile_cuda(source, file, arch, [kernel])[0]
+            ptx, (instance,) = compile_cuda(source, file, arch, [kernel])
+            return ptx, instance
         except CudaSourceError:
             # the next call raises it if the source is at fault; else `KernelFile.entry` shows which kernels it has
             pass
-    return compile_cuda(source, file, arch)[0]
+    return compile_cuda(source, file, arch)[0], ""
