@@ -23,7 +23,7 @@ from numba.cuda.np import numpy_support
 
 from ..errors import LaunchError
 from ..simulator import DeviceArray, DeviceModule, PtxParam, Report
-from .numba_driver import NumbaDriver, SimulatedDevice
+from .numba_driver import NumbaDevice, NumbaDriver
 from .session import Session, SessionOptions
 
 #: held while a context is active
@@ -52,7 +52,7 @@ def simulated_numba(chosen: SessionOptions) -> Iterator[Session]:
 
 def _replaced(session: Session, memory: NumbaDriver) -> tuple[tuple[Any, str, Any], ...]:
     """Return the objects of Numba with the attributes that a session replaces, and their values."""
-    device = SimulatedDevice(session.options.target)
+    device = NumbaDevice(session.options.target)
     manager = devices._DeviceContextManager(device)
     kernel = dispatcher._Kernel
     return (

@@ -202,7 +202,7 @@ def _freed_by(free: Callable[[int], None]) -> Callable[..., Any]:
     return finalizer
 
 
-class SimulatedDevice(driver.Device):
+class NumbaDevice(driver.Device):
     """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`."""
 
     def __init__(self, target: Target) -> None:
