@@ -137,10 +137,10 @@ def rules_in(file: Path) -> list[str]:
 
 def test_numba(tmp_path: Path) -> None:
     pytest.importorskip("numba_cuda", reason="numba-cuda isn't installed")
-    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "--gpu-sim-sarif=found.sarif", tests=NUMBA)
+    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "--gpu-sim-sarif=new/found.sarif", tests=NUMBA)
     assert "1 failed, 1 passed" in text
     assert "simulated sm_80: 1 kernel, 2 launches, 1 finding, " in text
-    assert rules_in(tmp_path / "found.sarif") == ["bounds"]
+    assert rules_in(tmp_path / "new" / "found.sarif") == ["bounds"]
 
 
 def test_without_the_option_nothing_is_simulated_or_imported(tmp_path: Path) -> None:

@@ -102,5 +102,6 @@ class Simulation:
         terminalreporter.write_line(summary(self.arch, self.counts))
         if self.sarif is not None:
             self.found["verdict"] = combined([kernel["verdict"] for kernel in self.found["kernels"]] or ["clean"])
+            self.sarif.parent.mkdir(parents=True, exist_ok=True)
             self.sarif.write_text(as_sarif(self.found), encoding="utf-8")
             terminalreporter.write_line(f"findings are in {self.sarif}")
