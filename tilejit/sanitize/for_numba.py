@@ -60,6 +60,7 @@ def _replaced(session: Session, memory: NumbaDriver) -> tuple[tuple[Any, str, An
         *((driver, name, value) for name, value in memory.finalizers().items()),
         (driver.Context, "reset", lambda context: None),
         (driver.Driver, "is_available", True),
+        (driver.Driver, "__getattr__", _refuse),
         (devices._DeviceList, "lst", [manager]),
         (devices._DeviceList, "current", manager),
         (devices._runtime, "get_or_create_context", lambda number=None: device.primary_context),
@@ -79,6 +80,13 @@ def _replaced(session: Session, memory: NumbaDriver) -> tuple[tuple[Any, str, An
         # a warning about the speed on a GPU
         (config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0),
     )
+
+
+def _refuse(_: Any, name: str) -> Any:
+    """Refuse a function of Numba's driver that isn't replaced."""
+    if not name.startswith("cu"):
+        raise AttributeError(name)
+    raise LaunchError(f"{name} of CUDA's driver can't be simulated", hint="leave out what calls it, or use a GPU")
 
 
 def _with_lines(init: Callable[..., None]) -> Callable[..., None]:
