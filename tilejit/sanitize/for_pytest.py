@@ -66,13 +66,14 @@ class Simulation:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
+        before = [len(session.errors) for session in self.sessions]
         result = yield
-        errors = [error for session in self.sessions for error in session.errors]
+        errors = [x for session, n in zip(self.sessions, before, strict=True) for x in session.errors[n:]]
         if errors:
             pytest.fail("\n\n".join(map(str, errors)), pytrace=False)
         return result
 
-    pytest_runtest_setup = pytest_runtest_call
+    pytest_runtest_setup = pytest_runtest_teardown = pytest_runtest_call
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
