@@ -186,8 +186,8 @@ FAULTS = (
     Fault(
         "a clean kernel hides the findings of another one",
         "sanitize/report.py",
-        "return min(verdicts, key=order.index)",
-        "return max(verdicts, key=order.index)",
+        'return min(verdicts, key=order.index, default="incomplete")',
+        'return max(verdicts, key=order.index, default="incomplete")',
     ),
     Fault(
         "an array that is asked to hold one value holds zeros",

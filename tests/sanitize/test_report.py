@@ -15,9 +15,10 @@ from tests.support.typed_data import conforming
 from tilejit.sanitize.names import readable, with_readable_names
 from tilejit.sanitize.paths import SourcePaths, line_text
 from tilejit.sanitize.report import Result, as_json, as_text, combined, document
-from tilejit.sanitize.sarif import as_sarif, sarif_log
+from tilejit.sanitize.sarif import RULES, as_sarif, sarif_log
 from tilejit.sanitize.schema import Document
 from tilejit.simulator import Pointer, Report, run
+from tilejit.simulator.checks import findings
 
 SCALE = "_ZN3app5scaleEPfif"
 
@@ -203,6 +204,10 @@ def test_sarif_has_the_required_structure(files: Path) -> None:
     race["level"], race["ruleIndex"] = "fatal", 1 - race["ruleIndex"]
     first["region"]["startLine"] = 0
     assert len(sarif_problems(log)) == 3
+
+
+def test_sarif_describes_every_rule_of_the_simulator() -> None:
+    assert RULES.keys() == findings.RULES.keys()
 
 
 def test_sarif_of_a_clean_kernel_has_no_results(files: Path) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..simulator import Checks
-    from .for_numba import NumbaSession
     from .for_triton import TritonSession
-    from .session import Autotune, OnFinding
+    from .session import Autotune, OnFinding, Session
 
 __all__ = ["numba", "triton"]
 
@@ -54,7 +53,7 @@ def triton(
 
 def numba(
     arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1
-) -> AbstractContextManager[NumbaSession]:
+) -> AbstractContextManager[Session]:
     """Return a context in which the arrays and kernels of Numba-CUDA belong to a simulated device.
 
     The context manager returns the session, whose `launches` and `findings` are data. Programs are unmodified; arrays

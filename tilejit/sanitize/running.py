@@ -7,7 +7,7 @@ import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Any
 
 from .. import sanitize
@@ -37,7 +37,7 @@ def add_parser(commands: Any) -> None:
 
 def run(
     script: str, arguments: Sequence[str], triton: bool, numba: bool, arch: str, schedules: int, checks: str,
-    autotune: str,
+    autotune: Any,
 ) -> Iterator[str]:
     """Run a program as `python SCRIPT ARGS` does; print a summary of its launches to standard error.
 
@@ -49,30 +49,28 @@ def run(
         )
     if not os.path.isfile(script):
         raise LaunchError(f"no such file: {script}", hint="write the path of a Python program")
-    wanted: Any = True if checks == "default" else checks
-    contexts: list[AbstractContextManager[Session]] = []
-    if triton:
-        choice: Any = autotune
-        contexts.append(sanitize.triton(arch, checks=wanted, schedules=schedules, autotune=choice))
-    if numba:
-        contexts.append(sanitize.numba(arch, checks=wanted, schedules=schedules))
-    _simulate(script, arguments, arch, contexts)
-    yield from ()
-
-
-def _simulate(
-    script: str, arguments: Sequence[str], arch: str, contexts: Sequence[AbstractContextManager[Session]]
-) -> None:
     before = sys.path[:], sys.argv
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    sys.argv = [script, *arguments]
-    try:
-        with ExitStack() as stack:
-            sessions = [stack.enter_context(context) for context in contexts]
-            try:
-                runpy.run_path(script, run_name="__main__")
-            finally:
-                launches = [launch for session in sessions for launch in session.launches]
-                print(summary(arch, launches), file=sys.stderr)
-    finally:
-        sys.path[:], sys.argv = before
+    with ExitStack() as stack:
+        sessions = enter(stack, triton, numba, arch, schedules, checks, autotune)
+        sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+        sys.argv = [script, *arguments]
+        try:
+            runpy.run_path(script, run_name="__main__")
+        finally:
+            sys.path[:], sys.argv = before
+            print(summary(arch, [x.counts for session in sessions for x in session.launches]), file=sys.stderr)
+    return iter(())
+
+
+def enter(
+    stack: ExitStack, triton: bool, numba: bool, arch: str, schedules: int, checks: str, autotune: Any
+) -> list[Session]:
+    """Enter the contexts of Triton and of Numba, and return their sessions. raises: LaunchError as the contexts do."""
+    wanted: Any = "strict" if checks == "strict" else True
+    sessions: list[Session] = []
+    if triton:
+        context = sanitize.triton(arch, checks=wanted, schedules=schedules, autotune=autotune)
+        sessions.append(stack.enter_context(context))
+    if numba:
+        sessions.append(stack.enter_context(sanitize.numba(arch, checks=wanted, schedules=schedules)))
+    return sessions
