@@ -12,6 +12,7 @@ warps is kept as well; its record replaces those of earlier readers of its group
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -145,8 +146,18 @@ class AccessChecker:
         shadow.writes[cells] = stamp
         if not site.wide and not shadow.of_one_cta:
             self.examine_scope(x, np.flatnonzero(shadow.writes[cells] != stamp))
-        if site.release or self.order.flags.fences or shadow.releases:
-            self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
+
+    def release(self, region: MemoryRegion, index: Any, site: Site, old: Any, operands: Sequence[NDArray[Any]]) -> None:
+        """Record what atomic updates acquire and release. old: the elements before each thread's update.
+
+        A compare-and-swap that fails writes nothing, so it releases nothing.
+        """
+        shadow: Shadow = region.shadow
+        if not (site.release or self.order.flags.fences or shadow.releases):
+            return
+        writes = equal_bits(old, operands[0]) if site.op.startswith("cas") else True
+        cells, positions = self.locations(shadow, index, site), self.lanes.positions()
+        self.order.flags.strong_write(shadow, cells, positions, site, writes)
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         event = self.order.tick(pc)
