@@ -150,7 +150,7 @@ class Findings:
     def line(self, at: Place | None) -> object:
         if at is None:
             return None
-        return (at.location.file, at.location.line, at.location.column) if at.location else at.ptx_line
+        return at.location or at.ptx_line
 
 
 Locate = Callable[[int, int, int], str]
