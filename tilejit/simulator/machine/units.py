@@ -135,9 +135,9 @@ class Units:
             self.definedness.selected[pc] = predicate
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
-        self.warps.members(mask, pc)
-        if self.definedness is not None and self.definedness.active:
-            self.definedness.shuffles[pc] = lambda marks: self.warps.shfl(mode, marks, b, c)[0]
+        masks = self.warps.members(mask, pc)
+        if self.definedness is not None:
+            self.definedness.shuffle(pc, masks, lambda values: self.warps.shfl(mode, values, b, c)[0])
         return self.warps.shfl(mode, value, b, c)
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
