@@ -136,9 +136,8 @@ def users_frame(place: PlaceData, file: str) -> int:
 
 
 def _merge(merged: dict[tuple[object, ...], FindingData], index: int, finding: FindingData) -> None:
-    key = (finding["rule"], finding["level"], *((p["file"], p["line"], p["column"]) for p in finding["places"]))
-    if not finding["places"]:
-        key = (*key, finding["message"])
+    places = [(p["file"], p["line"], p["column"], *p["callers"]) for p in finding["places"]]
+    key = (finding["rule"], finding["level"], *(places or [finding["message"]]))
     first = merged.setdefault(key, finding)
     if first is not finding:
         first["count"] += finding["count"]
