@@ -206,10 +206,11 @@ class Placing:
 
         Kernels with tensormap instructions may load them, to make maps of their own.
         """
-        readable = any(ins.root == "tensormap" for ins in self.program.function.body)
-        if readable:
+        maps = self.memory.maps
+        readable = not maps or any(ins.root == "tensormap" for ins in self.program.function.body)
+        if maps and readable:
             space = bytearray(self.params)
-            for at, given in self.memory.maps.items():
+            for at, given in maps.items():
                 start = at - WINDOWS["param"]
                 space[start : start + MAP_BYTES] = encode(given)
             self.params = bytes(space)
@@ -219,7 +220,7 @@ class Placing:
             if encoded is not None and not readable:
                 raise SimulationError(f"the kernel reads {in_bytes(dtype.itemsize)} of {encoded.opaque}")
         parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
-        if parts and (readable or not self.memory.maps):
+        if parts and readable:
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
             return
         for part in parts:

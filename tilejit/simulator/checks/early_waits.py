@@ -38,8 +38,8 @@ class EarlyWaits:
         known = self.known.get(barrier)
         if known is None:
             known = self.known[barrier] = np.full(self.lanes.total, -1)
-        ask = np.flatnonzero(known[positions] < phases - 1)
-        if ask.size and kind != "state":
+        ask = known[positions] < phases - 1
+        if kind != "state" and np.count_nonzero(ask):
             self.check_waits(barrier, positions[ask], phases[ask], pc)
         known[positions] = phases
 
@@ -122,6 +122,5 @@ class EarlyWaits:
         """Drop what is known of the barriers of `ctas`, which are initialized again."""
         if barrier in self.known:
             self.known[barrier][np.isin(self.lanes.full["chunk_cta"], ctas)] = -1
-        chosen = set(ctas.tolist())
-        for key in [x for x in self.known_afar if x[0] is barrier and x[1] in chosen]:
+        for key in [x for x in self.known_afar if x[0] is barrier and x[1] in ctas]:
             del self.known_afar[key]

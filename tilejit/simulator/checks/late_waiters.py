@@ -48,17 +48,18 @@ class LateWaiters:
         self.copies: dict[MBarrier, list[Index]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int, expects: bool = False) -> None:
-        """Record that waits have returned. threads: indices into the executing threads. asked: the awaited phases.
+        """Record that waits have returned, at the last event. threads: indices into the executing threads.
 
-        expects: True if the threads have executed expect_tx in the phases after `asked`.
+        asked: the awaited phases. expects: True if the threads have executed expect_tx in the phases after `asked`.
         """
         if not threads.size:
             return
-        event = self.order.tick(pc)
+        event = self.order.event
         positions = self.lanes.positions()[threads]
         cta_of = self.lanes.full["chunk_cta"]
-        before = self.of.get(barrier, [])
-        kept = self.of[barrier] = [x for x in before if (barrier.phase[cta_of[x.positions]] < x.phase + 3).any()]
+        before = self.of.get(barrier, ())
+        kept = [x for x in before if np.count_nonzero(barrier.phase[cta_of[x.positions]] < x.phase + 3)]
+        self.of[barrier] = kept
         for n in fast_unique(asked).tolist():
             passed = positions[asked == n]
             leaders, led = np.full(passed.size, -1), np.zeros(passed.size, np.int64)
@@ -71,9 +72,10 @@ class LateWaiters:
         positions, event = self.lanes.positions(), self.order.tick(pc)
         leader_of = np.full(self.lanes.total, -1)
         leader_of[positions] = positions - self.lanes.get("lane") + leader
-        for x in (x for kept in self.of.values() for x in kept):
-            fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
-            x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
+        for kept in self.of.values():
+            for x in kept:
+                fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
+                x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def arrived(self, barrier: MBarrier, positions: Index) -> None:
         """Record that copies of threads of one warp have arrived at a barrier, by cp.async.mbarrier.arrive."""
@@ -87,7 +89,10 @@ class LateWaiters:
         cta_of = self.lanes.full["chunk_cta"]
         done = np.zeros(barrier.live.size, bool)
         done[ctas] = True
-        for x in self.of.get(barrier, []):
+        ended = [n - 2 for n in barrier.phase[ctas].tolist()]
+        for x in self.of.get(barrier, ()):
+            if x.phase not in ended:
+                continue
             late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
             if late.size:
                 late = late[~self.order.includes(coming, x.positions[late], x.event)]
@@ -137,10 +142,8 @@ class LateWaiters:
 
     def forget(self, barrier: MBarrier, ctas: Index) -> None:
         """Drop the records of the barriers of `ctas`, which are initialized again."""
-        kept = []
-        for x in self.of.get(barrier, []):
+        before = self.of.pop(barrier, ())
+        for x in before:
             stays = ~np.isin(self.lanes.full["chunk_cta"][x.positions], ctas)
-            if stays.any():
-                parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led")}
-                kept.append(replace(x, **parts))
-        self.of[barrier] = kept
+            parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led")}
+            self.of.setdefault(barrier, []).append(replace(x, **parts))

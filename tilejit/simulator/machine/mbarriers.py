@@ -143,7 +143,8 @@ class MBarriers:
         arrived_in = (states >> PENDING_BITS).astype(np.int64)
         if self.arrives is not None:
             self.arrives(site, barrier, self.lanes.positions()[threads], ctas, arrived_in)
-        event = self.order.tick(site.pc) if self.order is not None else 0
+        # the use of the barrier, or the access to the other CTA, is the event of these arrivals
+        event = self.order.event if self.order is not None else 0
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in, event))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
@@ -204,35 +205,33 @@ class MBarriers:
                 self.check_phase(site, barrier, threads, awaited, now, kind)
             done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
             complete[threads] = done
-            if self.order is not None:
-                phases = now - done if kind == "parity" else awaited
-                heeded = acquires and site.pc not in self.program.control_flow.unread_waits
-                self.passed(site, barrier, threads, done, phases, kind, bool(heeded))
-                if heeded:
-                    self.acquire(self.order, barrier, threads[done], acquires == "cluster")
-                    if barrier.phase_order is not None:
-                        barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
+            phases = now - done if kind == "parity" else awaited
+            if self.passes is not None:
+                self.passes(site, barrier, threads, done, phases)
+            if self.order is not None and np.count_nonzero(done):
+                self.passed(self.order, site, barrier, threads[done], phases[done], kind, acquires)
             self.note_waits(site, barrier, threads, awaited, done, kind)
         return complete
 
     def passed(
-        self, site: Site, barrier: MBarrier, threads: Index, done: NDArray[np.bool_], phases: Index, kind: str,
-        heeded: bool,
+        self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, phases: Index, kind: str,
+        acquires: str,
     ) -> None:
-        """Check that no order lets these waits return for another phase. heeded: they order something."""
+        """Order threads after what completed phases released. Check that no order lets their waits miss `phases`."""
         assert self.late_waiters is not None, "checked launches have this"
-        if self.passes is not None:
-            self.passes(site, barrier, threads, done, phases)
+        heeded = acquires and site.pc not in self.program.control_flow.unread_waits
+        positions = self.lanes.positions()[threads]
         if heeded and self.early_waits is not None:
-            self.early_waits.wait(barrier, self.lanes.positions()[threads[done]], phases[done], site.pc, kind)
+            self.early_waits.wait(barrier, positions, phases, site.pc, kind)
         if kind == "number" or (heeded and self.early_waits is not None):
-            self.late_waiters.note(barrier, threads[done], phases[done], site.pc)
-
-    def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order threads after what completed phases released. wide: the waits have cluster scope."""
-        for message in (barrier.near.done, barrier.wide.done if wide else None) if threads.size else ():
+            self.late_waiters.note(barrier, threads, phases, site.pc)
+        if not heeded:
+            return
+        for message in (barrier.near.done, barrier.wide.done if acquires == "cluster" else None):
             if message is not None:
-                order.learn(self.lanes.positions()[threads], message)
+                order.learn(positions, message)
+        if barrier.phase_order is not None:
+            barrier.phase_order.passed(positions, self.ctas(threads))
 
     def pending_count(self, state: Any) -> Any:
         return (state & np.uint64(MOST)).astype(np.uint32)
