@@ -41,13 +41,13 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 
 class AccessFindings:
-    def __init__(self, program: Program, findings: Findings, precedence: Precedence) -> None:
+    def __init__(self, program: Program, findings: Findings, precedence: Precedence, replicas_differ: bool) -> None:
         self.places = findings.places
         self.findings = findings
         self.precedence = precedence
         self.definedness = definedness.Definedness(program, findings)
         self.sites = program.sites
-        self.replicas = Replicas(program.control_flow, precedence, findings)
+        self.replicas = Replicas(program.control_flow, precedence, findings, replicas_differ)
         #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
         #: the chunk's bulk copies and TMA operations in flight; None before the first bulk or wgmma instruction

@@ -93,7 +93,7 @@ class Definedness:
         self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = origin
 
     def shuffle(self, pc: int, masks: NDArray[np.uint32], move: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
-        """Record a shuffle. masks: each thread's member mask. move: shuffles values; lanes that don't execute have 0."""
+        """Record a shuffle. masks: each thread's member mask. move: shuffles values; other lanes have 0."""
         moved = masks if self.lanes.whole_warps() and np.count_nonzero(masks != 0xFFFFFFFF) == 0 else move(masks)
         lost = np.flatnonzero(moved != masks)
         if lost.size:
