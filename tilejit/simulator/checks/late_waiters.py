@@ -134,7 +134,7 @@ class LateWaiters:
         if passed.expects:
             what = f"{party} expected bytes in phase {n + 1} of {barrier.name}"
             then = "with nothing that orders this before an arrival in that phase: it could complete without the bytes"
-            hint = "expect the bytes before the last arrival of the phase, such as by mbarrier.arrive.expect_tx"
+            hint = "start the copy before the last arrival of its phase, or expect its bytes by mbarrier.arrive.expect_tx"
         self.findings.add(
             "barrier", what, passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size, hint=hint,
             then=then,

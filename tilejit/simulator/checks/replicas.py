@@ -13,7 +13,7 @@ values are unused. Such a race is a warning only if all of the following hold:
 
 Replicated computations may also differ in their last bits, for example if lanes add the same terms in other orders. If
 shared memory is the compiler's own, threads of a CTA that store different values to a location by the same execution of
-one instruction (each thread's n-th since its last barrier) are such replicas: a warning. Stores by two instructions or by
+one instruction (the n-th of each since the last barrier) are such replicas: a warning. Stores by two instructions or by
 two executions race.
 """
 

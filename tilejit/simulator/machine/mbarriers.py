@@ -162,29 +162,11 @@ class MBarriers:
     def expect_tx(self, number: int, address: Any, expected: Any, completes: bool = False) -> None:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
-            if not completes:
-                self.check_in_time(site, barrier, threads)
-                if self.late_waiters is not None and self.early_waits is not None:
-                    self.late_waiters.note(barrier, threads, barrier.phase[self.ctas(threads)] - 1, site.pc, True)
+            if not completes and self.late_waiters is not None and self.early_waits is not None:
+                self.late_waiters.note(barrier, threads, barrier.phase[self.ctas(threads)] - 1, site.pc, True)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.access.memory_changed()
-
-    def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Report threads that expect more bytes after everything else in the phase has arrived or is in flight."""
-        ctas = self.ctas(threads)
-        for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
-            cta = int(ctas[at])
-            flying = self.operations.naming(barrier.address, cta)
-            signals = (signal for operation in flying for signal in operation.signals)
-            coming = sum(s.size_bytes for s in signals if (s.address, s.cta) == (barrier.address, cta))
-            if coming >= barrier.tx[cta]:
-                self.misuse(
-                    site, barrier, threads[[at]],
-                    f"expects more bytes when everything else in phase {int(barrier.phase[cta])} has arrived or is in "
-                    "flight, so the phase may complete first",
-                    hint="start the copy before the last arrival of its phase",
-                )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
         self.expect_tx(number, address, -completed.astype(np.int64), completes=True)
