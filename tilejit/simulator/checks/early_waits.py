@@ -70,42 +70,28 @@ class EarlyWaits:
     def knows(self, barrier: MBarrier, cta: int, phase: int, positions: Index) -> NDArray[np.bool_]:
         """Return a mask of the threads that know that `phase` of the barrier of `cta` is complete."""
         cta_of = self.lanes.full["chunk_cta"]
-        known = self.known.get(barrier)
         result = np.zeros(positions.size, bool)
-        if known is not None:
-            result |= (cta_of[positions] == cta) & (known[positions] >= phase)
-        passed = [x for x in self.waiters.of.get(barrier, []) if x.phase >= phase and not x.expects]
-        for x in reversed(passed):
+        if barrier in self.known:
+            result |= (cta_of[positions] == cta) & (self.known[barrier][positions] >= phase)
+        for x in reversed(self.waiters.of.get(barrier, [])):
+            if x.phase < phase or x.expects:
+                continue
             here = x.positions[cta_of[x.positions] == cta]
             # mostly, threads know of whole warps
             for some in (here[np.flatnonzero(np.diff(here // WARP, prepend=-1))], here):
                 left = np.flatnonzero(~result)
                 if not left.size:
                     return result
-                result[left] = self.any_known(some, x.event, positions[left])
-        left = np.flatnonzero(~result)
-        if left.size:
-            result[left] = self.knows_arrivals(barrier, cta, phase, positions[left])
-        return result
-
-    def any_known(self, others: Index, event: int, positions: Index) -> NDArray[np.bool_]:
-        """Return a mask of the threads that know of the `event` of any of the `others`."""
-        if not others.size:
-            return np.zeros(positions.size, bool)
-        late, by = np.tile(others, positions.size), np.repeat(positions, others.size)
-        known = self.order.has_happened(late, np.full(late.size, event), by)
-        result: NDArray[np.bool_] = (known | (late == by)).reshape(positions.size, -1).any(axis=1)
-        return result
+                result[left] = self.order.known(some, x.event, positions[left]).any(axis=0)
+        return result | self.knows_arrivals(barrier, cta, phase, positions)
 
     def knows_arrivals(self, barrier: MBarrier, cta: int, phase: int, positions: Index) -> NDArray[np.bool_]:
         """Return a mask of the threads that know of all arrivals that have completed a phase without bytes."""
         result = np.full(positions.size, bool(barrier.got_bytes[phase % 3, cta] != phase))
         for x in barrier.arrivals:
             arrived = x.positions[(x.ctas == cta) & (x.phases == phase)]
-            for other in arrived.tolist():
-                each = np.full(positions.size, other)
-                known = self.order.has_happened(each, np.full(each.size, x.event), positions)
-                result &= (positions == other) | known
+            if arrived.size and result.any():
+                result &= self.order.known(arrived, x.event, positions).all(axis=0)
         return result
 
     def report(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
 from ...fast_unique import fast_unique
@@ -101,26 +100,12 @@ class LateWaiters:
                 late = np.setdiff1d(late, led[[
                     bool(self.order.includes(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()
                 ]])
-            if late.size and barrier in self.copies:
-                late = late[~self.known_to_copies(barrier, x, late)]
+            for positions in self.copies.get(barrier, ()) if late.size else ():
+                late = late[~self.order.known(x.positions[late], x.event, positions).any(axis=1)]
             if late.size:
                 self.report(barrier, x, x.positions[late])
         if barrier in self.copies:
             self.copies[barrier] = [x for x in self.copies[barrier] if not done[cta_of[x[0]]]]
-
-    def known_to_copies(self, barrier: MBarrier, passed: Passed, which: Index) -> NDArray[np.bool_]:
-        """Return a mask of the waits that are known to threads whose copies have arrived in this phase."""
-        waiters = passed.positions[which]
-        result = np.zeros(which.size, bool)
-        for positions in self.copies[barrier]:
-            result |= np.isin(waiters, positions)
-            left = np.flatnonzero(~result)
-            if not left.size:
-                break
-            late, by = np.repeat(waiters[left], positions.size), np.tile(positions, left.size)
-            known = self.order.has_happened(late, np.full(late.size, passed.event), by)
-            result[left] = known.reshape(left.size, -1).any(axis=1)
-        return result
 
     def report(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
         cta = int(self.lanes.full["chunk_cta"][late[0]])
@@ -134,7 +119,7 @@ class LateWaiters:
         if passed.expects:
             what = f"{party} expected bytes in phase {n + 1} of {barrier.name}"
             then = "with nothing that orders this before an arrival in that phase: it could complete without the bytes"
-            hint = "start the copy before the last arrival of its phase, or expect its bytes by mbarrier.arrive.expect_tx"
+            hint = "start the copy before the last arrival of its phase, or expect the bytes by .arrive.expect_tx"
         self.findings.add(
             "barrier", what, passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size, hint=hint,
             then=then,

@@ -335,6 +335,13 @@ class HappensBefore:
             result[ask] = self.ordered(actors[ask], events[ask], gid[by[ask]].astype(np.int64))
         return result
 
+    def known(self, late: Index, event: int, by: Index) -> NDArray[np.bool_]:
+        """Return a matrix: True if `by[j]` is or knows that `late[i]` has executed the event. Both are positions."""
+        each, others = np.repeat(late, by.size), np.tile(by, late.size)
+        known = (each == others) | self.has_happened(each, np.full(each.size, event), others)
+        result: NDArray[np.bool_] = known.reshape(late.size, by.size)
+        return result
+
     def near(self, cta: Index, other: Index) -> NDArray[np.bool_]:
         ranks = self.lanes.ranks
         result: NDArray[np.bool_] = cta == other if ranks == 1 else cta // ranks == other // ranks
