@@ -51,8 +51,6 @@ class LateWaiters:
 
         asked: the awaited phases. expects: True if the threads have executed expect_tx in the phases after `asked`.
         """
-        if not threads.size:
-            return
         event = self.order.event
         positions = self.lanes.positions()[threads]
         cta_of = self.lanes.full["chunk_cta"]
@@ -97,9 +95,7 @@ class LateWaiters:
                 late = late[~self.order.includes(coming, x.positions[late], x.event)]
             led = late[x.leaders[late] >= 0]
             if led.size:
-                late = np.setdiff1d(late, led[[
-                    bool(self.order.includes(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()
-                ]])
+                late = np.setdiff1d(late, led[self.order.includes(coming, x.leaders[led], x.led[led])])
             for positions in self.copies.get(barrier, ()) if late.size else ():
                 late = late[~self.order.known(x.positions[late], x.event, positions).any(axis=1)]
             if late.size:

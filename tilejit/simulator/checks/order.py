@@ -229,7 +229,7 @@ class HappensBefore:
             if here.size:
                 self.flags.learn(row, here)
 
-    def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
+    def includes(self, message: Message, positions: Index, event: int | Index) -> NDArray[np.bool_]:
         """Return a mask of the threads whose `event`, or a later product, is included in the message to their CTA."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)

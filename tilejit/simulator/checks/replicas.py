@@ -61,19 +61,14 @@ class Replicas:
         self.lanes = lanes
         #: if replicas may differ: store → its executions since the last barriers, as (`order.event` before it, group)
         self.stored: dict[int, deque[tuple[int, Index | None]]] = {}
-        # store or atomic → per thread, `order.event` when it last executed this in a group other than the whole chunk
+        #: store or atomic → per thread, the value of `order.event` when it last executed this
         self.executed: dict[int, NDArray[np.uint32]] = {}
-        # store or atomic → the value of `order.event` when all threads of the chunk last executed it together
-        self.executed_by_all: dict[int, int] = {}
         self.unused: dict[tuple[int, int], UnusedRead] = {}
 
     def execute(self, pc: int) -> None:
-        if self.lanes.group is None:
-            self.executed_by_all[pc] = self.order.event
-        else:
-            if pc not in self.executed:
-                self.executed[pc] = np.zeros(self.lanes.total, np.uint32)
-            self.executed[pc][self.lanes.group] = self.order.event
+        if pc not in self.executed:
+            self.executed[pc] = np.zeros(self.lanes.total, np.uint32)
+        self.executed[pc][slice(None) if self.lanes.group is None else self.lanes.group] = self.order.event
         if self.unused:
             self.use(pc)
 
@@ -176,5 +171,4 @@ class Replicas:
             since = self.order.cta_start[ctas[some]]
             for store in stores & self.executed.keys():
                 harmless[some] &= self.executed[store][positions] < since
-            harmless[some] &= max([self.executed_by_all.get(store, -1) for store in stores]) < since
         return harmless, stores

@@ -375,43 +375,38 @@ class MBarriers:
                 return
             past = (left > 0) & (barrier.pending == 0)
             if past.any():
-                at = threads[past[ctas]]
-                self.misuse(
-                    site, barrier, at, self.describe_excess(barrier, int(ctas[past[ctas]][0])),
-                    hint="initialize the barrier with the number of arrivals per phase, or let fewer threads arrive",
-                )
+                cta = int(ctas[past[ctas]][0])
+                missing, expected = int(barrier.tx[cta]), int(barrier.expected[cta])
+                what = f"gets more arrivals than the {expected} of phase {int(barrier.phase[cta])}"
+                what += f", which is still missing {missing:,} bytes" if missing > 0 else ""
+                hint = "initialize the barrier with the number of arrivals per phase, or let fewer threads arrive"
+                self.misuse(site, barrier, threads[past[ctas]], what, hint=hint)
                 left[past] = 0
 
-    def describe_excess(self, barrier: MBarrier, cta: int) -> str:
-        missing = int(barrier.tx[cta])
-        text = f"gets more arrivals than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}"
-        return f"{text}, which is still missing {missing:,} bytes" if missing > 0 else text
-
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Start the next phase of the barriers in `ctas` whose current phase is complete."""
+        """Start the next phase of the barriers in `ctas` whose current phase is complete.
+
+        Later waits acquire what was released in the completed phases.
+        """
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
-        if done.size:
-            if self.finishes is not None:
-                self.finishes(barrier, done)
-            barrier.phase[done] += 1
-            barrier.pending[done] = barrier.expected[done]
-            if barrier.phase_order is not None:
-                barrier.phase_order.end(done)
-            self.complete_releases(barrier, done)
+        if not done.size:
+            return
+        if self.finishes is not None:
+            self.finishes(barrier, done)
+        barrier.phase[done] += 1
+        barrier.pending[done] = barrier.expected[done]
+        if barrier.phase_order is not None:
+            barrier.phase_order.end(done)
+        coming = barrier.near.coming
+        if self.order is None or self.late_waiters is None or (coming is None and self.early_waits is None):
+            return
+        self.late_waiters.check(barrier, coming or self.order.nothing(), done)
+        for releases in (barrier.near, barrier.wide):
+            releases.complete(self.order, done, keep=True)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
         if self.order is not None:
             barrier.near.add(self.order, self.order.release(self.lanes.positions()[threads]))
-
-    def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Let waits acquire what was released in the phase that has completed in `ctas`, and in all earlier phases."""
-        coming = barrier.near.coming
-        if self.order is None or (coming is None and self.early_waits is None):
-            return
-        if self.late_waiters is not None:
-            self.late_waiters.check(barrier, coming or self.order.nothing(), ctas)
-        for releases in (barrier.near, barrier.wide):
-            releases.complete(self.order, ctas, keep=True)
 
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
