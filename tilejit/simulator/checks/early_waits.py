@@ -40,19 +40,15 @@ class EarlyWaits:
             known = self.known[barrier] = np.full(self.lanes.total, -1)
         ask = known[positions] < phases - 1
         if kind != "state" and np.count_nonzero(ask):
-            self.check_waits(barrier, positions[ask], phases[ask], pc)
+            asking, asked, ctas = positions[ask], phases[ask], self.lanes.full["chunk_cta"][positions[ask]]
+            for cta, phase in sorted(set(zip(ctas.tolist(), asked.tolist(), strict=True))):
+                here = asking[(ctas == cta) & (asked == phase)]
+                early = here[~self.knows(barrier, cta, phase - 1, here)]
+                if early.size:
+                    what = f"{self.lanes.party(early)} waited for phase {phase}"
+                    otherwise = "this wait could return before its phase is complete"
+                    self.report(barrier, cta, phase, early, pc, what, otherwise)
         known[positions] = phases
-
-    def check_waits(self, barrier: MBarrier, positions: Index, phases: Index, pc: int) -> None:
-        cta_of = self.lanes.full["chunk_cta"][positions]
-        for cta, phase in sorted(set(zip(cta_of.tolist(), phases.tolist(), strict=True))):
-            here = positions[(cta_of == cta) & (phases == phase)]
-            late = here[~self.knows(barrier, cta, phase - 1, here)]
-            if late.size:
-                self.report(
-                    barrier, cta, phase, late, pc, f"{self.lanes.party(late)} waited for phase {phase}",
-                    "this wait could return before its phase is complete",
-                )
 
     def start_copy(self, barrier: MBarrier, cta: int, position: int, pc: int, phase: int) -> None:
         """Check that a thread whose copy signals `phase` of a barrier knows that the phase before is complete."""
