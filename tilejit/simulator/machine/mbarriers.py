@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
-from ..checks.early_waits import EarlyWaits
-from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore
 from ..checks.phase_order import PhaseOrder
+from ..checks.phase_waits import PhaseWaits
 from ..decode.translate import Program
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
@@ -35,8 +34,7 @@ MOST = (1 << 20) - 1
 class MBarriers:
     """All mbarriers of a chunk. at: shared address → the barriers at this address.
 
-    waits: the waits for incomplete phases, None until there is one. late_waiters: None without checks.
-    early_waits: None without checks, or if an instruction is `Ordering.relaxed`.
+    waits: the waits for incomplete phases, None until there is one. phase_waits: None without checks.
     finishes: called with an `MBarrier` and the CTAs in which its phase completes.
     passes: called at waits, with the barrier, the threads, a mask of those whose phase is complete, and the phases.
     arrives: called at arrivals, with the barrier, the threads' positions, the target CTAs, and the phases.
@@ -55,10 +53,7 @@ class MBarriers:
         self.operations = Operations(delivery, self.delivered)
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.late_waiters = None if self.order is None else LateWaiters(self.order, access.findings)
-        self.early_waits: EarlyWaits | None = None
-        if self.late_waiters is not None and not self.late_waiters.order.facts.relaxed:
-            self.early_waits = EarlyWaits(self.late_waiters, access.findings)
+        self.phase_waits = None if self.order is None else PhaseWaits(self.order, access.findings)
         self.checker = access.checker
         if self.checker is not None:
             self.checker.report.init_pc_of = self.init_pc
@@ -83,10 +78,8 @@ class MBarriers:
             barrier.init_pc[ctas] = site.pc
             barrier.init_position[ctas] = self.lanes.positions()[threads]
             barrier.forget(ctas)
-            if self.late_waiters is not None:
-                self.late_waiters.forget(barrier, ctas)
-            if self.early_waits is not None:
-                self.early_waits.forget(barrier, ctas)
+            if self.phase_waits is not None:
+                self.phase_waits.forget(barrier, ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
             barrier.init_event[ctas] = self.order.tick(site.pc) if self.order is not None else 0
@@ -162,10 +155,12 @@ class MBarriers:
     def expect_tx(self, number: int, address: Any, expected: Any, completes: bool = False) -> None:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
-            if not completes and self.late_waiters is not None and self.early_waits is not None:
-                self.late_waiters.note(barrier, threads, barrier.phase[self.ctas(threads)] - 1, site.pc, True)
-            self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
-            self.finish_phases(barrier, fast_unique(self.ctas(threads)))
+            ctas = self.ctas(threads)
+            if not completes and self.phase_waits is not None and not self.phase_waits.relaxed:
+                positions = self.lanes.positions()[threads]
+                self.phase_waits.note(barrier, positions, barrier.phase[ctas] - 1, site.pc, expects=True)
+            self.expect(site, barrier, threads, ctas, self.of(expected, threads))
+            self.finish_phases(barrier, fast_unique(ctas))
             self.access.memory_changed()
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
@@ -200,13 +195,10 @@ class MBarriers:
         acquires: str,
     ) -> None:
         """Order threads after what completed phases released. Check that no order lets their waits miss `phases`."""
-        assert self.late_waiters is not None, "checked launches have this"
-        heeded = acquires and site.pc not in self.program.control_flow.unread_waits
+        assert self.phase_waits is not None, "checked launches have this"
+        heeded = acquires != "" and site.pc not in self.program.control_flow.unread_waits
         positions = self.lanes.positions()[threads]
-        if heeded and self.early_waits is not None:
-            self.early_waits.wait(barrier, positions, phases, site.pc, kind)
-        if kind == "number" or (heeded and self.early_waits is not None):
-            self.late_waiters.note(barrier, threads, phases, site.pc)
+        self.phase_waits.wait(barrier, positions, phases, site.pc, kind, heeded)
         if not heeded:
             return
         for message in (barrier.near.done, barrier.wide.done if acquires == "cluster" else None):
@@ -237,8 +229,8 @@ class MBarriers:
     def check_start(self, operation: Operation, signal: Signal) -> None:
         """Check that the bytes of an operation that has just been issued can't count for an earlier phase."""
         barrier = self.at.get(signal.address)
-        if self.early_waits is not None and barrier is not None and barrier.live[signal.cta]:
-            self.early_waits.start_copy(barrier, signal.cta, operation.issuer, operation.pc, signal.phase)
+        if self.phase_waits is not None and barrier is not None and barrier.live[signal.cta]:
+            self.phase_waits.start_copy(barrier, signal.cta, operation.issuer, operation.pc, signal.phase)
 
     def delivered(self, operation: Operation) -> None:
         for signal in operation.signals:
@@ -253,8 +245,8 @@ class MBarriers:
             barrier.tx[signal.cta] -= signal.size_bytes
             phase = int(barrier.phase[signal.cta])
             barrier.got_bytes[phase % 3, signal.cta] = phase
-            if self.early_waits is not None and signal.phase < phase:
-                self.early_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc, phase)
+            if self.phase_waits is not None and not self.phase_waits.relaxed and signal.phase < phase:
+                self.phase_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc, phase)
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
@@ -397,12 +389,10 @@ class MBarriers:
         barrier.pending[done] = barrier.expected[done]
         if barrier.phase_order is not None:
             barrier.phase_order.end(done)
-        coming = barrier.near.coming
-        if self.order is None or self.late_waiters is None or (coming is None and self.early_waits is None):
-            return
-        self.late_waiters.check(barrier, coming or self.order.nothing(), done)
-        for releases in (barrier.near, barrier.wide):
-            releases.complete(self.order, done, keep=True)
+        if self.order is not None and self.phase_waits is not None:
+            self.phase_waits.end(barrier, barrier.near.coming, done)
+            for releases in (barrier.near, barrier.wide):
+                releases.complete(self.order, done, keep=True)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
         if self.order is not None:

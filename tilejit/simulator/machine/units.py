@@ -101,8 +101,8 @@ class Units:
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         leader, leads = self.warps.elect(mask, pc)
-        if self.mbarriers.late_waiters is not None:
-            self.mbarriers.late_waiters.note_led(leader, pc)
+        if self.mbarriers.phase_waits is not None:
+            self.mbarriers.phase_waits.note_led(leader, pc)
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
