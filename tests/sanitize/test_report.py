@@ -281,7 +281,7 @@ ret; }
 """
 
 
-def test_findings_in_one_inlined_line_are_told_apart_by_its_callers():
+def test_findings_in_one_inlined_line_are_distinguished_by_its_callers():
     launches = tuple(run(INLINED, "k", (1,), (1,), [], on_finding="collect") for _ in range(2))
     (kernel,) = document([Result("k", "k.ptx", launches)], "1.2.3")["kernels"]
     found = [(x["places"][0]["line"], x["places"][0]["callers"], x["count"]) for x in kernel["findings"]]

@@ -171,7 +171,7 @@ def lanes(body, others="", block=32):
     ("shfl.sync.bfly.b32 %r2, %r1, 16, 31, 0xFFFF;", "shfl.sync.bfly.b32 %r3, %r1, 1, 31, 0xFFFF0000;", 32, range(16)),
     ("shfl.down.b32 %r2, %r1, 8, 31;", "", 32, range(8, 16)),
 ])
-def test_the_value_of_a_lane_that_does_not_take_part_in_a_shuffle_is_undefined(shuffle, others, block, threads):
+def test_the_value_of_a_lane_that_does_not_participate_in_a_shuffle_is_undefined(shuffle, others, block, threads):
     findings = lanes(shuffle + "\nadd.u32 %r4, %r2, 1; st.global.u32 [%x2], %r4;", others, block)
     assert [(x.rule, x.threads) for x in findings] == [("undefined", tuple(threads))]
     assert "shuffles from a lane that has exited, doesn't execute the shuffle or isn't in its member mask" in \

@@ -189,7 +189,7 @@ def test_reports_name_the_calls_through_which_a_line_was_inlined():
     assert places == ["library.py:300", "library.py:200", "user.py:10"]
 
 
-def test_findings_in_one_inlined_line_are_told_apart_by_the_lines_that_call_it():
+def test_findings_in_one_inlined_line_are_distinguished_by_the_lines_that_call_it():
     body = "mov.u64 %x1, 0;\n" + "".join(
         f".loc 1 {line} 5\nmov.u64 %x2, {line};\n"
         f".loc 2 200 9, function_name $L__info_string0, inlined_at 1 {line} 5\nld.global.u32 %r1, [%x1];\n"

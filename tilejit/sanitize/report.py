@@ -136,7 +136,7 @@ def users_frame(place: PlaceData, file: str) -> int:
 
 
 def _merge(merged: dict[tuple[object, ...], FindingData], index: int, finding: FindingData) -> None:
-    places = [(p["file"], p["line"], p["column"], *p["callers"]) for p in finding["places"]]
+    places: list[object] = [(p["file"], p["line"], p["column"], *p["callers"]) for p in finding["places"]]
     key = (finding["rule"], finding["level"], *(places or [finding["message"]]))
     first = merged.setdefault(key, finding)
     if first is not finding:
