@@ -219,15 +219,12 @@ class Placing:
             encoded = self.memory.map_around("param", offset)
             if encoded is not None and not readable:
                 raise SimulationError(f"the kernel reads {in_bytes(dtype.itemsize)} of {encoded.opaque}")
-        parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
-        if parts and readable:
-            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
-            return
-        for part in parts:
-            if self.memory.map_around("param", part.start) is None:
-                bytes_ = memory[part.start : part.start + part.size_bytes]
-                own = MemoryPart(part.name, 0, part.size_bytes)
-                self.memory.add(MemoryRegion("param", part.start, bytes_.size, bytes_, [own], writable=False))
+        params = self.program.function.params
+        runs = [params] if readable else [[p] for p in params if self.memory.map_around("param", p.offset) is None]
+        for run in filter(None, runs):
+            start, end = run[0].offset, run[-1].offset + run[-1].size_bytes
+            parts = [MemoryPart(p.name, p.offset - start, p.size_bytes) for p in run]
+            self.memory.add(MemoryRegion("param", start, end - start, memory[start:end], parts, writable=False))
 
     def place_variables(self) -> None:
         program = self.program
