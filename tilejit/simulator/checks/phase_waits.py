@@ -22,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
-from ...fast_unique import fast_unique
 from ..machine.lanes import WARP, Index
 from ..machine.mbarrier import MBarrier
 from .findings import Findings
 from .order import HappensBefore, Message
+
+#: the number of waits at a barrier up to which those that no longer matter aren't dropped
+FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,7 @@ class Passed:
     pc: int
     event: int
     positions: Index
-    #: the position of the leader of each thread's first election after its wait (-1: none), and the election's event
-    leaders: Index
+    #: for each thread, the event of the first election after its wait (0: none), and the position of the leader
     led: Index
     #: True for expect_tx
     expects: bool = False
@@ -53,7 +54,7 @@ class PhaseWaits:
         self.findings = findings
         #: True if an instruction is `Ordering.relaxed`: then only late waits for phases of known numbers are reported
         self.relaxed = order.facts.relaxed
-        #: the waits at each barrier; when waits are added, those for phase n are dropped if phase n + 2 is complete
+        #: the waits at each barrier; when waits are added, those for phase n may be dropped if phase n + 2 is complete
         self.passed: dict[MBarrier, list[Passed]] = {}
         #: the threads of each warp whose copies have arrived in the current phase
         self.copies: dict[MBarrier, list[Index]] = {}
@@ -82,26 +83,27 @@ class PhaseWaits:
 
     def note(self, barrier: MBarrier, positions: Index, phases: Index, pc: int, expects: bool = False) -> None:
         """Record waits for `phases`, or expectations of bytes in the phases after these, at the last event."""
-        cta_of = self.lanes.full["chunk_cta"]
-        before = self.passed.get(barrier, ())
-        kept = [x for x in before if np.count_nonzero(barrier.phase[cta_of[x.positions]] < x.phase + 3)]
+        kept = self.passed.get(barrier, [])
+        if len(kept) > FEW:
+            cta_of = self.lanes.full["chunk_cta"]
+            kept = [x for x in kept if np.count_nonzero(barrier.phase[cta_of[x.positions]] < x.phase + 3)]
         self.passed[barrier] = kept
-        for n in fast_unique(phases).tolist():
+        for n in sorted(set(phases.tolist())):
             here = positions[phases == n]
-            leaders, led = np.full(here.size, -1), np.zeros(here.size, np.int64)
-            kept.append(Passed(n, pc, self.order.event, here, leaders, led, expects))
+            kept.append(Passed(n, pc, self.order.event, here, np.zeros((2, here.size), np.int64), expects))
 
     def note_led(self, leader: Any, pc: int) -> None:
         """Record that the executing lanes have elected `leader`, a lane of their warp, which may arrive for them."""
         if not any(self.passed.values()):
             return
-        positions, event = self.lanes.positions(), self.order.tick(pc)
-        leader_of = np.full(self.lanes.total, -1)
-        leader_of[positions] = positions - self.lanes.get("lane") + leader
+        positions = self.lanes.positions()
+        elected = np.zeros((2, self.lanes.total), np.int64)
+        elected[0, positions] = self.order.tick(pc)
+        elected[1, positions] = positions - self.lanes.get("lane") + leader
         for kept in self.passed.values():
             for x in kept:
-                fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
-                x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
+                fresh = x.led[0] == 0
+                x.led[:, fresh] = elected[:, x.positions[fresh]]
 
     def arrived(self, barrier: MBarrier, positions: Index) -> None:
         """Record that copies of threads of one warp have arrived at a barrier, by cp.async.mbarrier.arrive."""
@@ -179,13 +181,13 @@ class PhaseWaits:
         for x in self.passed.get(barrier, ()):
             if x.phase not in ended:
                 continue
-            late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
-            if late.size:
-                late = late[~self.order.includes(message, x.positions[late], x.event)]
-            led = late[x.leaders[late] >= 0]
-            if led.size:
-                late = np.setdiff1d(late, led[self.order.includes(message, x.leaders[led], x.led[led])])
-            for positions in self.copies.get(barrier, ()) if late.size else ():
+            late = (done & (barrier.phase == x.phase + 2))[cta_of[x.positions]].nonzero()[0]
+            late = late[~self.order.includes(message, x.positions[late], x.event)]
+            if not late.size:
+                continue
+            elections, leaders = x.led[:, late]
+            late = late[(elections == 0) | ~self.order.includes(message, leaders, elections)]
+            for positions in self.copies.get(barrier, ()):
                 late = late[~self.order.known(x.positions[late], x.event, positions).any(axis=1)]
             if late.size:
                 self.report_late(barrier, x, x.positions[late])
@@ -220,5 +222,5 @@ class PhaseWaits:
             del self.known_afar[key]
         for x in self.passed.pop(barrier, ()):
             stays = ~np.isin(cta_of[x.positions], ctas)
-            parts = {name: getattr(x, name)[stays] for name in ("positions", "leaders", "led")}
-            self.passed.setdefault(barrier, []).append(replace(x, **parts))
+            fewer = replace(x, positions=x.positions[stays], led=x.led[:, stays])
+            self.passed.setdefault(barrier, []).append(fewer)
