@@ -69,7 +69,7 @@ def _kernel(result: Result) -> KernelData:
             "not_checked": list(report.not_checked),
         })
         for data in (_finding(finding, paths) for finding in report.findings):
-            places = tuple(_position(place) for place in data["places"])
+            places = tuple((*_position(place), *place["callers"]) for place in data["places"])
             first = merged.setdefault((data["rule"], data["level"], places or data["message"]), data)
             if first is not data:
                 first["count"] += data["count"]

@@ -185,10 +185,13 @@ class Clocks:
                     self.locations.pop(address, None)
             return
         reduction = event.opcode.startswith("red.")
-        for thread, address in zip(event.threads.tolist(), event.addresses.tolist(), strict=True):
+        writes = np.full(event.threads.size, event.kind != "load")
+        if event.succeeds is not None:
+            writes &= event.succeeds
+        for thread, address, writing in zip(event.threads.tolist(), event.addresses.tolist(), writes, strict=True):
             if event.kind != "store" and not reduction:
                 self.read(thread, address, means)
-            if event.kind != "load":
+            if writing:
                 self.write(thread, address, means, event.kind == "atomic")
 
 

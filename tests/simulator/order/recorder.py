@@ -31,6 +31,7 @@ class MemoryEvent:
     line, opcode: of the PTX. operation: equal for instructions of one source line.
     threads: by their number in the grid, from 0. addresses: of the bytes in the host's memory, `width` from each on.
     values: the bytes that each thread stores, one row each; None for loads and atomics.
+    succeeds: for a compare-and-swap, a mask of the threads whose comparison succeeds.
     asynchronous: goes on until the thread waits for its group of copies.
     """
 
@@ -43,6 +44,7 @@ class MemoryEvent:
     width: int
     values: NDArray[np.uint8] | None = None
     asynchronous: bool = False
+    succeeds: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def _watch_launches(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
 
 
 def _watch_memory(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
-    resolve_, store_ = Access.resolve, Access.store
+    resolve_, store_, atomic_ = Access.resolve, Access.store, Access.atomic
 
     def resolve(self: Access, number: int, address: Any) -> tuple[Any, Any]:
         recorder.inside += 1
@@ -179,6 +181,18 @@ def _watch_memory(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         recorder.value = value
         store_(self, number, address, value)
 
+    def atomic(self: Access, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
+        events = recorder.streams[-1].events
+        before = len(events)
+        result = atomic_(self, number, address, wanted, *operands)
+        # accesses to several regions are recorded one by one
+        if self.sites[number].op.startswith("cas") and len(events) == before + 1:
+            event = events[-1]
+            assert isinstance(event, MemoryEvent)
+            event.succeeds = event.succeeds if result is None else result == operands[0]
+        return result
+
+    patch.setattr(Access, "atomic", atomic)
     patch.setattr(Access, "resolve", resolve)
     patch.setattr(Access, "store", store)
 

@@ -87,8 +87,8 @@ class CopyArrivals:
         barrier.note(Arrivals(site.pc, positions, ctas, barrier.phase[ctas]))
         # without a wait, no thread is ordered after this arrival
         barrier.got_bytes[barrier.phase[ctas] % 3, ctas] = barrier.phase[ctas]
-        if self.mbarriers.late_waiters is not None:
-            self.mbarriers.late_waiters.arrived(barrier, positions)
+        if self.mbarriers.phase_waits is not None:
+            self.mbarriers.phase_waits.arrived(barrier, positions)
         self.lanes.select(positions)
         each = np.arange(positions.size)
         self.mbarriers.count(site, barrier, Arriving(each, ctas, np.ones(positions.size, np.int64)))

@@ -328,7 +328,8 @@ class Certificate:
     def wait(self, site: Site, barrier: MBarrier, threads: Index, done: NDArray[np.bool_], phases: Index) -> None:
         """Record waits at an mbarrier. threads: indices into the executing threads. phases: the awaited ones."""
         flow, machine = self.program.control_flow, self.machine
-        if site.pc in flow.unread_waits or machine.mbarriers.early_waits is None:
+        checks = machine.mbarriers.phase_waits
+        if site.pc in flow.unread_waits or checks is None or checks.relaxed:
             return
         loop, positions = self.loops.of(site.pc), machine.lanes.positions()[threads]
         if loop is not None:
@@ -339,17 +340,19 @@ class Certificate:
             return
         for cta, phase in set(zip(machine.lanes.get("chunk_cta")[threads].tolist(), phases.tolist(), strict=True)):
             here = positions[(machine.lanes.get("chunk_cta")[threads] == cta) & (phases == phase) & done]
-            if here.size and machine.mbarriers.early_waits.knows(barrier, cta, phase, here).all():
+            if here.size and checks.knows(barrier, cta, phase, here).all():
                 continue
             other = [*barrier.last_arrival(cta), int(barrier.init_pc[cta])][0]
             self.pairs.add((min(site.pc, other), max(site.pc, other)))
 
     def arrive(self, site: Site, barrier: MBarrier, positions: Index, ctas: Index, phases: Index) -> None:
         """Record arrivals in `phases` at the barriers of `ctas`: each must come after the end of the phase before."""
-        early = self.machine.mbarriers.early_waits
-        for cta, phase in set(zip(ctas.tolist(), phases.tolist(), strict=True)) if early is not None else ():
+        checks = self.machine.mbarriers.phase_waits
+        if checks is None or checks.relaxed:
+            return
+        for cta, phase in set(zip(ctas.tolist(), phases.tolist(), strict=True)):
             here = positions[(ctas == cta) & (phases == phase)]
-            if phase and early is not None and not early.knows(barrier, cta, phase - 1, here).all():
+            if phase and not checks.knows(barrier, cta, phase - 1, here).all():
                 other = [*barrier.last_arrival(cta), site.pc][0]
                 self.pairs.add((min(site.pc, other), max(site.pc, other)))
 
