@@ -92,7 +92,7 @@ class Units:
     def bulk(self) -> BulkCopies:
         from .bulk import BulkCopies
 
-        return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals)
+        return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals, self.tensor_maps)
 
     @cached_property
     def tensor_maps(self) -> TensorMaps:

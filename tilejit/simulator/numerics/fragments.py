@@ -84,7 +84,7 @@ class Fragment:
 
 
 def bits_of(element: str) -> int:
-    return NARROW.get(element, 8 * SIZE[_DTYPE[element]])
+    return NARROW.get(element, 8 * int(SIZE[_DTYPE[element]]))
 
 
 def is_exchanged(shape: str) -> bool:
