@@ -223,11 +223,6 @@ class KernelText:
     bounds: LaunchBounds = LaunchBounds()
     results: tuple[PtxParam, ...] = ()
 
-    @property
-    def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The sizes in bytes of results and parameters."""
-        return tuple(x.size_bytes for x in self.results), tuple(x.size_bytes for x in self.params)
-
 
 @dataclass(slots=True)
 class Module:

@@ -218,7 +218,7 @@ class Units:
 
         own_link, own_frame = (int(np.broadcast_to(x, (self.n,))[deep[0]]) for x in (link, frame))
         chain = linked.chain(site, own_link, own_frame, read)
-        shown = [self.places.describe(linked.sites[x].linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
+        shown = [self.places.describe(x.linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
         left = len(chain) - 1 - len(shown)
         more = "".join(f"\ncalled by\n  {x}" for x in shown) + (f"\nafter {left} other calls" if left else "")
         name = self.lanes.describe_position(position)

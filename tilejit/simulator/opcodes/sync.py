@@ -87,10 +87,9 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 def check_stack(e: BlockWriter, m: Match) -> None:
-    """Emit a check that the stack has room for a call. Operands: %fp, the link register, site, the frame's size."""
+    """Emit a check that the stack has room for a call. Operands: [%fp], the link register, site, the frame's size."""
     frame, link, site, size = e.ins.operands
-    values = e.read(frame.strip("[]"), "u8"), "0" if link == "%link" else e.read(link, "u4")
-    e.stmt(f"S.check_stack({e.pc}, {values[0]}, {values[1]}, {site}, {size})")
+    e.stmt(f"S.check_stack({e.pc}, {e.read(frame.strip('[]'), 'u8')}, {e.source(link, 'u4')}, {site}, {size})")
 
 
 def index_of_callee(e: BlockWriter, m: Match) -> None:
