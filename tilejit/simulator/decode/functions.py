@@ -280,7 +280,8 @@ class _Linker:
         if suffix:
             # the end of a body is a return
             self.emit(function.body[-1], "brx", ".idx", LINK + suffix, f"%returns{suffix}")
-            after = (x if x in callee.returns else callee.returns[0] for x in range(max(callee.returns, default=-1) + 1))
+            numbers = range(max(callee.returns, default=-1) + 1)
+            after = (x if x in callee.returns else callee.returns[0] for x in numbers)
             tables[f"%returns{suffix}"] = tuple(f"%after{x}" for x in after)
 
     def emit(self, like: PtxInstruction, root: str, suffix: str, *operands: str) -> None:
