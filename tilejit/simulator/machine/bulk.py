@@ -22,7 +22,7 @@ from ..decode.names import PTX_DTYPE, SIZE
 from ..opcodes.memory import Site
 from .access import Access
 from .atomics import step
-from .far_arrivals import FarArrivals
+from .far_accesses import FarAccesses
 from .lanes import RANK_SHIFT, Index
 from .mbarriers import MBarriers
 from .operations import AddressRun, Operation, Operations, Signal, address_run
@@ -56,7 +56,7 @@ class BulkCopies:
     """
 
     def __init__(
-        self, access: Access, operations: Operations, mbarriers: MBarriers, far: FarArrivals, maps: TensorMaps
+        self, access: Access, operations: Operations, mbarriers: MBarriers, far: FarAccesses, maps: TensorMaps
     ) -> None:
         self.lanes = lanes = access.lanes
         self.access = access

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .copies import AsyncCopies
     from .copy_arrivals import CopyArrivals
     from .far_accesses import FarAccesses
-    from .far_arrivals import FarArrivals
     from .matrix_tiles import MatrixTiles
     from .tensor_maps import TensorMaps
     from .tensor_memory import TensorMemory
@@ -92,7 +91,7 @@ class Units:
     def bulk(self) -> BulkCopies:
         from .bulk import BulkCopies
 
-        return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals, self.tensor_maps)
+        return BulkCopies(self.access, self.operations, self.mbarriers, self.far, self.tensor_maps)
 
     @cached_property
     def tensor_maps(self) -> TensorMaps:
@@ -119,16 +118,10 @@ class Units:
         return Clusters(self.warps, self.access)
 
     @cached_property
-    def far_arrivals(self) -> FarArrivals:
-        from .far_arrivals import FarArrivals
-
-        return FarArrivals(self.mbarriers, self.alive)
-
-    @cached_property
-    def far_accesses(self) -> FarAccesses:
+    def far(self) -> FarAccesses:
         from .far_accesses import FarAccesses
 
-        return FarAccesses(self.far_arrivals)
+        return FarAccesses(self.mbarriers, self.alive)
 
     def selects(self, pc: int, predicate: Any) -> None:
         if self.definedness is not None and self.definedness.active:

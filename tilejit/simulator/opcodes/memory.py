@@ -133,7 +133,7 @@ def site(
     resolved = kind != "barrier" and not part and not m.get("raw")
     far = bool(in_cluster and resolved and (m.get("far") or (not space and e.names.peers)))
     if far:
-        value = e.temp(f"S.far_accesses.reached({len(e.names.sites)}, {value})")
+        value = e.temp(f"S.far.reached({len(e.names.sites)}, {value})")
     elif in_cluster and not m.get("far"):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
