@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .bulk import BulkCopies
     from .clusters import Clusters
     from .copies import AsyncCopies
-    from .copy_arrivals import CopyArrivals
     from .far_accesses import FarAccesses
     from .matrix_tiles import MatrixTiles
     from .tensor_maps import TensorMaps
@@ -69,13 +68,7 @@ class Units:
     def copies(self) -> AsyncCopies:
         from .copies import AsyncCopies
 
-        return AsyncCopies(self.access)
-
-    @cached_property
-    def copy_arrivals(self) -> CopyArrivals:
-        from .copy_arrivals import CopyArrivals
-
-        return CopyArrivals(self.copies, self.mbarriers)
+        return AsyncCopies(self.access, self.mbarriers)
 
     @cached_property
     def tmem(self) -> TensorMemory:

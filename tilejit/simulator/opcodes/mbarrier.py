@@ -57,7 +57,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
 def arrive_after_copies(e: BlockWriter, m: Match) -> None:
     (place,) = e.exactly(1)
     number, address = barrier_site(e, m, place)
-    e.stmt(f"S.copy_arrivals.arrive({number}, {address}, {bool(m['noinc'])})")
+    e.stmt(f"S.copies.arrive({number}, {address}, {bool(m['noinc'])})")
 
 
 def wait(e: BlockWriter, m: Match) -> None:
