@@ -24,7 +24,7 @@ from ...dataclass import dataclass, field, replace
 from ...errors import UnsupportedInstructionError
 from .blocks import live_after, liveness, split
 from .control_flow import reached
-from .ptx import NAME, Module, PtxFunction, PtxInstruction, PtxParam, Variable
+from .ptx import NAME, Module, PtxFunction, PtxInstruction, PtxParam, Variable, call_operands, parse_address
 from .roles import all_roles
 from .statements import parse_kernel
 
@@ -33,8 +33,6 @@ BUILT_IN = frozenset({"vprintf", "__assertfail"})
 #: bytes of local memory per thread for the frames of functions that may call themselves
 STACK_BYTES = 1 << 13
 STACK, LINK = "__stack", "%link"
-_PLACE = re.compile(r"\[\s*([%\w$.@]+)\s*(?:\+\s*(\d+))?\s*\]")
-_NAMES = re.compile(r"[%\w$.@]+")
 _PARAM = re.compile(r"\.param(?:::\w+)?")
 
 
@@ -121,15 +119,6 @@ def load_kernel(module: Module, name: str) -> PtxFunction:
     """Parse a kernel, and link the functions that it may call; raise UnsupportedInstructionError if that fails."""
     kernel = parse_kernel(module, module.kernel(name))
     return _Linker(module, kernel).linked() if any(is_call(ins) for ins in kernel.body) else kernel
-
-
-def call_operands(ins: PtxInstruction) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
-    """Return the results, the target, the arguments and the prototype ("" for a direct call) of a call."""
-    operands = list(ins.operands)
-    results = tuple(_NAMES.findall(operands.pop(0))) if operands and operands[0][0] == "(" else ()
-    target = operands.pop(0) if operands else ""
-    arguments = tuple(_NAMES.findall(operands.pop(0))) if operands and operands[0][0] == "(" else ()
-    return results, target, arguments, operands[0] if operands else ""
 
 
 def is_call(ins: PtxInstruction) -> bool:
@@ -339,11 +328,11 @@ class _Linker:
         suffix, modifiers = callee.suffix, ins.suffix
         operands: list[str] = []
         for operand in ins.operands:
-            place = _PLACE.fullmatch(operand)
-            at = callee.offsets.get(place[1] if place else operand)
+            place = parse_address(operand)
+            at = callee.offsets.get(place[0] if place else operand)
             if at is not None and place:
                 modifiers = _PARAM.sub(".local", modifiers)
-                operand = f"[%fp+{at + int(place[2] or 0)}]"
+                operand = f"[%fp+{at + place[1]}]"
             elif at is not None:
                 self.emit(ins, "add", ".u64", "%place", "%fp", str(at))
                 operand = "%place"
