@@ -131,10 +131,11 @@ class BulkCopies:
             if first.space == second.space:
                 offset, where, receivers = self.sent_to(second, to, bar, i)
             self.check_size(count, position, first.pc)
-            begins = [self.start(x, at, CHUNK_BYTES, position) for x, at in ((first, _of(start, i)), (second, offset))]
+            begin = self.start(first, _of(start, i), CHUNK_BYTES, position)
+            place = self.start(second, offset, CHUNK_BYTES, position)
             for cta in self.receivers(mask, i, second) if receivers is None else receivers:
-                ends = zip((first, second), begins, (self.cta(position), cta), strict=True)
-                read, written = (self.run(*end, count, position, op) for end in ends)
+                read = self.run(first, begin, self.cta(position), count, position, op)
+                written = self.run(second, place, cta, count, position, op)
                 signal = None if signals is None else self.signal(signals, where, i, count, cta)
                 self.issue(what, position, read, written, signal, op)
 
