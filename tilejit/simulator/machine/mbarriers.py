@@ -222,9 +222,9 @@ class MBarriers:
             ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
-    def phase_of(self, signal: Signal) -> int:
-        barrier = self.at.get(signal.address)
-        return 0 if barrier is None else int(barrier.phase[signal.cta])
+    def phase_of(self, address: int, cta: int) -> int:
+        barrier = self.at.get(address)
+        return 0 if barrier is None else int(barrier.phase[cta])
 
     def check_start(self, operation: Operation, signal: Signal) -> None:
         """Check that the bytes of an operation that has just been issued can't count for an earlier phase."""

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from .bulk import BulkCopies
     from .clusters import Clusters
     from .copies import AsyncCopies
-    from .copy_arrivals import CopyArrivals
     from .far_accesses import FarAccesses
-    from .far_arrivals import FarArrivals
     from .matrix_tiles import MatrixTiles
     from .register_pool import RegisterPool
     from .tensor_maps import TensorMaps
@@ -77,17 +75,15 @@ class Units:
         self.n = self.lanes.total
         self.definedness = access.checker.report.definedness if access.checker is not None else None
 
-    copies: AsyncCopies = lazy("copies.AsyncCopies", "access")
-    copy_arrivals: CopyArrivals = lazy("copy_arrivals.CopyArrivals", "copies", "mbarriers")
+    copies: AsyncCopies = lazy("copies.AsyncCopies", "access", "mbarriers")
     tmem: TensorMemory = lazy("tensor_memory.TensorMemory", "warps", "access")
     pool: RegisterPool = lazy("register_pool.RegisterPool", "access", "program.function.bounds")
-    bulk: BulkCopies = lazy("bulk.BulkCopies", "access", "operations", "mbarriers", "far_arrivals")
+    bulk: BulkCopies = lazy("bulk.BulkCopies", "access", "operations", "mbarriers", "far", "tensor_maps")
     tensor_maps: TensorMaps = lazy("tensor_maps.TensorMaps", "access", "warps")
     products: WgmmaGroups = lazy("wgmma.WgmmaGroups", "program.product_registers", "warps", "access", "operations")
     tiles: MatrixTiles = lazy("matrix_tiles.MatrixTiles", "warps", "access")
     clusters: Clusters = lazy("clusters.Clusters", "warps", "access")
-    far_arrivals: FarArrivals = lazy("far_arrivals.FarArrivals", "mbarriers", "alive")
-    far_accesses: FarAccesses = lazy("far_accesses.FarAccesses", "far_arrivals")
+    far: FarAccesses = lazy("far_accesses.FarAccesses", "mbarriers", "alive")
 
     def selects(self, pc: int, predicate: Any) -> None:
         if self.definedness is not None and self.definedness.active:
@@ -177,7 +173,7 @@ class Units:
 
         own_link, own_frame = (int(np.broadcast_to(x, (self.n,))[deep[0]]) for x in (link, frame))
         chain = linked.chain(site, own_link, own_frame, read)
-        shown = [self.places.describe(linked.sites[x].linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
+        shown = [self.places.describe(x.linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
         left = len(chain) - 1 - len(shown)
         more = "".join(f"\ncalled by\n  {x}" for x in shown) + (f"\nafter {left} other calls" if left else "")
         name = self.lanes.describe_position(position)
