@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import pytest
 
+from tests.simulator.order.arguments import Orders
 from tests.simulator.order.happens_before import races
 from tests.simulator.order.recorder import recorded
 from tilejit.errors import SimulationError
@@ -16,9 +17,11 @@ from tilejit.simulator import Device
 from tilejit.simulator.checks.findings import Finding
 from tilejit.simulator.decode.translate import translate
 
-from .case import Case, stored_ptx
+from .case import HERE, Case, stored_ptx
 from .simulate import reports
 
+#: a paragraph for each kernel with redundant barriers: its name, and the line, the text and the argument of each
+REDUNDANT = HERE / "redundant.txt"
 #: legal orders of the threads
 SCHEDULES = range(5)
 #: thread instructions that a launch without one of its barriers may take
@@ -122,3 +125,26 @@ def examine(case: Case, ptx: str, schedule: int) -> Verdict:
     return Verdict(
         tuple(findings), frozenset().union(*(x.races for x in found)), frozenset().union(*(x.unseen for x in found))
     )
+
+
+def explained(case: Case, redundant: Sequence[Mutation]) -> str:
+    """Why nothing misses the barriers that were left out: a paragraph of `REDUNDANT`, "" if there are none."""
+    if not redundant:
+        return ""
+    with recorded(lines=True) as recorder:
+        for _ in reports(case, stored_ptx(case.family, case.file), 0):
+            pass
+    orders = Orders(recorder.streams)
+    arguments = [f"  {x.line} {x.text.partition('//')[0].strip()}\n    {orders.argument(x.line)}" for x in redundant]
+    return "\n".join([case.name, *arguments]).expandtabs(1)
+
+
+def stored_arguments() -> dict[str, str]:
+    """The paragraphs of `REDUNDANT` by kernel."""
+    return {x.partition("\n")[0]: x for x in REDUNDANT.read_text().strip().split("\n\n")}
+
+
+def store_argument(name: str, text: str) -> None:
+    """Replace the paragraph of a kernel."""
+    each = {**stored_arguments(), name: text}
+    REDUNDANT.write_text("\n\n".join(each[x] for x in sorted(each) if each[x]) + "\n")

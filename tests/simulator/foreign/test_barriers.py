@@ -12,10 +12,8 @@ from .barriers import SCHEDULES, examine, mutations
 from .case import Case, stored_ptx
 from .test_foreign_kernels import RUNNING
 
-#: kernels with many accesses or many barriers, or whose threads wait for each other in turn; of the barriers of
-#: matmul_wgmma, some order products, which the independent pass doesn't know
+#: kernels with many accesses or many barriers, or whose threads wait for each other in turn
 LONG = {
-    "triton/matmul_wgmma",
     "nvcc/cub_radix_sort", "nvcc/bitonic_sort", "nvcc/libcu_maximum", "numba/bitonic_sort", "triton/scatter_atomics",
     "nvcc/edit_distance", "nvcc/radix_sort_pass",
 }

@@ -12,7 +12,6 @@ import pytest
 from tilejit.simulator.machine.bulk import BulkCopies
 from tilejit.simulator.machine.clusters import Clusters
 from tilejit.simulator.machine.copy_arrivals import CopyArrivals
-from tilejit.simulator.machine.far_arrivals import FarArrivals
 from tilejit.simulator.machine.lanes import WARPGROUP
 from tilejit.simulator.machine.mbarrier import BYTES, PENDING_BITS, Arriving, MBarrier
 from tilejit.simulator.machine.mbarriers import MBarriers
@@ -45,11 +44,14 @@ def _watch_mbarriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         at = barrier.address, cta + owner.lanes.first
         return "mbarrier", *at, made[at]
 
-    def touch(owner: MBarriers, pc: int, barrier: MBarrier, threads: Any, ctas: Any, kind: str = "atomic") -> None:
+    def touch(
+        owner: MBarriers, pc: int, barrier: MBarrier, threads: Any, ctas: Any, kind: str = "atomic",
+        view: int = ev.GENERIC,
+    ) -> None:
         """Actors access barriers, each that of a CTA of the chunk."""
         region = barrier.region
         start = recorder.start_of(region, owner.lanes) + barrier.address - region.base
-        event = access_by(owner, pc, kind, threads, start + ctas * region.stride, BYTES)
+        event = access_by(owner, pc, kind, threads, start + ctas * region.stride, BYTES, view=view)
         event.opcode = f"mbarrier.{kind}"
         recorder.add(event)
 
@@ -77,6 +79,8 @@ def _watch_mbarriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         phases = (states >> np.uint64(PENDING_BITS)).astype(np.int64)
         own = self.lanes.get("chunk_cta")[arriving.threads]
         scope = ev.CLUSTER if "cluster" in words else ev.CTA
+        far = own != arriving.ctas
+        touch(self, site.pc, barrier, threads[far], arriving.ctas[far])
         keys = np.stack([arriving.ctas, phases, own])
         for key in np.unique(keys, axis=1).T if "relaxed" not in words else ():
             mine = threads[(keys == key[:, None]).all(axis=0)]
@@ -110,7 +114,9 @@ def _watch_mbarriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
             barrier = self.at.get(signal.address)
             if barrier is not None and barrier.live[signal.cta]:
                 actor = np.array([recorder.numbers[operation]])
-                touch(self, operation.pc, barrier, actor, np.array([signal.cta]))
+                is_far = self.lanes.full["chunk_cta"][operation.issuer] != signal.cta
+                view = ev.MBARRIERS if is_far else ev.GENERIC
+                touch(self, operation.pc, barrier, actor, np.array([signal.cta]), view=view)
                 where, phase = place(self, barrier, signal.cta), int(barrier.phase[signal.cta])
                 recorder.add(ev.ReleaseEvent(where, phase, actor, signal.cta + self.lanes.first, ev.CLUSTER))
         method(self, operation)
@@ -129,10 +135,6 @@ def _watch_mbarriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         recorder.add(ev.ReleaseEvent(where, int(barrier.phase[cta]), actors, home, ev.CTA, until))
         method(self, site, barrier, positions)
 
-    def check_far(method: Any, self: FarArrivals, order: Any, site: Any, barrier: Any, threads: Any, ctas: Any) -> None:
-        touch(self.mbarriers, site.pc, barrier, executing(self)[threads], ctas)
-        method(self, order, site, barrier, threads, ctas)
-
     for name in ("arrive", "expect_tx"):
         using(MBarriers, name, "atomic")
     using(CopyArrivals, "arrive", "atomic")
@@ -144,7 +146,6 @@ def _watch_mbarriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
     wrap(patch, MBarriers, "delivered", delivered)
     wrap(patch, CopyArrivals, "issue", issue_arrival)
     wrap(patch, CopyArrivals, "count", count)
-    wrap(patch, FarArrivals, "check_ordered", check_far)
 
 
 def _watch_bulk_copies(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
@@ -245,9 +246,15 @@ def _watch_proxies(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         recorder.add(ev.ProxyFenceEvent(recorder.lines, executing(owner), moves))
 
     def fence_proxy(method: Any, self: Units, space: str | None) -> None:
-        views = {"shared": (ev.SHARED,), "global": (ev.GLOBAL,)}.get(space or "", (ev.SHARED, ev.GLOBAL))
-        fence(self, *((ev.GENERIC, view) for view in views))
+        views = {"shared": (ev.SHARED, ev.MBARRIERS), "global": (ev.GLOBAL,)}
+        each = views.get(space or "", (ev.SHARED, ev.MBARRIERS, ev.GLOBAL))
+        fence(self, *((ev.GENERIC, view) for view in each))
         method(self, space)
+
+    def fence_mbarriers(method: Any, self: MBarriers, publishes: bool) -> None:
+        if publishes:
+            fence(self, (ev.GENERIC, ev.MBARRIERS))
+        method(self, publishes)
 
     def publish(method: Any, self: TensorMaps, *operands: Any) -> None:
         method(self, *operands)
@@ -269,6 +276,7 @@ def _watch_proxies(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
             recorder.view = ev.GENERIC
 
     wrap(patch, Units, "fence_proxy", fence_proxy)
+    wrap(patch, MBarriers, "fence", fence_mbarriers)
     wrap(patch, TensorMaps, "publish", publish)
     wrap(patch, TensorMaps, "release", release)
     wrap(patch, TensorMaps, "acquire", acquire)

@@ -18,8 +18,9 @@ Threads = NDArray[np.int64]
 Lines = tuple[int, ...]
 
 #: what a clock knows: of memory, by ordinary accesses; what the asynchronous proxy sees of shared and of global memory;
-#: what was released to the proxy of tensor maps, and what that proxy sees
-GENERIC, SHARED, GLOBAL, RELEASED, TENSOR_MAPS = range(5)
+#: what was released to the proxy of tensor maps, and what that proxy sees; which mbarriers operations may signal that
+#: other CTAs start
+VIEWS = GENERIC, SHARED, GLOBAL, RELEASED, TENSOR_MAPS, MBARRIERS = range(6)
 #: scopes, by how far they reach
 CTA, CLUSTER, GPU = range(3)
 

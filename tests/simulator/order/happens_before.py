@@ -260,7 +260,7 @@ def reaches(one: Any, other: Any, scope: Any, ranks: int) -> Any:
 def views_of(stream: Stream) -> int:
     """How many views clocks must have."""
     proxies = (isinstance(e, ev.ProxyFenceEvent) or (isinstance(e, MemoryEvent) and e.view) for e in stream.events)
-    return len((ev.GENERIC, ev.SHARED, ev.GLOBAL, ev.RELEASED, ev.TENSOR_MAPS)) if any(proxies) else 1
+    return len(ev.VIEWS) if any(proxies) else 1
 
 
 @dataclass
@@ -379,6 +379,7 @@ class Comparison:
         self.scope = np.array([m.scope for m in means])
         self.constant = np.array([m.constant for m in means])
         self.writes = np.array([e.kind != "load" for e in events])
+        self.reads = np.array([e.kind != "store" for e in events])
         operations: dict[object, int] = {}
         self.operation = np.array([operations.setdefault(e.operation, len(operations)) for e in events])
         self.plain = np.array([e.values is not None for e in events])
@@ -389,11 +390,18 @@ class Comparison:
         written = np.bincount(which, self.writes[accesses.event])
         self.accesses = accesses.pick(((written > 0) & (count > 1))[which])
 
-    def pairs(self) -> Iterator[tuple[Threads, Threads]]:
-        """Pairs of (earlier, later) accesses, by their place in `accesses`, some at a time."""
-        event = self.accesses.event
-        peers = self.strong & (self.scope == ev.GPU)
-        return pairs(self.accesses.cell, self.writes[event], peers[event])
+    def pairs(self, strong: int = 0) -> Iterator[tuple[Threads, Threads]]:
+        """Pairs of (earlier, later) accesses, by their place in `accesses`, some at a time.
+
+        strong: of pairs of strong accesses of the widest scope, which can't race, those with one of the first of each
+        cell, as many as this.
+        """
+        accesses = self.accesses
+        peers = (self.strong & (self.scope == ev.GPU))[accesses.event]
+        places = np.flatnonzero(peers)
+        rank = np.arange(places.size) - np.searchsorted(accesses.cell[places], accesses.cell[places])
+        peers[places[rank < strong]] = False
+        return pairs(accesses.cell, self.writes[accesses.event], peers)
 
     def program(self, a: Any, b: Any) -> Any:
         """Whether a thread's own order puts one access before the other."""
@@ -401,9 +409,12 @@ class Comparison:
         same = (thread[a] == thread[b]) & (thread[a] < self.stream.threads)
         return same & ((view[b] == ev.GENERIC) | (view[a] != ev.GENERIC))
 
-    def happened(self, a: Any, b: Any) -> Any:
-        """Whether one access has happened before the other, by what the other's clock knows."""
-        accesses, view = self.accesses, self.view[self.accesses.event]
+    def happened(self, a: Any, b: Any, proxies: bool = True) -> Any:
+        """Whether one access has happened before the other, by what the other's clock knows.
+
+        proxies: and the proxy of the other, if any, sees it.
+        """
+        accesses, view = self.accesses, self.view[self.accesses.event] * proxies
         # among operations of proxies, no fence is needed
         column = accesses.thread[a] + np.where(view[a] == ev.GENERIC, view[b], 0) * self.stream.actors
         return self.table[accesses.clock[b], column] >= accesses.time[a]
@@ -454,9 +465,8 @@ class Comparison:
 
         Refilling a stage of a pipeline without a proxy fence is a pattern that NVIDIA documents.
         """
-        event, accesses = self.accesses.event, self.accesses
-        known = self.table[accesses.clock[b], accesses.thread[a]] >= accesses.time[a]
-        return known & (self.view[event[b]] == ev.SHARED) & ~self.writes[event[a]]
+        event = self.accesses.event
+        return self.happened(a, b, proxies=False) & (self.view[event[b]] == ev.SHARED) & ~self.writes[event[a]]
 
     def races(self) -> Races:
         result = Races(set(), set())
