@@ -88,7 +88,7 @@ class Orders:
             return f"shows proxies {helpers}" if helpers else "no proxy accesses what is accessed before it"
         others = {x: self.alone(x) for x in self.lines(ev.Removable) if x != line}
         helpers = share(self.alone(line), others)
-        return f"orders {helpers}" if helpers else "orders no conflicting accesses of two threads by itself"
+        return f"orders {helpers}" if helpers else "alone, it orders no conflicting accesses of two threads"
 
     def describe(self, which: Mask) -> list[str]:
         """What may happen if nothing orders pairs of accesses that don't race: strong ones, equal stores."""
@@ -100,8 +100,9 @@ class Orders:
             a, b = earlier[some], later[some]
             assert (comparison.strongly(a, b) | comparison.equally(a, b)).all(), "what can race, races"
             first, second = (comparison.accesses.event[x] for x in (a, b))
-            columns = comparison.line[first], comparison.line[second], comparison.writes[first], comparison.reads[second]
-            found.update(outcome(*each) for each in zip(*(x.tolist() for x in columns), strict=True))
+            lines, writes, reads = comparison.line, comparison.writes[first], comparison.reads[second]
+            columns = (x.tolist() for x in (lines[first], lines[second], writes, reads))
+            found.update(outcome(*each) for each in zip(*columns, strict=True))
         return sorted(found)
 
 

@@ -107,7 +107,7 @@ class ReleaseEvent:
 
 @dataclass(frozen=True, slots=True)
 class AcquireEvent:
-    """Threads have seen that a phase of such a barrier is complete."""
+    """Threads have seen that a phase of a barrier with phases is complete."""
 
     lines: Lines
     place: Hashable

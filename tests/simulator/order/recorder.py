@@ -28,7 +28,9 @@ from . import events as ev
 from .events import MemoryEvent, Stream, Threads
 
 #: what orders accesses, and whose lines are kept on request
-ORDERING = ("bar", "barrier", "fence", "membar", "cp", "mbarrier", "wgmma", "tensormap", "shfl", "vote", "match", "redux")
+ORDERING = (
+    "bar", "barrier", "fence", "membar", "cp", "mbarrier", "wgmma", "tensormap", "shfl", "vote", "match", "redux",
+)
 
 
 class Recorder:
