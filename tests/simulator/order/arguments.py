@@ -5,7 +5,7 @@ The events of the whole kernel are followed again without those of the line, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from . import events as ev
 from .events import Stream
-from .happens_before import Comparison, follow, memory_events
+from .happens_before import Comparison, Semantics, follow, memory_events
 
 Mask = NDArray[np.bool_]
 #: how many strong accesses of each place in memory are compared with all others
 MOST_STRONG = 100
+NEVER_RACE = "orders only accesses that never race; without it, "
 
 
 class Orders:
@@ -79,9 +80,10 @@ class Orders:
             return "no thread executes it"
         lost = self.all & ~self.happened(self.comparisons(lambda event: line not in event.lines))
         if lost.any():
-            return "orders only accesses that never race; without it, " + "; ".join(self.describe(lost))
+            return NEVER_RACE + "; ".join(self.describe(lost))
         if isinstance(mine[0], ev.FenceEvent):
-            return "no access needs it to be ordered after another"
+            passed = sorted({text for x in self.streams for text in overtaking(x, line)})
+            return NEVER_RACE + "; ".join(passed) if passed else "no access needs it to be ordered after another"
         if isinstance(mine[0], ev.ProxyFenceEvent):
             others = {x: self.shown(x) for x in self.lines(ev.ProxyFenceEvent) if x != line}
             helpers = share(self.shown(line) & ~self.shown(0) & self.all, others)
@@ -111,6 +113,25 @@ def outcome(first: int, second: int, writes: bool, reads: bool) -> str:
     if writes and reads:
         return f"line {second} may read what was there before line {first}"
     return f"line {second} may be overwritten by line {first}" if writes else f"line {first} may read of line {second}"
+
+
+def overtaking(stream: Stream, line: int) -> Iterator[str]:
+    """What sequentially consistent fences of a line forbid: that a thread reads before others see what it wrote."""
+    #: per thread: the line and the address of its last strong write; the same of the one before its last fence
+    wrote, fenced = np.zeros((2, 2, stream.threads), np.int64)
+    for event in stream.events:
+        if isinstance(event, ev.FenceEvent) and line in event.lines and event.sem == "sc":
+            fenced[:, event.threads] = wrote[:, event.threads]
+        if not isinstance(event, ev.MemoryEvent) or not Semantics.of(event.opcode).strong:
+            continue
+        who, where = (x[event.threads < stream.threads] for x in (event.threads, event.addresses))
+        if event.kind != "store":
+            for other in np.unique(fenced[0, who[fenced[1, who] != where]]).tolist():
+                if other:
+                    yield f"line {event.line} may read before others see what line {other} wrote"
+            fenced[:, who] = 0
+        if event.kind != "load":
+            wrote[0, who], wrote[1, who] = event.line, where
 
 
 def share(pairs: Mask, others: dict[int, Mask]) -> str:
