@@ -12,12 +12,13 @@ import pytest
 from tests.simulator.foreign.barriers import (
     SCHEDULES,
     examine,
+    examine_whole,
     explained,
     mutations,
     store_argument,
     stored_arguments,
 )
-from tests.simulator.foreign.case import Case, stored_ptx
+from tests.simulator.foreign.case import Case
 from tests.simulator.foreign.test_foreign_kernels import RUNNING
 from tests.simulator.order.asynchronous_programs import ALL
 from tests.simulator.order.happens_before import races
@@ -30,18 +31,17 @@ pytestmark = pytest.mark.long
 @pytest.mark.parametrize("case", RUNNING, ids=lambda case: case.name)
 def test_the_checks_report_nothing_about_a_kernel_as_it_came(case: Case) -> None:
     for schedule in SCHEDULES:
-        verdict = examine(case, stored_ptx(case.family, case.file), schedule)
-        assert verdict.about_whole() == "", schedule
+        assert examine_whole(case, schedule).about_whole() == "", schedule
 
 
 @pytest.mark.parametrize("case", RUNNING, ids=lambda case: case.name)
 def test_a_barrier_that_is_left_out_is_reported_or_was_redundant(case: Case, request: pytest.FixtureRequest) -> None:
-    redundant = []
+    redundant, whole = [], examine_whole(case, 0)
     for mutation in mutations(case):
         verdicts = [examine(case, mutation.ptx(), schedule) for schedule in SCHEDULES]
         for schedule, verdict in zip(SCHEDULES, verdicts, strict=True):
-            assert verdict.disagreement() == "", (f"{mutation} {mutation.text}", schedule)
-        if not any(verdict.findings for verdict in verdicts):
+            assert verdict.disagreement(whole) == "", (f"{mutation} {mutation.text}", schedule)
+        if not any(verdict.beyond(whole) for verdict in verdicts):
             redundant.append(mutation)
     text = explained(case, redundant)
     if request.config.getoption("--bless"):

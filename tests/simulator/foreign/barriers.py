@@ -92,9 +92,14 @@ class Verdict:
     races: frozenset[tuple[int, int]]
     unseen: frozenset[tuple[int, int]]
 
-    def disagreement(self) -> str:
-        """What one check reports and the other doesn't; "" if they agree."""
-        if (self.races or self.unseen) and not self.findings:
+    def beyond(self, whole: Verdict) -> list[Finding]:
+        """The findings apart from the warnings that the kernel gives as it came."""
+        known = {warned(x) for x in whole.findings}
+        return [x for x in self.findings if x.level == "error" or warned(x) not in known]
+
+    def disagreement(self, whole: Verdict) -> str:
+        """What one check reports and the other doesn't; "" if they agree. whole: of the kernel as it came."""
+        if (self.races and not self.beyond(whole)) or (self.unseen and not self.findings):
             return f"not reported: {sorted(self.races | self.unseen)}"
         for finding in self.findings:
             if finding.rule in ("race", "scope", "read-only") and finding.first and finding.second:
@@ -111,6 +116,11 @@ class Verdict:
         return "" if bool(self.findings) == bool(self.unseen) else f"{self.findings} {sorted(self.unseen)}"
 
 
+def warned(finding: Finding) -> tuple[str, int]:
+    """The rule of a finding, and the PTX line of its first instruction."""
+    return finding.rule, finding.first.ptx_line if finding.first else 0
+
+
 def examine(case: Case, ptx: str, schedule: int) -> Verdict:
     """Launch a kernel and ask both checks."""
     findings: list[Finding] = []
@@ -125,6 +135,11 @@ def examine(case: Case, ptx: str, schedule: int) -> Verdict:
     return Verdict(
         tuple(findings), frozenset().union(*(x.races for x in found)), frozenset().union(*(x.unseen for x in found))
     )
+
+
+def examine_whole(case: Case, schedule: int) -> Verdict:
+    """Launch a kernel as it came."""
+    return examine(case, stored_ptx(case.family, case.file), schedule)
 
 
 def explained(case: Case, redundant: Sequence[Mutation]) -> str:

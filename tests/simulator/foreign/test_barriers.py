@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from .barriers import SCHEDULES, examine, mutations
-from .case import Case, stored_ptx
+from .barriers import SCHEDULES, examine, examine_whole, mutations
+from .case import Case
 from .test_foreign_kernels import RUNNING
 
 #: kernels with many accesses or many barriers, or whose threads wait for each other in turn
@@ -23,9 +23,9 @@ SAMPLE = [case for case in RUNNING if case.name not in LONG]
 @pytest.mark.parametrize(("number", "case"), list(enumerate(SAMPLE)), ids=[case.name for case in SAMPLE])
 def test_both_checks_agree_about_a_kernel_without_one_of_its_barriers(number: int, case: Case) -> None:
     schedule = number % len(SCHEDULES)
-    whole = examine(case, stored_ptx(case.family, case.file), schedule)
+    whole = examine_whole(case, schedule)
     assert whole.about_whole() == ""
     each = list(mutations(case))
     if each:
         mutation = each[number % len(each)]
-        assert examine(case, mutation.ptx(), schedule).disagreement() == "", f"{mutation} {mutation.text}"
+        assert examine(case, mutation.ptx(), schedule).disagreement(whole) == "", f"{mutation} {mutation.text}"
