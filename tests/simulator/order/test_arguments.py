@@ -57,7 +57,7 @@ def test_a_fence_between_accesses_that_do_not_race() -> None:
         assert found and int(found[1]) > int(found[2])
 
 
-def test_a_fence_that_keeps_reads_behind_writes() -> None:
+def test_a_fence_that_keeps_reads_after_writes() -> None:
     orders = orders_of(
         "st.volatile.global.u32 [%x3], %r1;\nfence.sc.gpu;\nld.volatile.global.u32 %r11, [%x3+256];", block=32
     )
