@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from .barriers import SCHEDULES, examine, examine_whole, mutations
+from .barriers import SCHEDULES, examine, examine_whole, mutations, stored_arguments
 from .case import Case
 from .test_foreign_kernels import RUNNING
 
@@ -29,3 +29,7 @@ def test_both_checks_agree_about_a_kernel_without_one_of_its_barriers(number: in
     if each:
         mutation = each[number % len(each)]
         assert examine(case, mutation.ptx(), schedule).disagreement(whole) == "", f"{mutation} {mutation.text}"
+
+
+def test_arguments_are_of_kernels_that_run() -> None:
+    assert set(stored_arguments()) <= {case.name for case in RUNNING}
