@@ -20,7 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..errors import LaunchError
 from ..simulator import Device, DeviceArray
 
-Bytes = NDArray[np.uint8]
+#: the device that tensors on the simulated GPU name
+GPU = torch.device("cuda", 0)
 
 #: operators whose results are uninitialized
 _UNINITIALIZED = frozenset({
@@ -71,7 +72,7 @@ class TorchMemory:
 
     def record(self, tensor: torch.Tensor) -> StorageRecord | None:
         """Return the record of a tensor's storage; None if it has none, or is initialized memory of the host."""
-        key = _key(tensor)
+        key = storage_key(tensor)
         return None if key is None else self._records.get(key)
 
     def is_on_gpu(self, tensor: torch.Tensor) -> bool:
@@ -80,10 +81,9 @@ class TorchMemory:
 
     def move(self, tensor: torch.Tensor, to_gpu: bool) -> None:
         """Declare that a tensor's storage belongs to the GPU or to the host."""
-        if to_gpu or self.record(tensor) is not None:
-            record = self._recorded(tensor)
-            if record is not None:
-                record.is_on_gpu = to_gpu
+        record = self._recorded(tensor) if to_gpu else self.record(tensor)
+        if record is not None:
+            record.is_on_gpu = to_gpu
 
     def address(self, tensor: torch.Tensor) -> int:
         """Return the address of a tensor's first element; place its storage if it has no address. 0 if it is empty."""
@@ -105,7 +105,10 @@ class TorchMemory:
         if record.placed is not None and record.extent != extent:
             self._free(record)
         if record.placed is None and extent[1]:
-            record.placed = self.device.place(_host_bytes(*extent))
+            # this view of the storage doesn't keep it alive
+            record.placed = self.device.place(
+                np.ctypeslib.as_array((ctypes.c_uint8 * extent[1]).from_address(extent[0]))
+            )
             record.placed.written = record.written
             record.extent = extent
         return record.placed
@@ -116,23 +119,23 @@ class TorchMemory:
         if record is not None:
             storage = tensor.untyped_storage()
             record.written = np.zeros(storage.nbytes(), bool)
-            if storage.nbytes():
-                _host_bytes(storage.data_ptr(), storage.nbytes())[:] = _FRESH
+            storage.fill_(_FRESH)
 
     def write(self, tensor: torch.Tensor) -> None:
         """Mark the elements of a tensor as written."""
         record = self.record(tensor)
-        if record is None:
+        holder = None if record is None else record.placed or record
+        if holder is None or holder.written is None:
             return
-        mask = record.written if record.placed is None else record.placed.written
-        if mask is None:
-            return
-        if mask.size == tensor.untyped_storage().nbytes():
-            _elements(mask, tensor)[...] = True
-        if mask.size != tensor.untyped_storage().nbytes() or mask.all():
-            record.written = None
-            if record.placed is not None:
-                record.placed.define()
+        width = tensor.element_size()
+        if holder.written.size == tensor.untyped_storage().nbytes():
+            first = holder.written[tensor.storage_offset() * width :]
+            strides = (*(stride * width for stride in tensor.stride()), 1)
+            np.lib.stride_tricks.as_strided(first, (*tensor.shape, width), strides)[...] = True
+            if not holder.written.all():
+                return
+        # a storage of another size than the mask's was resized, which counts as a write
+        holder.written = None
 
     def hold(self) -> list[torch.UntypedStorage]:
         """Free what the program has freed; return the placed storages, so that they live until a launch ends."""
@@ -140,36 +143,24 @@ class TorchMemory:
         for key, record in list(self._records.items()):
             storage = record.strong()
             if storage is None:
-                self._forget(key)
+                self._free(self._records.pop(key))
             elif record.placed is not None:
                 if record.extent != (storage.data_ptr(), storage.nbytes()):
                     self._free(record)
                 held.append(storage)
         return held
 
-    def arrays(self) -> list[DeviceArray]:
-        """Return the arrays of the placed storages."""
-        return [record.placed for record in self._records.values() if record.placed is not None]
-
     def _recorded(self, tensor: torch.Tensor) -> StorageRecord | None:
-        key = _key(tensor)
+        key = storage_key(tensor)
         if key is None:
             return None
         record = self._records.get(key)
         if record is None:
             if len(self._records) >= self._limit:
-                self._sweep()
+                self.hold()
+                self._limit = max(_FEW, 2 * len(self._records))
             record = self._records[key] = StorageRecord(tensor.untyped_storage(), False)
         return record
-
-    def _sweep(self) -> None:
-        for key, record in list(self._records.items()):
-            if record.reference.expired():
-                self._forget(key)
-        self._limit = max(_FEW, 2 * len(self._records))
-
-    def _forget(self, key: int) -> None:
-        self._free(self._records.pop(key))
 
     def _free(self, record: StorageRecord) -> None:
         if record.placed is not None:
@@ -196,8 +187,6 @@ class MarkingMode(TorchDispatchMode):
         is_on_gpu = is_cuda(named.get("device"))
         if is_on_gpu:
             named["device"] = torch.device("cpu")
-        if named.get("pin_memory"):
-            named["pin_memory"] = False
         inputs = list(tensors_in((args, named)))
         result = _wide_product(func, args, named) if func in _WIDE_PRODUCTS else func(*args, **named)
         memory = self.memory
@@ -205,9 +194,9 @@ class MarkingMode(TorchDispatchMode):
         name, written = _traits(func)
         is_uninitialized = name in _UNINITIALIZED
         if is_on_gpu or is_uninitialized:
-            old = {_key(x) for x in inputs}
+            old = {storage_key(x) for x in inputs}
             for output in tensors_in(result):
-                if _key(output) not in old:
+                if storage_key(output) not in old:
                     memory.move(output, is_on_gpu)
                     if is_uninitialized:
                         memory.uninitialized(output)
@@ -227,13 +216,8 @@ def _wide_product(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> to
 
 
 def is_cuda(device: Any) -> bool:
-    """Tell whether a value passed as a device names a GPU."""
-    if isinstance(device, str):
-        return device.startswith("cuda")
-    if isinstance(device, torch.device):
-        return bool(device.type == "cuda")
-    # torch takes a number for the index of a GPU
-    return isinstance(device, int) and not isinstance(device, bool)
+    """True if a value passed as a device names a GPU; torch takes a number for the index of one."""
+    return isinstance(device, int) or str(device).startswith("cuda")
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -260,7 +244,7 @@ def _traits(func: Any) -> tuple[str, tuple[tuple[int, str], ...]]:
     return schema.name, tuple(written)
 
 
-def _key(tensor: torch.Tensor) -> int | None:
+def storage_key(tensor: torch.Tensor) -> int | None:
     """Return a number that identifies a tensor's storage while a reference to it exists; None without a storage."""
     try:
         key: int = tensor.untyped_storage()._cdata
@@ -268,18 +252,3 @@ def _key(tensor: torch.Tensor) -> int | None:
         # sparse tensors and those of functorch
         return None
     return key
-
-
-def _host_bytes(address: int, size: int) -> Bytes:
-    """Return a view of the host's memory that doesn't keep it alive."""
-    memory: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-    return memory
-
-
-def _elements(memory: NDArray[np.bool_], tensor: torch.Tensor) -> NDArray[np.bool_]:
-    """Return a view of those bytes in `memory`, which is as large as the tensor's storage, that its elements occupy."""
-    width = tensor.element_size()
-    first = tensor.storage_offset() * width
-    shape = (*tensor.shape, width)
-    strides = (*(stride * width for stride in tensor.stride()), 1)
-    return np.lib.stride_tricks.as_strided(memory[first:], shape, strides)

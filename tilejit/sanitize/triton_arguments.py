@@ -1,4 +1,4 @@
-"""A launch of Triton: arguments, from the program's values to parameters of the PTX, and names of files."""
+"""A launch of Triton: its arguments as parameters of the PTX, and the names of its files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dataclass import dataclass
 from ..errors import LaunchError
+from ..simulator import DeviceArray, TensorMap
 
 #: types of Triton's scalars -> their types in NumPy
 _FLOATS: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "f32": np.float32, "fp64": np.float64}
@@ -56,22 +57,19 @@ def _flat(name: str, type_: Any, value: Any, boxes: Iterator[Mapping[str, Any]] 
             inner = f"{name}.{field}" if isinstance(field, str) else f"{name}[{field}]"
             yield from _flat(inner, each, part, boxes)
     elif type_.startswith("tensordesc"):
-        yield from _descriptor(name, type_, value, boxes)
+        strides = [Argument(name, "i64", stride) for stride in value.strides]
+        if boxes is not None:
+            yield Argument(name, "tensormap", value, next(boxes))
+        else:
+            yield Argument(name, "*" + type_.partition("<")[2].partition("[")[0], value.base)
+            yield from (Argument(name, "i64", extent) for extent in value.shape)
+            yield from strides
+            yield Argument(name, "i1", value.padding == "nan")
+            yield Argument(name, "i1", value.round_f32_to_tf32)
+        yield from (Argument(name, "i32", extent) for extent in value.shape)
+        yield from strides
     elif type_ != "constexpr":
         yield Argument(name, type_, value)
-
-
-def _descriptor(name: str, type_: str, value: Any, boxes: Iterator[Mapping[str, Any]] | None) -> Iterator[Argument]:
-    if boxes is not None:
-        yield Argument(name, "tensormap", value, next(boxes))
-    else:
-        yield Argument(name, "*" + type_.partition("<")[2].partition("[")[0], value.base)
-        for extent in (*value.shape, *value.strides):
-            yield Argument(name, "i64", extent)
-        yield Argument(name, "i1", value.padding == "nan")
-        yield Argument(name, "i1", value.round_f32_to_tf32)
-    yield from (Argument(name, "i32", extent) for extent in value.shape)
-    yield from (Argument(name, "i64", stride) for stride in value.strides)
 
 
 def scalar(argument: Argument) -> bytes:
@@ -97,15 +95,50 @@ def scalar(argument: Argument) -> bytes:
         ) from None
 
 
+def tensor_map(argument: Argument, array: DeviceArray) -> TensorMap:
+    """Return the tensor map of a descriptor of a tensor in `array`.
+
+    raises: LaunchError if the simulator doesn't support a feature of the descriptor.
+    """
+    value, box = argument.value, argument.box
+    assert box is not None, "a descriptor that TMA uses"
+    refused = {
+        "padding='nan'": value.padding == "nan", "round_f32_to_tf32": value.round_f32_to_tf32,
+        "im2col": box.get("is_im2col"), "padded fp4": box.get("fp4_padded"),
+    }
+    for feature, is_used in refused.items():
+        if is_used:
+            raise LaunchError(
+                f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support",
+                hint="copy without it",
+            )
+    if value.strides[-1] != 1:
+        raise LaunchError(
+            f"the last dimension of the descriptor {argument.name} has the stride {value.strides[-1]}",
+            hint="make it contiguous",
+        )
+    width = int(box["elem_size"])
+    return TensorMap(
+        array,
+        dims=tuple(int(x) for x in reversed(value.shape)),
+        strides=tuple(int(x) * width for x in reversed(value.strides[:-1])),
+        box=tuple(int(x) for x in reversed(box["block_size"])),
+        element_bytes=width,
+        element_type=str(value.base.dtype).removeprefix("torch."),
+        swizzle=_SWIZZLES[int(box["swizzle"])],
+        offset_bytes=value.base.storage_offset() * value.base.element_size(),
+    )
+
+
 def with_file(ptx: str, file: str) -> str:
     """Return PTX whose kernel is in the file `file`; "" for an unknown one.
 
     Triton's cache doesn't know the names of files: the PTX may be that of a program elsewhere with the same text. Files
     of the other program's folder become those with the same name in the folder of `file`, if there are any.
     """
-    index = _FIRST_LOCATION.search(ptx)
     files = dict(_FILE.findall(ptx))
-    former = files.get(index[1]) if index is not None else None
+    location = _FIRST_LOCATION.search(ptx)
+    former = files.get(location[1]) if location is not None else None
     if former is None or file in ("", former):
         return ptx
     moved = {former: file}
@@ -116,41 +149,3 @@ def with_file(ptx: str, file: str) -> str:
         if path != former and os.path.dirname(path) == os.path.dirname(former) and is_here:
             moved[path] = here
     return _FILE.sub(lambda found: found[0].replace(f'"{found[2]}"', f'"{moved.get(found[2], found[2])}"'), ptx)
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """The fields of a tensor map that follow from a descriptor, innermost dimension first; see `TensorMap`."""
-
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    element_bytes: int
-    swizzle: str
-
-
-def described(argument: Argument) -> Described:
-    """Return the tensor map of a descriptor. raises: LaunchError if the simulator doesn't know a feature of it."""
-    value, box = argument.value, argument.box
-    assert box is not None, "a descriptor that TMA uses"
-    refused = {
-        "padding='nan'": value.padding == "nan", "round_f32_to_tf32": bool(value.round_f32_to_tf32),
-        "im2col": bool(box.get("is_im2col")), "padded fp4": bool(box.get("fp4_padded")),
-    }
-    for feature, asked in refused.items():
-        if asked:
-            raise LaunchError(
-                f"the descriptor {argument.name} uses {feature}, which the simulator doesn't support",
-                hint="copy without it",
-            )
-    width = int(box["elem_size"])
-    if value.strides[-1] != 1:
-        raise LaunchError(
-            f"the last dimension of the descriptor {argument.name} has the stride {value.strides[-1]}",
-            hint="make it contiguous",
-        )
-    return Described(
-        tuple(int(x) for x in reversed(value.shape)),
-        tuple(int(x) * width for x in reversed(value.strides[:-1])),
-        tuple(int(x) for x in reversed(box["block_size"])), width, _SWIZZLES[int(box["swizzle"])],
-    )
