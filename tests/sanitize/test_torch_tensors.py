@@ -55,6 +55,24 @@ def test_results_are_on_the_gpu_if_an_operand_is() -> None:
     assert not (host + 1).is_cuda and not host.view_as(x).is_cuda
 
 
+def test_results_that_operators_allocate_on_the_cpu_are_on_the_gpu() -> None:
+    x, host = gpu(), torch.ones(2)
+    assert torch.nn.utils.rnn.pad_sequence([x, x]).is_cuda and not torch.nn.utils.rnn.pad_sequence([host, host]).is_cuda
+    assert host.copy_(x) is host and not host.is_cuda
+
+
+def test_tensors_without_storage_are_moved() -> None:
+    sparse = torch.eye(3).to_sparse()
+    assert torch.equal(sparse.to("cuda").cpu().to_dense(), torch.eye(3))
+    doubled = torch.vmap(lambda row: 2 * row.cuda())(torch.eye(3))
+    assert torch.equal(doubled.cpu(), 2 * torch.eye(3))
+
+
+def test_memory_of_the_host_may_be_pinned() -> None:
+    for x in (torch.tensor([1.0, 2.0], pin_memory=True), torch.ones(2).pin_memory(), torch.zeros(2, pin_memory=True)):
+        assert not x.is_cuda and x.cuda(non_blocking=True).is_cuda
+
+
 def test_moves_copy() -> None:
     host = torch.ones(2)
     moved = host.cuda()
@@ -72,6 +90,9 @@ def test_numpy_does_not_share_the_gpus_memory() -> None:
     with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
         np.asarray(gpu())
     assert gpu().cpu().numpy().tolist() == [1, 2] and torch.ones(1).numpy().tolist() == [1]
+    x = gpu()
+    x.numpy(force=True)[:] = 0
+    assert x.tolist() == [1, 2]
 
 
 def test_modules_and_gradients() -> None:
@@ -151,6 +172,8 @@ def test_autocast_applies() -> None:
         assert (x @ x).dtype == torch.bfloat16
         with torch.autocast("cuda", enabled=False):
             assert (x @ x).dtype == torch.float32
+    with torch.cuda.amp.autocast(dtype=torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
     assert (x @ x).dtype == torch.float32
 
 
