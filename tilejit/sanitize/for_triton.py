@@ -6,10 +6,12 @@ the binary. The launcher gives each storage of torch an address on the simulated
 
 from __future__ import annotations
 
+import linecache
+import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -24,18 +26,22 @@ from triton.runtime import _allocation
 from triton.runtime.autotuner import Autotuner
 
 from ..errors import LaunchError
-from ..simulator import DeviceArray, Report
+from ..simulator import Report
 from .session import Session, SessionOptions
+from .torch_arguments import Arguments
 from .torch_cuda import cuda_is_there, properties
 from .torch_memory import GPU, MarkingMode, TorchMemory
-from .torch_tensors import TensorMode, active_in_backward
-from .triton_arguments import Argument, flatten, scalar, tensor_map, with_file
+from .torch_tensors import TensorMode
 
 #: registers per thread that a compiled kernel reports: only ptxas knows the number
 _REGISTERS = 64
 _MOST_THREADS = 1024
 #: thread instructions per unit of simulated time
 _PER_MILLISECOND = 1e6
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
+_FIRST_LOCATION = re.compile(r"^\s*\.loc\s+(\d+)\s", re.MULTILINE)
+_run_backward = torch.autograd._engine_run_backward
 
 _active: list[TritonSession] = []
 
@@ -75,6 +81,11 @@ class TritonSession(Session):
                 hint="in that thread, write `with session.thread():`",
             )
 
+    def backward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a backward pass, of which torch disables modes, with the mode for the Python functions that it calls."""
+        with TensorMode(self.memory):
+            return _run_backward(*args, **kwargs)
+
     def milliseconds(self) -> float:
         """Return the simulated time."""
         return self.instructions / _PER_MILLISECOND
@@ -109,7 +120,8 @@ def simulated_triton(chosen: SessionOptions) -> Iterator[TritonSession]:
             mock.patch.multiple(triton.testing, do_bench=session.benchmark, do_bench_cudagraph=session.benchmark),
             mock.patch.multiple(Autotuner, **_autotuner(session)),
             cuda_is_there(chosen.target, session.milliseconds),
-            active_in_backward(partial(TensorMode, session.memory)), session.thread(),
+            mock.patch.object(torch.autograd, "_engine_run_backward", session.backward),
+            session.thread(),
         ):
             yield session
     finally:
@@ -229,8 +241,10 @@ class SimulatedLauncher:
         metadata = self.metadata
         block = (32 * metadata.num_warps, 1, 1)
         held = session.memory.hold()
-        arguments = _Arguments(session.memory)
-        args = [arguments.value(a) for a in flatten(self.signature, values, getattr(metadata, "tensordesc_meta", None))]
+        arguments = Arguments(session.memory, getattr(metadata, "tensordesc_meta", None))
+        args: list[Any] = []
+        for (parameter, type_), value in zip(self.signature.items(), values, strict=True):
+            args += arguments.flat(str(parameter), type_, value)
         args += [arguments.address("scratch", x) for x in self.scratch(grid[0] * grid[1] * grid[2], stream)]
         module = session.module(ptx)
         arrays = session.device.allocations() if session.options.schedules > 1 else ()
@@ -264,57 +278,22 @@ class SimulatedLauncher:
         return made, torch.zeros(profile, dtype=torch.int8, device="cuda") if profile else None
 
 
-class _Arguments:
-    """The arguments of one launch as the simulator's."""
+def with_file(ptx: str, file: str) -> str:
+    """Return PTX whose kernel is in the file `file`; "" for an unknown one.
 
-    def __init__(self, memory: TorchMemory) -> None:
-        self.memory = memory
-        #: array, and what its label says of a part -> the names of parameters that point to the part
-        self.names: dict[tuple[DeviceArray, str, int, tuple[int, ...], int], list[str]] = {}
-
-    def value(self, argument: Argument) -> Any:
-        """Return the simulator's argument for one of the kernel."""
-        if argument.type == "tensormap":
-            array = self.place(argument.name, argument.value.base)
-            if array is None:
-                raise LaunchError(
-                    f"the descriptor {argument.name} is one of an empty tensor", hint="don't launch the kernel for it"
-                )
-            return tensor_map(argument, array)
-        return self.address(argument.name, argument.value) if argument.type.startswith("*") else scalar(argument)
-
-    def address(self, name: str, value: Any) -> bytes:
-        """Return the address that a pointer argument has on the simulated GPU."""
-        # triton.TensorWrapper has the tensor in `base`
-        tensor = getattr(value, "base", value)
-        if isinstance(tensor, torch.Tensor):
-            self.place(name, tensor)
-            address = self.memory.address(tensor)
-        elif value is None or isinstance(value, int):
-            address = value or 0
-        else:
-            address = value.data_ptr()
-        return (address & ((1 << 64) - 1)).to_bytes(8, "little")
-
-    def place(self, name: str, tensor: torch.Tensor) -> DeviceArray | None:
-        """Place a tensor, and note that messages name it, its type and, if its elements are contiguous, its shape."""
-        array = self.memory.place(tensor)
-        if array is not None:
-            width = tensor.element_size()
-            first = tensor.storage_offset() * width
-            # else the elements from the first of the tensor on
-            shape = tuple(tensor.shape) if tensor.is_contiguous() else ((array.memory.size - first) // width,)
-            key = (array, str(tensor.dtype).removeprefix("torch."), width, shape, first)
-            self.names.setdefault(key, []).append(name)
-        return array
-
-    @contextmanager
-    def labelled(self) -> Iterator[None]:
-        """Let messages name the arrays by the parameters until the context ends."""
-        for (array, dtype, width, shape, first), names in self.names.items():
-            array.label(" = ".join(dict.fromkeys(names)), dtype, width, shape, first)
-        try:
-            yield
-        finally:
-            for array, *_ in self.names:
-                array.unlabel()
+    Triton's cache doesn't know the names of files: the PTX may be that of a program elsewhere with the same text. Files
+    of the other program's folder become those with the same name in the folder of `file`, if there are any.
+    """
+    files = dict(_FILE.findall(ptx))
+    location = _FIRST_LOCATION.search(ptx)
+    former = files.get(location[1]) if location is not None else None
+    if former is None or file in ("", former):
+        return ptx
+    moved = {former: file}
+    for path in files.values():
+        here = os.path.join(os.path.dirname(file), os.path.basename(path))
+        # linecache also has the cells of notebooks
+        is_here = os.path.isfile(here) or here in linecache.cache
+        if path != former and os.path.dirname(path) == os.path.dirname(former) and is_here:
+            moved[path] = here
+    return _FILE.sub(lambda found: found[0].replace(f'"{found[2]}"', f'"{moved.get(found[2], found[2])}"'), ptx)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
@@ -117,19 +115,6 @@ class TensorMode(TorchFunctionMode):
             to_gpu = dtype.startswith("torch.cuda.")
             dtype = dtype.replace("torch.cuda.", "torch.")
         return self.moved(x, x.type(dtype, *args, **kwargs), to_gpu)
-
-
-@contextmanager
-def active_in_backward(mode: Callable[[], TensorMode]) -> Iterator[None]:
-    """Enter `mode()` for the Python functions that a backward pass calls: torch disables modes during `backward`."""
-    run = torch.autograd._engine_run_backward
-
-    def under_mode(*args: Any, **kwargs: Any) -> Any:
-        with mode():
-            return run(*args, **kwargs)
-
-    with mock.patch.object(torch.autograd, "_engine_run_backward", under_mode):
-        yield
 
 
 def _share(values: Any, result: torch.Tensor) -> bool:
