@@ -139,7 +139,6 @@ def cuda_is_there(target: Target, clock: Callable[[], float]) -> Iterator[None]:
     """Let `torch.cuda` answer as on a machine with one GPU. clock: the time that events record."""
     described = properties(target)
     stream = Stream()
-    seed = torch.manual_seed
     functions: dict[str, Any] = {
         **{name: partial(_constant, answer) for name, answer in _ANSWERS.items()},
         "get_device_properties": lambda *_: described, "get_device_name": lambda *_: described.name,
@@ -148,7 +147,7 @@ def cuda_is_there(target: Target, clock: Callable[[], float]) -> Iterator[None]:
         "is_tf32_supported": lambda: target.number >= 80,
         "mem_get_info": lambda *_: (described.total_memory, described.total_memory), "memory_stats": lambda *_: {},
         "current_stream": lambda *_: stream, "default_stream": lambda *_: stream,
-        "manual_seed": lambda number: (seed(number), None)[1], "initial_seed": lambda: torch.initial_seed(),
+        "manual_seed": lambda seed: torch.manual_seed(seed), "initial_seed": lambda: torch.initial_seed(),
         "get_rng_state": lambda *_: torch.get_rng_state(), "set_rng_state": lambda s, *_: torch.set_rng_state(s),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),

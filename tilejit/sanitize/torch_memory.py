@@ -24,17 +24,10 @@ from ..simulator import Device, DeviceArray
 GPU = torch.device("cuda", 0)
 
 #: operators whose results are uninitialized
-_UNINITIALIZED = frozenset({
-    "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
-    "aten::new_empty_strided",
-})
-#: operators with a parameter for the type of the result -> those without
-_WIDE_PRODUCTS: dict[Any, Any] = {
-    getattr(getattr(torch.ops.aten, name), overload): getattr(torch.ops.aten, name).default
-    for name in ("mm", "bmm", "addmm", "baddbmm")
-    for overload in ("dtype", "dtype_out")
-    if overload in getattr(torch.ops.aten, name).overloads()
-}
+_UNINITIALIZED = frozenset(
+    getattr(torch.ops.aten, name)
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
 #: the byte of which the simulator's fresh memory consists: other bytes must have been written
 _FRESH = 0xFF
 #: minimum number of records before those of freed storages are removed
@@ -44,22 +37,15 @@ _FEW = 256
 class StorageRecord:
     """A storage that the program holds or has freed."""
 
-    def __init__(self, storage: torch.UntypedStorage, is_on_gpu: bool) -> None:
+    def __init__(self, storage: torch.UntypedStorage) -> None:
         # the reference keeps the number `_cdata` from being reused
         self.reference = StorageWeakRef(storage)
-        self.is_on_gpu = is_on_gpu
+        self.is_on_gpu = False
         #: a mask of the bytes that are written, None if all are; once the storage is placed, that of `placed` holds
         self.written: NDArray[np.bool_] | None = None
         self.placed: DeviceArray | None = None
         #: the host's address and size that `placed` covers
         self.extent = (0, 0)
-
-    def strong(self) -> torch.UntypedStorage | None:
-        """Return the storage, or None if the program has freed it."""
-        if self.reference.expired():
-            return None
-        storage: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(self.reference.cdata)
-        return storage
 
 
 class TorchMemory:
@@ -141,7 +127,8 @@ class TorchMemory:
         """Free what the program has freed; return the placed storages, so that they live until a launch ends."""
         held = []
         for key, record in list(self._records.items()):
-            storage = record.strong()
+            # None if the program has freed it
+            storage = torch.UntypedStorage._new_with_weak_ptr(record.reference.cdata)
             if storage is None:
                 self._free(self._records.pop(key))
             elif record.placed is not None:
@@ -159,7 +146,7 @@ class TorchMemory:
             if len(self._records) >= self._limit:
                 self.hold()
                 self._limit = max(_FEW, 2 * len(self._records))
-            record = self._records[key] = StorageRecord(tensor.untyped_storage(), False)
+            record = self._records[key] = StorageRecord(tensor.untyped_storage())
         return record
 
     def _free(self, record: StorageRecord) -> None:
@@ -169,7 +156,7 @@ class TorchMemory:
 
 
 class MarkingMode(TorchDispatchMode):
-    """Run operators that name a CUDA device on the CPU, and record which storages their results are on."""
+    """Record which storages the results of operators are on, and which bytes operators write."""
 
     def __init__(self, memory: TorchMemory) -> None:
         super().__init__()
@@ -183,36 +170,23 @@ class MarkingMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        named = dict(kwargs or {})
-        is_on_gpu = is_cuda(named.get("device"))
-        if is_on_gpu:
-            named["device"] = torch.device("cpu")
+        named = kwargs or {}
         inputs = list(tensors_in((args, named)))
-        result = _wide_product(func, args, named) if func in _WIDE_PRODUCTS else func(*args, **named)
-        memory = self.memory
-        is_on_gpu = is_on_gpu or any(memory.is_on_gpu(x) for x in inputs)
-        name, written = _traits(func)
-        is_uninitialized = name in _UNINITIALIZED
+        result = func(*args, **named)
+        is_on_gpu = any(map(self.memory.is_on_gpu, inputs))
+        is_uninitialized = func.overloadpacket in _UNINITIALIZED
         if is_on_gpu or is_uninitialized:
             old = {storage_key(x) for x in inputs}
             for output in tensors_in(result):
                 if storage_key(output) not in old:
-                    memory.move(output, is_on_gpu)
+                    self.memory.move(output, is_on_gpu)
                     if is_uninitialized:
-                        memory.uninitialized(output)
-        for position, keyword in written:
+                        self.memory.uninitialized(output)
+        for position, keyword in _written(func):
             value = args[position] if position < len(args) else named.get(keyword)
             for tensor in tensors_in(value):
-                memory.write(tensor)
+                self.memory.write(tensor)
         return result
-
-
-def _wide_product(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> torch.Tensor:
-    """Compute a product whose result is wider than its operands, as torch does only on CUDA."""
-    *operands, dtype = args
-    factors = {name: value for name, value in named.items() if name != "out"}
-    result: torch.Tensor = _WIDE_PRODUCTS[func](*[x.to(dtype) for x in operands], **factors)
-    return named["out"].copy_(result) if "out" in named else result
 
 
 def is_cuda(device: Any) -> bool:
@@ -224,24 +198,16 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors in nested tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, (tuple, list)):
-        for x in value:
-            yield from tensors_in(x)
-    elif isinstance(value, dict):
-        for x in value.values():
+    elif isinstance(value, (tuple, list, dict)):
+        for x in value.values() if isinstance(value, dict) else value:
             yield from tensors_in(x)
 
 
 @cache
-def _traits(func: Any) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Return an operator's name, and the positions and names of the parameters that it writes."""
-    schema = func._schema
-    written = [
-        (i, parameter.name)
-        for i, parameter in enumerate(schema.arguments)
-        if parameter.alias_info is not None and parameter.alias_info.is_write
-    ]
-    return schema.name, tuple(written)
+def _written(func: Any) -> list[tuple[int, str]]:
+    """Return the positions and names of the parameters that an operator writes."""
+    parameters = enumerate(func._schema.arguments)
+    return [(i, x.name) for i, x in parameters if x.alias_info is not None and x.alias_info.is_write]
 
 
 def storage_key(tensor: torch.Tensor) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,10 @@ class TensorMode(TorchFunctionMode):
             tensor.cpu: lambda x, *_, **__: self.moved(x, x, False),
             tensor.numpy: self.numpy,
             tensor.__array__: lambda x, dtype=None: np.asarray(self.numpy(x), dtype),
-            tensor.type: self.type,
             tensor.type_as: lambda x, other: self.moved(x, x.type_as(other), on_gpu(other)),
             tensor.__deepcopy__: lambda x, memo: self.moved(x, x.__deepcopy__(memo), on_gpu(x)),
             tensor.pin_memory: lambda x, *_, **__: x,
+            **{func: partial(_product, func) for func in (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)},
         }
 
     def __torch_function__(
@@ -106,15 +107,15 @@ class TensorMode(TorchFunctionMode):
         self.memory.write(host)
         return host.numpy(force=force)
 
-    def type(self, x: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        to_gpu = self.memory.is_on_gpu(x)
-        if dtype is None:
-            name = x.type()
-            return name.replace("torch.", "torch.cuda.") if to_gpu else name
-        if isinstance(dtype, str):
-            to_gpu = dtype.startswith("torch.cuda.")
-            dtype = dtype.replace("torch.cuda.", "torch.")
-        return self.moved(x, x.type(dtype, *args, **kwargs), to_gpu)
+
+def _product(func: Any, *args: Any, out_dtype: Any = None, out: Any = None, **named: Any) -> Any:
+    """Compute a product. For a result wider than its operands, which torch has only on CUDA, widen the operands."""
+    if args and isinstance(args[-1], torch.dtype):
+        args, out_dtype = args[:-1], args[-1]
+    if out_dtype is not None:
+        args = tuple(x.to(out_dtype) for x in args)
+        named = {name: x.to(out_dtype) if isinstance(x, torch.Tensor) else x for name, x in named.items()}
+    return func(*args, **named, out=out)
 
 
 def _share(values: Any, result: torch.Tensor) -> bool:
