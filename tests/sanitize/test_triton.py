@@ -172,6 +172,20 @@ def test_memory_is_unwritten_at_the_start_of_each_schedule() -> None:
     assert [{finding.rule for finding in report.findings} for report in launch.reports] == [{"undefined"}] * 3
 
 
+def test_a_storage_that_is_resized_counts_as_written() -> None:
+    with sanitize.triton() as session:
+        for is_placed in (False, True):
+            x, ones = torch.empty(4, device="cuda"), torch.ones(4, device="cuda")
+            if is_placed:
+                x.data_ptr()
+            x.untyped_storage().resize_(64)
+            assert torch.equal(programs.add(ones, ones, x), 2 * ones)
+            x.untyped_storage().resize_(32)
+            x.fill_(3)
+            assert torch.equal(programs.add(x, ones), 4 * ones)
+    assert not session.findings
+
+
 def refused(kind: type[Exception], program: Callable[[], object], arch: str = "sm_90") -> str:
     with sanitize.triton(arch) as session:
         with pytest.raises(kind) as caught:

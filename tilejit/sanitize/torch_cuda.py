@@ -89,15 +89,13 @@ class _Generator(torch.Generator):
 
     def __new__(cls, device: Any = "cpu") -> Any:
         made = super().__new__(cls, device="cpu")
-        made._is_on_gpu = is_cuda(device)
+        made.answer = GPU if is_cuda(device) else torch.device("cpu")
         return made
 
     def __init__(self, device: Any = "cpu") -> None:
         pass
 
-    @property
-    def device(self) -> torch.device:
-        return GPU if self._is_on_gpu else torch.device("cpu")
+    device = property(lambda self: self.answer)
 
 
 def _autocast() -> dict[str, Any]:

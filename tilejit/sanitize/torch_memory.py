@@ -47,6 +47,14 @@ class StorageRecord:
         #: the host's address and size that `placed` covers
         self.extent = (0, 0)
 
+    def mask(self, size: int) -> NDArray[np.bool_] | None:
+        """Return the mask of written bytes of the storage, which has `size` bytes; None if all are written.
+
+        A storage whose size has changed counts as written.
+        """
+        written = (self.placed or self).written
+        return written if written is not None and written.size == size else None
+
 
 class TorchMemory:
     """The storages of a program. Those that kernels may access have addresses on `device`."""
@@ -92,10 +100,10 @@ class TorchMemory:
             self._free(record)
         if record.placed is None and extent[1]:
             # this view of the storage doesn't keep it alive
-            record.placed = self.device.place(
-                np.ctypeslib.as_array((ctypes.c_uint8 * extent[1]).from_address(extent[0]))
-            )
-            record.placed.written = record.written
+            view = np.ctypeslib.as_array((ctypes.c_uint8 * extent[1]).from_address(extent[0]))
+            written = record.mask(extent[1])
+            record.placed = self.device.place(view)
+            record.placed.written = written
             record.extent = extent
         return record.placed
 
@@ -110,18 +118,15 @@ class TorchMemory:
     def write(self, tensor: torch.Tensor) -> None:
         """Mark the elements of a tensor as written."""
         record = self.record(tensor)
-        holder = None if record is None else record.placed or record
-        if holder is None or holder.written is None:
+        mask = None if record is None else record.mask(tensor.untyped_storage().nbytes())
+        if record is None or mask is None:
             return
         width = tensor.element_size()
-        if holder.written.size == tensor.untyped_storage().nbytes():
-            first = holder.written[tensor.storage_offset() * width :]
-            strides = (*(stride * width for stride in tensor.stride()), 1)
-            np.lib.stride_tricks.as_strided(first, (*tensor.shape, width), strides)[...] = True
-            if not holder.written.all():
-                return
-        # a storage of another size than the mask's was resized, which counts as a write
-        holder.written = None
+        strides = (*(stride * width for stride in tensor.stride()), 1)
+        first = mask[tensor.storage_offset() * width :]
+        np.lib.stride_tricks.as_strided(first, (*tensor.shape, width), strides)[...] = True
+        if mask.all():
+            (record.placed or record).written = None
 
     def hold(self) -> list[torch.UntypedStorage]:
         """Free what the program has freed; return the placed storages, so that they live until a launch ends."""
