@@ -42,6 +42,12 @@ def test_the_device_of_tensors_that_name_one() -> None:
     assert made[6].dtype == torch.float16 and made[7].requires_grad and made[12].dtype == torch.float16
 
 
+def test_the_device_of_tensors_that_are_created_without_overrides() -> None:
+    with torch._C.DisableTorchFunction():
+        x = torch.ones(2, device="cuda")
+    assert x.is_cuda
+
+
 def test_the_device_of_the_hosts_tensors() -> None:
     for x in (torch.ones(2), gpu().cpu(), gpu().to("cpu"), torch.zeros_like(gpu(), device="cpu"), torch.tensor(1)):
         assert x.device == torch.device("cpu") and not x.is_cuda and x.is_cpu and x.get_device() == -1

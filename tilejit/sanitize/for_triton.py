@@ -56,8 +56,6 @@ class TritonSession(Session):
     def __init__(self, chosen: SessionOptions) -> None:
         super().__init__(chosen)
         self.memory = TorchMemory(self.device)
-        #: the choices of autotuners, which belong to this session's target
-        self.tuned: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
         self._threads: set[int] = set()
 
     @contextmanager
@@ -144,9 +142,10 @@ def _autotuner(session: TritonSession) -> dict[str, Any]:
     Choices and benchmarks that a tuner keeps, also in files, are those of a GPU, or of another session.
     """
     run, prune = Autotuner.run, Autotuner.prune_configs
+    choices: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
     def run_anew(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        with mock.patch.multiple(tuner, cache=session.tuned.setdefault(tuner, {}), cache_results=False):
+        with mock.patch.multiple(tuner, cache=choices.setdefault(tuner, {}), cache_results=False):
             return run(tuner, *args, **kwargs)
 
     def pruned(tuner: Any, kwargs: dict[str, Any]) -> Any:

@@ -161,7 +161,10 @@ class TorchMemory:
 
 
 class MarkingMode(TorchDispatchMode):
-    """Record which storages the results of operators are on, and which bytes operators write."""
+    """Run operators that name a CUDA device on the CPU; record the places of results, and the bytes that are written.
+
+    The device is named where the functions of torch are called without `TensorMode`.
+    """
 
     def __init__(self, memory: TorchMemory) -> None:
         super().__init__()
@@ -175,10 +178,13 @@ class MarkingMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        named = kwargs or {}
+        named = dict(kwargs or {})
+        names_gpu = is_cuda(named.get("device"))
+        if names_gpu:
+            named["device"] = torch.device("cpu")
         inputs = list(tensors_in((args, named)))
         result = func(*args, **named)
-        is_on_gpu = any(map(self.memory.is_on_gpu, inputs))
+        is_on_gpu = names_gpu or any(map(self.memory.is_on_gpu, inputs))
         is_uninitialized = func.overloadpacket in _UNINITIALIZED
         if is_on_gpu or is_uninitialized:
             old = {storage_key(x) for x in inputs}
