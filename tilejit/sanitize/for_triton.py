@@ -244,7 +244,9 @@ class SimulatedLauncher:
         args: list[Any] = []
         for (parameter, type_), value in zip(self.signature.items(), values, strict=True):
             args += arguments.flat(str(parameter), type_, value)
-        args += [arguments.address("scratch", x) for x in self.scratch(grid[0] * grid[1] * grid[2], stream)]
+        # the launch needs the tensors, which nothing else refers to
+        scratch = self.scratch(grid[0] * grid[1] * grid[2], stream)
+        args += [arguments.address("scratch", x) for x in scratch]
         module = session.module(ptx)
         arrays = session.device.allocations() if session.options.schedules > 1 else ()
         before = [(a, a.memory.copy(), None if a.written is None else a.written.copy()) for a in arrays]
