@@ -239,7 +239,7 @@ def test_other_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from tilejit.sanitize import versions
 
     monkeypatch.setattr(versions.metadata, "version", lambda name: "0.29.1")
-    with pytest.raises(LaunchError, match=r"numba-cuda 0\.29\.1 is not supported; supported: 0\.30"):
+    with pytest.raises(LaunchError, match=r"numba-cuda 0\.29\.1 is not supported\nhelp: install numba-cuda 0\.30"):
         sanitize.numba()
 
     def missing(name: str) -> str:

@@ -40,12 +40,10 @@ def triton(
     autotune: run "all" configurations of an autotuned kernel, or only the "first".
     raises: LaunchError if an option is invalid, torch or Triton is missing, or Triton's version isn't supported.
     """
-    from .session import options
+    from . import session, versions
 
-    chosen = options(arch, on_finding, checks, schedules, autotune)
-    from .versions import require
-
-    require()
+    chosen = session.options(arch, on_finding, checks, schedules, autotune)
+    versions.require_triton()
     from .for_triton import simulated_triton
 
     return simulated_triton(chosen)
@@ -70,12 +68,10 @@ def numba(
     The parameters are those of `triton`.
     raises: LaunchError if an option is invalid, Numba-CUDA is missing, or its version isn't supported.
     """
-    from .session import options
+    from . import session, versions
 
-    chosen = options(arch, on_finding, checks, schedules, "all")
-    from .versions import require_numba
-
-    require_numba()
+    chosen = session.options(arch, on_finding, checks, schedules, "all")
+    versions.require_numba()
     from .for_numba import simulated_numba
 
     return simulated_numba(chosen)
