@@ -8,11 +8,14 @@ import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from .. import sanitize
+from .. import __version__, sanitize
 from ..errors import LaunchError
-from .session import Session, summary
+from .report import as_json, document, results_of
+from .sarif import as_sarif
+from .session import Session, SimulatedLaunch, summary
 
 
 def add_parser(commands: Any) -> None:
@@ -31,16 +34,21 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--autotune", choices=("all", "first"), default="all", help="configurations of autotuned kernels to run"
     )
+    parser.add_argument(
+        "--report", metavar="FILE",
+        help="write all launches and findings to FILE: as SARIF if it ends in .sarif, else as JSON (`check` has both)",
+    )
     parser.add_argument("script", metavar="SCRIPT", help="the program")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="arguments of the program")
 
 
 def run(
     script: str, arguments: Sequence[str], triton: bool, numba: bool, arch: str, schedules: int, checks: str,
-    autotune: Any,
+    autotune: Any, report: str | None,
 ) -> Iterator[str]:
     """Run a program as `python SCRIPT ARGS` does; print a summary of its launches to standard error.
 
+    report: a file for its launches and findings.
     raises: LaunchError if the program is missing or no kind of kernel was selected; whatever the program raises.
     """
     if not triton and not numba:
@@ -58,8 +66,20 @@ def run(
             runpy.run_path(script, run_name="__main__")
         finally:
             sys.path[:], sys.argv = before
-            print(summary(arch, [x.counts for session in sessions for x in session.launches]), file=sys.stderr)
+            launches = [launch for session in sessions for launch in session.launches]
+            print(summary(arch, [x.counts for x in launches]), file=sys.stderr)
+            if report is not None:
+                _write(report, launches)
     return iter(())
+
+
+def _write(file: str, launches: Sequence[SimulatedLaunch]) -> None:
+    data = document(results_of(launches), __version__)
+    text = as_sarif(data) if file.endswith(".sarif") else as_json(data)
+    try:
+        Path(file).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise LaunchError(f"the report can't be written: {error}", hint="pass a path in a writable folder") from error
 
 
 def enter(
