@@ -15,7 +15,7 @@ from .findings import Finding, Location, Place, PtxPlaces, rule_of
 from .profile import Traffic
 
 if TYPE_CHECKING:
-    from ..orders.certificate import Orders
+    from ..orders.answer import Orders
 
 
 @dataclass(slots=True)
