@@ -327,6 +327,7 @@ class GridRun:
 
     def shapes(self) -> str:
         """Name the arrays, with their sizes."""
-        parts = [x for region in self.memory.regions if region.space == "global" for x in region.parts]
+        regions = sorted((x for x in self.memory.regions if x.space == "global"), key=lambda x: x.parts[0].name)
+        parts = [x for region in regions for x in region.parts]
         return ", ".join(f"{x.name} {f'({in_bytes(x.size_bytes)})' if x.elements is None else x.elements}" for x in parts)
 

@@ -73,12 +73,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two conflicting events that aren't ordered. needs: a bit set of events before which `second` can't happen."""
+    """Two conflicting events that aren't ordered. agent, past: of the second one, without the first."""
 
     first: int
     second: int
     agent: Agent
-    needs: int
+    past: int
     waits: bool
 
 
@@ -102,13 +102,13 @@ def independent(asleep: Iterable[Use], done: Iterable[Use]) -> bool:
     return not any(conflicts(x, y) for x in asleep for y in at.get(x.place, ()))
 
 
-def initials(events: Sequence[Event], needs: int) -> list[Agent]:
-    """Return the agents that may come first among a set of events."""
+def initials(events: Sequence[Event], chosen: int) -> list[Agent]:
+    """Return the agents that may come first among a bit set of events."""
     found = []
-    left = needs
+    left = chosen
     while left:
         event = events[(left & -left).bit_length() - 1]
         left &= left - 1
-        if not event.past & needs:
+        if not event.past & chosen:
             found.append(event.agent)
     return found

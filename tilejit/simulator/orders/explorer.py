@@ -71,12 +71,14 @@ class Explorer:
         self.machine: OrderedMachine | None = None
         self.first: Choices = []
         self.loops: WaitLoops
+        self.read: dict[int, bool] = {}
 
     def once(self, collect: bool = False) -> tuple[SimulationError | None, GridRun]:
         """Run the launch in one order; return its error, if it ends with one."""
         self.machine = None
         launch = self.start(self, collect)
-        self.loops = WaitLoops(launch.program)
+        if not self.explored:
+            self.loops = WaitLoops(launch.program)
         try:
             launch.run()
         except SimulationError as error:
@@ -89,6 +91,13 @@ class Explorer:
 
     def events(self) -> list[Event]:
         return self.machine.events if self.machine is not None else []
+
+    def is_read(self, pc: int) -> bool:
+        """True if the result of an atomic may be read."""
+        if pc not in self.read:
+            flow = self.loops.control_flow
+            self.read[pc] = any(flow.is_read(block, block.pcs.index(pc)) for block in flow.blocks if pc in block.pcs)
+        return self.read[pc]
 
     # choices
 
@@ -156,11 +165,12 @@ class Explorer:
                 return None
 
     def propose(self, race: Race, events: Sequence[Event]) -> None:
-        """Let the second event of a race come before the first one, after what it needs."""
+        """Let the second event of a race come before the first one, after all events that needn't follow that one."""
         node = self.stack[race.first]
-        needs = race.needs >> (race.first + 1) << (race.first + 1)
-        needs &= (1 << race.second) - 1
-        begin = initials(events, needs) if needs else [race.agent]
+        between = sum(1 << x.index for x in events[race.first + 1 : race.second] if not x.past >> race.first & 1)
+        begin = initials(events, between)
+        if not race.past & between:
+            begin.append(race.agent)
         if race.second < len(events):
             pcs = events[race.first].pc, events[race.second].pc
             self.pairs.add((min(pcs), max(pcs)))
@@ -170,7 +180,7 @@ class Explorer:
         ready = [x for x in begin if x in node.enabled]
         if ready:
             node.todo.append(ready[0])
-        elif needs or not race.waits:
+        elif between or not race.waits:
             node.todo.extend(x for x in node.enabled if x not in tried)
 
     def go_back(self, is_late: bool) -> bool:

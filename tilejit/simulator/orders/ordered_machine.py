@@ -43,6 +43,8 @@ class Director(Protocol):
     loops: WaitLoops
     ordered: set[Place]
 
+    def is_read(self, pc: int) -> bool: ...
+
     def choose(self, machine: OrderedMachine, options: dict[Agent, Option]) -> Agent: ...
 
     def happened(self, machine: OrderedMachine, event: Event) -> None: ...
@@ -243,7 +245,9 @@ class OrderedMachine(Machine):
         self.spread()
         self.close()
         changed = {x.place[:3] for x in event.uses if x.kind not in ("read", "stay", "wait")}
-        self.guards = {at: x for at, x in self.guards.items() if changed.isdisjoint(x[2])}
+        self.guards = {
+            at: x for at, x in self.guards.items() if self.warp_of[at[1]] != warp and changed.isdisjoint(x[2])
+        }
         for at in [at for at, places in self.stuck.items() if not changed.isdisjoint(places)]:
             del self.stuck[at]
             self.states[self.warp_of[at[1]]].clear()
@@ -350,10 +354,11 @@ class OrderedMachine(Machine):
         self.note_writes(number, address, "", lambda: self.access.store(number, address, value))
 
     def observed_atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        op = self.access.sites[number].op
-        kind = "" if wanted or op.partition(".")[0] not in COMMUTING else op
+        site = self.access.sites[number]
+        commutes = site.op.partition(".")[0] in COMMUTING and not (wanted and self.director.is_read(site.pc))
         return self.note_writes(
-            number, address, kind or "atomic", lambda: self.access.atomic(number, address, wanted, *operands))
+            number, address, site.op if commutes else "atomic",
+            lambda: self.access.atomic(number, address, wanted, *operands))
 
     def note_writes(self, number: int, address: Any, kind: str, write: Any) -> Any:
         """Call `write`, and record the words that it writes. kind: "" for a store, "atomic", or an update that commutes.
@@ -475,10 +480,11 @@ class OrderedMachine(Machine):
     def check_stays(self, event: Event, use: Use) -> None:
         """Find the events that had to happen before the end of this phase, but need not have."""
         phases = self.phases_of(use.place)
-        past = union(phases.arrivals[use.phase])
+        known = union(phases.arrivals[use.phase])
         for stay in phases.stays.get(use.phase, []):
-            if not past >> stay.index & 1:
-                self.races.append(Race(stay.index, event.index, event.agent, past & ~(1 << event.index), False))
+            if not known >> stay.index & 1:
+                self.races.append(Race(stay.index, event.index, event.agent, event.past, False))
+                event.past |= stay.before_later
 
     def outrun(self, event: Event, use: Use, log: Sequence[tuple[Event, Use]]) -> list[int]:
         """Return the conflicting events unknown to an event that ends a wait loop, before which the loop could end.
