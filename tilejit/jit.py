@@ -306,7 +306,9 @@ def simulate(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     delivery: str = "late",
-    orders: Literal[1] | None = None,
+    orders: int | str | None = None,
+    limit: int = 10_000,
+    seconds: float | None = None,
     **constexprs: Any,
 ) -> Report:
     """Run a kernel on the simulator, whatever device is in use, and return a report.
@@ -367,5 +369,5 @@ def simulate(
     warn_of_rounding(compiled.executable, values, k.memory.warned)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
-        delivery=delivery, orders=orders,
+        delivery=delivery, orders=orders, limit=limit, seconds=seconds,
     )

@@ -103,7 +103,7 @@ def check(
     device: str | None = None,
     threads: int | None = None,
     schedules: int | None = None,
-    orders: Literal[1] | None = None,
+    orders: int | str | None = None,
     **constexprs: Any,
 ) -> None:
     """Run `kernel` on copies of the NumPy arrays in `args`, and compare their contents with the expected ones.
@@ -174,7 +174,7 @@ _Run = Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
 def _runner(
-    kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool, orders: Literal[1] | None = None
+    kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool, orders: int | str | None = None
 ) -> tuple[bool, _Run]:
     """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target, unless `is_drawn`."""
     # imported late, because strategies for layouts need no device
