@@ -116,6 +116,7 @@ class Explorer:
             asleep = {x: y for x, y in tried.items() if x != last.chosen and independent(y, uses)}
         awake = [x for x in options if x not in asleep]
         if not awake:
+            machine.note_pending()
             raise Pruned
         self.stack.append(Node(default(machine, awake, options), asleep, tuple(options)))
         return self.stack[-1].chosen

@@ -522,13 +522,13 @@ class OrderedMachine(Machine):
         return bool(ends[0] != waiter.loop.head)
 
     def note_pending(self) -> None:
-        """Find the races of those that wait forever: they might have gone on earlier."""
+        """Find the races of those that wait: they might have gone on earlier."""
         for number in sorted(self.ready):
             for part in self.by_warp(self.ready[number]):
                 warp = int(self.warp_of[part[0]])
                 event = Event(len(self.events), str(warp), self.first_pc(number), pre=self.known[warp])
                 event.waiter = self.waiter(number, part)
-                if event.waiter is None:
+                if event.waiter is None or self.going(number, part).size:
                     continue
                 self.select(part)
                 self.event = event
