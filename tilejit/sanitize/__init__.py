@@ -20,6 +20,7 @@ def triton(
     checks: Checks = True,
     schedules: int = 1,
     autotune: Autotune = "all",
+    orders: int | str | None = None,
 ) -> AbstractContextManager[TritonSession]:
     """Return a context in which Triton's kernels run on the simulator, and CPU tensors represent CUDA tensors.
 
@@ -39,11 +40,12 @@ def triton(
         `tilejit.simulator.run`.
     schedules: number of thread orders in which each kernel runs, each on the same data.
     autotune: run "all" configurations of an autotuned kernel, or only the "first".
+    orders: the orders of synchronizing events in which each kernel runs; see `tilejit.simulator.run`.
     raises: LaunchError if an option is invalid, torch or Triton is missing, or Triton's version isn't supported.
     """
     from .session import options
 
-    chosen = options(arch, on_finding, checks, schedules, autotune)
+    chosen = options(arch, on_finding, checks, schedules, autotune, orders)
     from .versions import require
 
     require()
@@ -53,7 +55,8 @@ def triton(
 
 
 def numba(
-    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1
+    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1,
+    orders: int | str | None = None,
 ) -> AbstractContextManager[NumbaSession]:
     """Return a context in which the arrays and kernels of Numba-CUDA belong to a simulated device.
 
@@ -73,7 +76,7 @@ def numba(
     """
     from .session import options
 
-    chosen = options(arch, on_finding, checks, schedules, "all")
+    chosen = options(arch, on_finding, checks, schedules, "all", orders)
     from .versions import require_numba
 
     require_numba()

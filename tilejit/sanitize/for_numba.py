@@ -291,7 +291,7 @@ def _run(
     def run(schedule: int) -> Report:
         return module.launch(
             kernel.entry_name, grid, block, values, shared_bytes=int(shared_bytes), checks=session.options.checks,
-            on_finding="collect", schedule=schedule,
+            on_finding="collect", schedule=schedule, orders=None if schedule else session.options.orders,
         )
 
     def restore() -> None:

@@ -51,11 +51,14 @@ def _enter(stack: ExitStack, options: Any) -> list[Session]:
     sessions: list[Session] = []
     if has_triton or not has_numba:
         triton = sanitize.triton(
-            options.gpu_sim, checks=checks, schedules=options.gpu_sim_schedules, autotune=options.gpu_sim_autotune
+            options.gpu_sim, checks=checks, schedules=options.gpu_sim_schedules, autotune=options.gpu_sim_autotune,
+            orders=options.gpu_sim_orders,
         )
         sessions.append(stack.enter_context(triton))
     if has_numba:
-        numba = sanitize.numba(options.gpu_sim, checks=checks, schedules=options.gpu_sim_schedules)
+        numba = sanitize.numba(
+            options.gpu_sim, checks=checks, schedules=options.gpu_sim_schedules, orders=options.gpu_sim_orders
+        )
         sessions.append(stack.enter_context(numba))
     return sessions
 

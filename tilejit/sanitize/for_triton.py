@@ -304,6 +304,7 @@ class _Run:
             return module.launch(
                 self.name, grid, block, args, shared_bytes=metadata.shared, checks=checks, on_finding="collect",
                 schedule=schedule, replicas_differ="warning",
+                orders=None if schedule else self.session.options.orders,
             )
 
         def restore() -> None:

@@ -46,6 +46,8 @@ class Orders:
     story: tuple[str, ...]
     #: the order of the report; `orders="replay:…"` runs it again
     choices: str
+    #: the choices of an order with another output; "" if there is none
+    different: str = ""
     #: why there may be other orders, apart from `races`
     reasons: tuple[str, ...] = ()
 

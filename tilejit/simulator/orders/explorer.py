@@ -64,7 +64,8 @@ class Explorer:
         self.stack: list[Node] = []
         self.script: Choices | None = None
         self.explored = 0
-        self.outputs: set[bytes] = set()
+        #: hash of the output → the first order that leaves it
+        self.outputs: dict[bytes, Choices] = {}
         self.errors: list[str] = []
         self.pairs: set[tuple[int, int]] = set()
         self.reasons: set[str] = set()
@@ -152,7 +153,7 @@ class Explorer:
                 self.explored += 1
                 self.first = self.first or runs(self.events())
                 if error is None:
-                    self.outputs.add(launch.digest())
+                    self.outputs.setdefault(launch.digest(), runs(self.events()))
                 else:
                     self.errors.append(rule_of(error))
             machine = self.machine
@@ -279,12 +280,12 @@ def examine(
         launch.end(error)
     explorer.reasons |= reasons_of(launch)
     found = error is not None or any(x.level == "error" for x in launch.findings.collected.values())
-    told = story(machine) if found and machine is not None else ()
+    told = story(machine) if (found or replay is not None) and machine is not None else ()
     verdict = "finding" if found else "incomplete" if left or explorer.reasons or replay is not None else "clean"
     answer = Orders(
         verdict, max(explorer.explored, 1), max(explorer.explored, 1) + left, launch.grid, launch.shapes(),
         max(len(explorer.outputs), 1), pairs(explorer.pairs, launch.findings), told, shown(script),
-        tuple(sorted(explorer.reasons)),
+        shown([*explorer.outputs.values()][1]) if len(explorer.outputs) > 1 else "", tuple(sorted(explorer.reasons)),
     )
     if error is not None and not collect:
         if told:
