@@ -184,7 +184,7 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
 
 
 #: launches a kernel with (positional arguments, constexprs by name, schedule, orders)
-_Run = Callable[[Sequence[Any], Mapping[str, Any], int, int | str | None], Orders | None]
+_Run = Callable[[Sequence[Any], Mapping[str, Any], int, int | str | None], "Orders | None"]
 
 
 def _runner(
