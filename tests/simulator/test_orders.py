@@ -87,7 +87,7 @@ def test_outcomes_of_many_programs_are_those_of_all_interleavings(part):
     compare(range(60 + 20 * part, 80 + 20 * part))
 
 
-CONFLICTS, PROPOSE, IS_MEMORY = events.conflicts, Explorer.propose, events.is_memory
+CONFLICTS, PROPOSE, USE, IS_MEMORY = events.conflicts, Explorer.propose, OrderedMachine.use, events.is_memory
 
 
 def unless(exempt):
@@ -95,22 +95,39 @@ def unless(exempt):
     return lambda asleep, done: not exempt(asleep, done) and CONFLICTS(asleep, done)
 
 
-def both(kind):
-    return unless(lambda asleep, done: asleep.kind == done.kind == kind)
+def is_update(use):
+    return IS_MEMORY(use.place) and use.kind not in ("read", "write")
 
 
 def first_alone(self, race, happened):
     PROPOSE(self, race, [*happened[: race.first + 1], *happened[race.second :]])
 
 
+def in_one_phase(self, place, kind, phase=0, **access):
+    USE(self, place, kind, 0 if kind == "arrive" else phase, **access)
+
+
 def commuting(self, event, use, log):
-    unknown = [f for f, x in log if CONFLICTS(x, use) and not event.pre >> f.index & 1]
-    return [f.index for f, x in log if f in unknown and self.may_end(event, use, x)]
+    unknown = [(f, x) for f, x in log if CONFLICTS(x, use) and not event.pre >> f.index & 1]
+    return [f.index for f, x in unknown if self.may_end(event, use, x)]
 
 
 #: rule → (what is wrong instead: owner and name of what is replaced, and by what; the seed of a program)
 FAULTS = {
-
+    "writes conflict": (events, "conflicts", unless(lambda x, y: x.kind == y.kind == "write"), 8),
+    "reads conflict with later writes": (
+        events, "conflicts", unless(lambda x, y: x.kind == "read" and IS_MEMORY(x.place)), 4),
+    "writes conflict with later reads": (
+        events, "conflicts", unless(lambda x, y: y.kind == "read" and IS_MEMORY(x.place)), 3),
+    "updates conflict with reads": (events, "conflicts", unless(lambda x, y: is_update(x) and y.kind == "read"), 4),
+    "updates whose results are used don't commute": (Explorer, "is_read", lambda *_: False, 18),
+    "arrivals in two phases conflict": (OrderedMachine, "use", in_one_phase, 0),
+    "waits and tests stay in their phase": (OrderedMachine, "check_stays", lambda *_: None, 0),
+    "a wait may end earlier": (OrderedMachine, "outrun", lambda *_: [], 0),
+    "a wait without an end may end earlier": (OrderedMachine, "note_pending", lambda *_: None, 0),
+    "updates between which a wait may end don't commute": (OrderedMachine, "outrun", commuting, 0),
+    "a conflict awakes": (explorer, "independent", lambda *_: True, 3),
+    "what is independent of the first event may come before it": (Explorer, "propose", first_alone, 0),
 }
 
 
