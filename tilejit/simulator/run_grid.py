@@ -322,7 +322,7 @@ class GridRun:
         state = sha256()
         for region in self.memory.regions:
             if region.space == "global":
-                state.update(region.memory)
+                state.update(region.memory.data)
         return state.digest()
 
     def shapes(self) -> str:

@@ -161,7 +161,7 @@ def check(
         except (AssertionError, SimulationError) as error:
             _name_schedule(error, schedule)
             if isinstance(error, AssertionError) and isinstance(tried, str) and found is not None and found.story:
-                error.args = (f"{error}\n{found.told()}",)
+                error.args = (f"{error}\n{found.narrative()}",)
             raise
 
 

@@ -1,4 +1,4 @@
-"""Kernels with faults in the order of their events, each with a grid, arguments, and the contents that it should leave."""
+"""Kernels with faults in the order of their events, with arguments and the contents that they should leave."""
 
 from __future__ import annotations
 
@@ -224,7 +224,8 @@ FAULTS = {
     "a phase that may be missed": Fault(a_phase_that_may_be_missed, 1, (ROWS,), "tj.warp.arrive(b)"),
     "a wrong phase": Fault(a_wrong_phase, 1, (ROWS, 4), "tj.warp.arrive("),
     "consumers miscounted": Fault(consumers_miscounted, 1, (ROWS, 4), "tj.warp.arrive(empty)"),
-    "a flag without release": Fault(a_flag_without_release, 2, (ints(0), ints(0), ints(0)), "tj.atomic.exch(flag[0], 1)"),
+    "a flag without release": Fault(
+        a_flag_without_release, 2, (ints(0), ints(0), ints(0)), "tj.atomic.exch(flag[0], 1)"),
     "a ring one stage short": Fault(a_ring_one_stage_short, 1, (ROWS, 6), "ring[i]"),
     "the last one by a relaxed count": Fault(
         the_last_one_by_a_relaxed_count, 2, (np.zeros(2, F32), ints(0), np.zeros(1, F32)),

@@ -58,7 +58,7 @@ class Orders:
             return f"clean in all {count} of {launch}" if self.explored > 1 else f"clean in the one order of {launch}"
         if self.verdict == "finding":
             return f"a finding in {'order' if self.explored > 1 else 'the first order'}{self.number()} of {launch}:\n" \
-                + self.told()
+                + self.narrative()
         of = f" of at least {self.at_least:,} orders" if self.at_least > self.explored else ""
         tried = f"{self.explored:,}{of}" if of else count
         lines = [*map(str, self.races), *self.reasons]
@@ -67,5 +67,5 @@ class Orders:
     def number(self) -> str:
         return f" {self.explored:,}" if self.explored > 1 else ""
 
-    def told(self) -> str:
+    def narrative(self) -> str:
         return "\n".join(["in this order:", *(f"  {x}" for x in self.story)])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ...dataclass import dataclass, field
 from ...errors import SimulationError
@@ -280,16 +280,17 @@ def examine(
         launch.end(error)
     explorer.reasons |= reasons_of(launch)
     found = error is not None or any(x.level == "error" for x in launch.findings.collected.values())
-    told = story(machine) if (found or replay is not None) and machine is not None else ()
+    rows = story(machine) if (found or replay is not None) and machine is not None else ()
+    verdict: Literal["clean", "finding", "incomplete"]
     verdict = "finding" if found else "incomplete" if left or explorer.reasons or replay is not None else "clean"
     answer = Orders(
         verdict, max(explorer.explored, 1), max(explorer.explored, 1) + left, launch.grid, launch.shapes(),
-        max(len(explorer.outputs), 1), pairs(explorer.pairs, launch.findings), told, shown(script),
+        max(len(explorer.outputs), 1), pairs(explorer.pairs, launch.findings), rows, shown(script),
         shown([*explorer.outputs.values()][1]) if len(explorer.outputs) > 1 else "", tuple(sorted(explorer.reasons)),
     )
     if error is not None and not collect:
-        if told:
-            error.message += "\n" + answer.told()
+        if rows:
+            error.message += "\n" + answer.narrative()
         raise error
     report = launch.report()
     report.orders = answer

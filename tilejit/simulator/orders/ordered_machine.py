@@ -194,6 +194,7 @@ class OrderedMachine(Machine):
         if waiter is None:
             return part
         imagined = Imagined(self, self.places_of)
+        going: Index
         if waiter.loop is not None:
             going = part[outcomes(imagined, waiter.loop, part, waiter.inputs) != waiter.loop.head]
         else:
@@ -400,11 +401,12 @@ class OrderedMachine(Machine):
 
     @cached_property
     def clusters(self) -> Clusters:
-        clusters = Machine.clusters.func(self)
+        clusters = super().clusters
         arrive, wait = clusters.arrive, clusters.wait
 
         def homes() -> list[int]:
-            return fast_unique(clusters.home[self.lanes.positions()]).tolist()
+            found: list[int] = fast_unique(clusters.home[self.lanes.positions()]).tolist()
+            return found
 
         def observed_arrive(*args: Any) -> None:
             for home in homes():
@@ -418,7 +420,7 @@ class OrderedMachine(Machine):
                 for warp in fast_unique(self.warp_of[self.lanes.positions()]).tolist():
                     self.known[warp] |= union(arrivals)
 
-        clusters.arrive, clusters.wait = observed_arrive, observed_wait  # type: ignore[method-assign]
+        clusters.arrive, clusters.wait = observed_arrive, observed_wait
         return clusters
 
     def spread(self) -> None:

@@ -27,10 +27,10 @@ class Row:
 
 
 def story(machine: OrderedMachine) -> tuple[str, ...]:
-    """Return the last events of a run: who did what, and the source line, in two columns."""
+    """Return the last events of a run: what each agent does, and the source line, in two columns."""
     rows: list[Row] = []
     for event in machine.events:
-        who, what = named(machine, event), told(machine, event)
+        who, what = named(machine, event), what_happens(machine, event)
         if rows and (rows[-1].who, rows[-1].pc) == (who, event.pc):
             rows[-1].what, rows[-1].times = what, rows[-1].times + 1
         elif what:
@@ -55,7 +55,7 @@ def named(machine: OrderedMachine, event: Event) -> str:
     return " ".join(parts)
 
 
-def told(machine: OrderedMachine, event: Event) -> str:
+def what_happens(machine: OrderedMachine, event: Event) -> str:
     """Describe what an event does."""
     texts = dict.fromkeys(describe(machine, use) for use in event.uses)
     return "; ".join([*filter(None, texts)][:3])
