@@ -340,13 +340,14 @@ def simulate(
     in a checked build, a failed check may end `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the number
     of thread instructions of a launch.
 
-    With `orders`, `report.orders` has a `verdict`: "clean" if no order has a finding; "finding", with the events that lead
-    to it as its `story`; or "incomplete" if orders are left: `at_least` is a lower bound of their number, and `races` are
-    the pairs of source lines whose order is open. `results` is the number of different outputs. Synchronizing events are
-    strong accesses, atomics, barriers and the ends of copies; orders that differ only in the order of independent events
-    count once. So a kernel without flags, locks and tickets has one order, and n CTAs that take one lock have n!. The
-    verdict holds for these arguments and this grid. Not examined: weaker orders of the memory model, which the race check
-    covers; the order of the lanes of a warp; contention for `setmaxnreg`; the rounding of floating-point atomics.
+    With `orders`, `report.orders` has a `verdict`: "clean" if no order has a finding; "finding", with the events that
+    lead to it as its `story`; or "incomplete" if orders are left: `at_least` is a lower bound of their number, and
+    `races` are the pairs of source lines whose order is open. `results` is the number of different outputs.
+    Synchronizing events are strong accesses, atomics, barriers and the ends of copies; orders that differ only in the
+    order of independent events count once. So a kernel without flags, locks and tickets has one order, and n CTAs that
+    take one lock have n!. The verdict holds for these arguments and this grid. Not examined: weaker orders of the
+    memory model, which the race check covers; the order of the lanes of a warp; contention for `setmaxnreg`; the
+    rounding of floating-point atomics.
 
     Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, only the first
     and the last are recorded and, in kernels with named barriers, fences or releases, the last of each of eight groups

@@ -329,5 +329,5 @@ class GridRun:
         """Name the arrays, with their sizes."""
         regions = sorted((x for x in self.memory.regions if x.space == "global"), key=lambda x: x.parts[0].name)
         parts = [x for region in regions for x in region.parts]
-        return ", ".join(f"{x.name} {f'({in_bytes(x.size_bytes)})' if x.elements is None else x.elements}" for x in parts)
+        return ", ".join(f"{x.name} ({in_bytes(x.size_bytes) if x.elements is None else x.elements})" for x in parts)
 

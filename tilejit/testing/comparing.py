@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -123,8 +123,8 @@ def check(
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
-    orders: "all" or a number: the orders of synchronizing events that the simulator tries; see `tj.simulate`. By default
-    those of `--tilejit-orders` or TILEJIT_ORDERS, if any. Each order must leave the expected contents.
+    orders: "all" or a number: the orders of synchronizing events that the simulator tries; see `tj.simulate`. The
+    default is that of `--tilejit-orders` or TILEJIT_ORDERS, if any. Each order must leave the expected contents.
     raises: AssertionError for the first element that differs, for bytes changed between elements, or, with `orders`,
     if there are more orders; SimulationError from the simulator; ValueError if `expected` is invalid or, unless
     `grid` was drawn, `target` is passed for a GPU.

@@ -19,7 +19,7 @@ from ...errors import SimulationError
 from ..checks.findings import rule_of
 from .answer import OpenPair, Orders
 from .events import Agent, Event, Race, Use, independent, initials
-from .ordered_machine import OrderedMachine, Option, Reordered
+from .ordered_machine import Option, OrderedMachine, Reordered
 from .story import story
 from .wait_loops import Place, WaitLoops
 

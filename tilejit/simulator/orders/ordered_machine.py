@@ -333,7 +333,8 @@ class OrderedMachine(Machine):
         for one in fast_unique(index).tolist():
             start = bound.lead + (one << site.shift)
             words = range(start >> 2, (start + (1 << site.shift) - 1 >> 2) + 1)
-            yield [(region.space, base, word) for word in words], np.flatnonzero(index == one), bound.view[one : one + 1]
+            places: list[Place] = [(region.space, base, word) for word in words]
+            yield places, np.flatnonzero(index == one), bound.view[one : one + 1]
 
     def observed_load(self, number: int, address: Any) -> Any:
         if self.access.sites[number].strong:
@@ -362,22 +363,20 @@ class OrderedMachine(Machine):
             lambda: self.access.atomic(number, address, wanted, *operands))
 
     def note_writes(self, number: int, address: Any, kind: str, write: Any) -> Any:
-        """Call `write`, and record the words that it writes. kind: "" for a store, "atomic", or an update that commutes.
+        """Call `write`, and record the words that it writes; an atomic that changes nothing is a read.
 
-        An atomic that changes nothing is a read.
+        kind: "" for a store, "atomic", or an update that commutes with its kind.
         """
         found = [(*x, x[2].copy()) for x in self.elements(number, address)]
         result = write()
         for places, threads, view, before in found:
-            as_kind = "write" if kind in ("", "atomic") else kind
-            if kind == "atomic" and before.tobytes() == view.tobytes():
-                as_kind = "read"
+            start = places[0][2], self.access.sites[number].shift
             step = view[0] - before[0] if kind.startswith("add.") and view.dtype.kind in "iu" else None
             for place in places:
-                self.use(
-                    place, "write" if place in self.director.ordered and as_kind != "read" else as_kind,
-                    start=(places[0][2], self.access.sites[number].shift), before=before[0], after=view[0], step=step,
-                    thread=int(threads[0]))
+                use = "write" if kind in ("", "atomic") or place in self.director.ordered else kind
+                if kind == "atomic" and before.tobytes() == view.tobytes():
+                    use = "read"
+                self.use(place, use, start=start, before=before[0], after=view[0], step=step, thread=int(threads[0]))
         return result
 
     def arrives(self, site: Site, barrier: MBarrier, positions: Index, ctas: Index, phases: Index) -> None:
@@ -540,11 +539,11 @@ class OrderedMachine(Machine):
 
     def pretend(self, number: int, part: Index) -> None:
         """Record the uses of an event that doesn't happen."""
-        pc = self.first_pc(number)
         imagined = Imagined(self, self.noted)
         compiled = self.program.blocks[number]
         compiled.run(imagined, *[self.registers.value(slot, part) for slot in compiled.inputs])
-        for kind, address, cta in (x for x in imagined.places if x[0] == "mbarrier") if self.is_wait(pc) else ():
+        for place in imagined.places if self.is_wait(self.first_pc(number)) else ():
+            _, address, cta = place
             barrier = self.mbarriers.at[address]
             self.use(self.mbarrier(barrier, cta), "wait", int(barrier.phase[cta]) + 1)
 

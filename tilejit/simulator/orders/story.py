@@ -70,11 +70,15 @@ def describe(machine: OrderedMachine, use: Use) -> str:
         name = f"{part.name}+{4 * word - part.start}" if part is not None else f"{space} memory"
         if use.kind == "read":
             return f"reads {use.after} at {name}"
-        return f"sets {name} to {use.after}" if use.kind == "write" else f"{use.kind} {name}: {use.before} → {use.after}"
+        if use.kind == "write":
+            return f"sets {name} to {use.after}"
+        return f"{use.kind} {name}: {use.before} → {use.after}"
     end = ": complete" if use.completes else ""
     name = {"barrier": f"barrier {use.place[-1]}", "cluster": "the cluster barrier"}.get(use.place[0], "")
     if not name:
         name = machine.mbarriers.at[use.place[1]].name
     if use.kind == "wait":
         return f"passes {name}: phase {use.phase - 1} is over"
-    return f"arrives at {name}, phase {use.phase}{end}" if use.kind == "arrive" else f"looks at {name}: phase {use.phase}"
+    if use.kind == "arrive":
+        return f"arrives at {name}, phase {use.phase}{end}"
+    return f"looks at {name}: phase {use.phase}"
