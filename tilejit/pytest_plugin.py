@@ -69,12 +69,14 @@ def _arch_or_path(text: str) -> str:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of orders: pass 1, 2, ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: pass 1, 2, ...")
     return int(text)
 
 
 def _orders(text: str) -> int | str:
-    return text if text == "all" else _count(text)
+    if text != "all" and (not text.isdecimal() or int(text) < 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of orders: pass 1, 2, ... or all")
+    return text if text == "all" else int(text)
 
 
 @pytest.hookimpl(tryfirst=True)

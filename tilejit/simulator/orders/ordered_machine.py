@@ -419,7 +419,7 @@ class OrderedMachine(Machine):
                 for warp in fast_unique(self.warp_of[self.lanes.positions()]).tolist():
                     self.known[warp] |= union(arrivals)
 
-        clusters.arrive, clusters.wait = observed_arrive, observed_wait
+        clusters.arrive, clusters.wait = observed_arrive, observed_wait  # type: ignore[method-assign, assignment]
         return clusters
 
     def spread(self) -> None:
