@@ -482,8 +482,8 @@ class OrderedMachine(Machine):
         """Find the events that had to happen before the end of this phase, but need not have."""
         phases = self.phases_of(use.place)
         known = union(phases.arrivals[use.phase])
-        for stay in phases.stays.get(use.phase, []):
-            if not known >> stay.index & 1:
+        for stay in sorted(phases.stays.get(use.phase, []), key=lambda x: -x.index):
+            if not (known | event.past) >> stay.index & 1:
                 self.races.append(Race(stay.index, event.index, event.agent, event.past, False))
                 event.past |= stay.before_later
 
