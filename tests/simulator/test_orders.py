@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from examples import copy_tma
 from tests.simulator import test_phases, test_rings
 from tests.simulator.interleavings import Program, drawn, in_all_orders, outcomes
 from tests.simulator.order.programs import PROGRAMS
@@ -317,3 +318,9 @@ def test_modules_take_the_option_and_wrong_values_are_refused():
     for options in ({"checks": False}, {"profile": True}):
         with pytest.raises(LaunchError, match="only be examined with checks, and without profile=True"):
             module.launch("k", (1,), (1,), [x], orders=1, **options)
+
+
+def test_a_first_wait_before_a_loop_for_a_constant_phase_has_one_order():
+    source = np.ones((4, 256), np.float32)
+    orders = tj.simulate(copy_tma.copy, 1, source, np.zeros_like(source), orders="all").orders
+    assert orders.verdict == "clean" and orders.explored == 1, orders

@@ -119,6 +119,11 @@ class WaitLoops:
         if pc and body[pc - 1].root == "and" and "@" in operands[1] and body[pc - 1].operands[0] == operands[1]:
             # a parity computed in inner braces
             operands[1:2] = body[pc - 1].operands[1:]
+            before = body[pc - 2] if pc > 1 else body[pc]
+            if before.root == "mov" and before.guard is None and before.operands[0] == operands[1] \
+                    and before.operands[1].isdecimal():
+                # the number of a phase that is a constant
+                operands[1] = before.operands[1]
         return body[pc].suffix, *operands
 
     def ways(self, pc: int) -> tuple[int, int]:
