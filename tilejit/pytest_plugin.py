@@ -32,12 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="number of thread orders in which tilejit.testing.check runs each kernel on the simulator",
     )
     group.addoption(
+        "--tilejit-orders", metavar="N", type=_orders,
+        help="orders of synchronizing events in which tilejit.testing.check runs each kernel on the simulator, or all",
+    )
+    group.addoption(
         _GPU_SIM, metavar="ARCH", nargs="?", const=_ARCH, type=_arch_or_path,
         help="run Triton's and Numba's kernels on the simulator, compiled for ARCH (sm_90); findings fail tests",
     )
     group.addoption(
         "--gpu-sim-schedules", metavar="N", type=_count, default=1,
         help="number of thread orders in which each of these kernels runs",
+    )
+    group.addoption(
+        "--gpu-sim-orders", metavar="N", type=_orders,
+        help="orders of synchronizing events in which each of these kernels runs, or all",
     )
     group.addoption(
         "--gpu-sim-checks", choices=("default", "strict"), default="default",
@@ -61,6 +69,12 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: pass 1, 2, ...")
     return int(text)
+
+
+def _orders(text: str) -> int | str:
+    if text != "all" and (not text.isdecimal() or int(text) < 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of orders: pass 1, 2, ... or all")
+    return text if text == "all" else int(text)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -91,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _GPU)
     changes = pytest.MonkeyPatch()
     config.add_cleanup(changes.undo)
-    for name in ("device", "schedules"):
+    for name in ("device", "schedules", "orders"):
         value = config.getoption(f"--tilejit-{name}")
         if value is not None:
             changes.setenv(f"TILEJIT_{name.upper()}", str(value))

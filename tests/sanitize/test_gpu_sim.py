@@ -127,6 +127,10 @@ def test_the_first_configuration_only(tmp_path: Path) -> None:
     assert "simulated sm_90: 1 kernel, 2 launches, 0 findings, " in text
 
 
+def test_all_orders(tmp_path: Path) -> None:
+    assert "2 passed" in pytest_says(tmp_path, "--gpu-sim", "--gpu-sim-orders=all", "-k", "test_right")
+
+
 @pytest.mark.parametrize("path", [".", "test_it.py", "test_it.py::test_right"])
 def test_paths_after_the_option(tmp_path: Path, path: str) -> None:
     text = pytest_says(tmp_path, "--gpu-sim", path, "-k", "test_right", "--gpu-sim-autotune=first")

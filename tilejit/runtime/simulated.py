@@ -220,7 +220,7 @@ class SimulatedFunction:
     def simulate(
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
-        orders: Literal[1] | None = None,
+        orders: int | str | None = None, limit: int = 10_000, seconds: float | None = None,
     ) -> Report:
         executable = self.compiled.executable
         check_writable(self._written, arguments)
@@ -240,6 +240,8 @@ class SimulatedFunction:
                 schedule=schedule,
                 delivery=delivery,
                 orders=orders,
+                limit=limit,
+                seconds=seconds,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=lines.locate,
                 may_be_empty=True,

@@ -19,6 +19,7 @@ def triton(
     checks: Checks = True,
     schedules: int = 1,
     autotune: Autotune = "all",
+    orders: int | str | None = None,
 ) -> AbstractContextManager[TritonSession]:
     """Return a context in which Triton's kernels run on the simulator, and CPU tensors represent CUDA tensors.
 
@@ -38,11 +39,12 @@ def triton(
         `tilejit.simulator.run`.
     schedules: number of thread orders in which each kernel runs, each on the same data.
     autotune: run "all" configurations of an autotuned kernel, or only the "first".
+    orders: the orders of synchronizing events in which each kernel runs; see `tilejit.simulator.run`.
     raises: LaunchError if an option is invalid, torch or Triton is missing, or Triton's version isn't supported.
     """
     from . import session, versions
 
-    chosen = session.options(arch, on_finding, checks, schedules, autotune)
+    chosen = session.options(arch, on_finding, checks, schedules, autotune, orders)
     versions.require_triton()
     from .for_triton import simulated_triton
 
@@ -50,7 +52,8 @@ def triton(
 
 
 def numba(
-    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1
+    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1,
+    orders: int | str | None = None,
 ) -> AbstractContextManager[Session]:
     """Return a context in which the arrays and kernels of Numba-CUDA belong to a simulated device.
 
@@ -70,7 +73,7 @@ def numba(
     """
     from . import session, versions
 
-    chosen = session.options(arch, on_finding, checks, schedules, "all")
+    chosen = session.options(arch, on_finding, checks, schedules, "all", orders)
     versions.require_numba()
     from .for_numba import simulated_numba
 

@@ -181,6 +181,7 @@ def _run(
         return module.launch(
             kernel.entry_name, (x, y, z), (i, j, k), values, shared_bytes=int(shared_bytes),
             checks=session.options.checks, on_finding="collect", schedule=schedule,
+            orders=None if schedule else session.options.orders,
         )
 
     def restore() -> None:

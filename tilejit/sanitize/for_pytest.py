@@ -38,7 +38,7 @@ def begin(config: pytest.Config, version: str) -> None:
             sessions = enter(
                 # without either, the error names what to install for Triton
                 stack, has_triton or not has_numba, has_numba, options.gpu_sim, options.gpu_sim_schedules,
-                options.gpu_sim_checks, options.gpu_sim_autotune,
+                options.gpu_sim_checks, options.gpu_sim_autotune, options.gpu_sim_orders,
             )
         except LaunchError as error:
             raise pytest.UsageError(f"--gpu-sim={options.gpu_sim}: {error}") from None

@@ -256,6 +256,7 @@ class SimulatedLauncher:
             return module.launch(
                 name, grid, block, args, shared_bytes=metadata.shared, checks=session.options.checks,
                 on_finding="collect", schedule=schedule, replicas_differ="warning",
+                orders=None if schedule else session.options.orders,
             )
 
         def restore() -> None:

@@ -83,14 +83,15 @@ def _write(file: str, launches: Sequence[SimulatedLaunch]) -> None:
 
 
 def enter(
-    stack: ExitStack, triton: bool, numba: bool, arch: str, schedules: int, checks: str, autotune: Any
+    stack: ExitStack, triton: bool, numba: bool, arch: str, schedules: int, checks: str, autotune: Any,
+    orders: int | str | None = None,
 ) -> list[Session]:
     """Enter the contexts of Triton and of Numba, and return their sessions. raises: LaunchError as the contexts do."""
     wanted: Any = "strict" if checks == "strict" else True
     sessions: list[Session] = []
     if triton:
-        context = sanitize.triton(arch, checks=wanted, schedules=schedules, autotune=autotune)
+        context = sanitize.triton(arch, checks=wanted, schedules=schedules, autotune=autotune, orders=orders)
         sessions.append(stack.enter_context(context))
     if numba:
-        sessions.append(stack.enter_context(sanitize.numba(arch, checks=wanted, schedules=schedules)))
+        sessions.append(stack.enter_context(sanitize.numba(arch, checks=wanted, schedules=schedules, orders=orders)))
     return sessions

@@ -25,9 +25,12 @@ class SessionOptions:
     checks: Checks
     schedules: int
     autotune: Autotune
+    orders: int | str | None
 
 
-def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: str) -> SessionOptions:
+def options(
+    arch: str, on_finding: str, checks: Any, schedules: int, autotune: str, orders: int | str | None = None
+) -> SessionOptions:
     """Return the options of a session. raises: LaunchError if one of them is invalid."""
     if arch not in TARGETS:
         raise LaunchError(f"unknown arch {arch!r}", hint=f"write one of {', '.join(TARGETS)}")
@@ -42,7 +45,7 @@ def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: s
             raise LaunchError(f"{name} is {value!r}", hint=f"pass one of {', '.join(texts)}")
     if isinstance(schedules, bool) or not isinstance(schedules, int) or schedules < 1:
         raise LaunchError(f"schedules is {schedules!r}", hint="pass the number of thread orders: 1, 2, ...")
-    return SessionOptions(target(arch), on_finding, checks, schedules, autotune)  # type: ignore[arg-type]
+    return SessionOptions(target(arch), on_finding, checks, schedules, autotune, orders)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

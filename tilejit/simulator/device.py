@@ -162,7 +162,9 @@ class DeviceModule:
         on_finding: Literal["raise", "collect"] = "raise",
         schedule: int = 0,
         replicas_differ: Literal["error", "warning"] = "error",
-        orders: Literal[1] | None = None,
+        orders: int | str | None = None,
+        limit: int = 10_000,
+        seconds: float | None = None,
         profile: bool = False,
         cooperative: bool = False,
         write: Callable[[str], object] | None = None,
@@ -181,7 +183,8 @@ class DeviceModule:
         return run(
             self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
             dynamic_shared_bytes=shared_bytes, resident=resident, on_finding=on_finding, schedule=schedule,
-            replicas_differ=replicas_differ, orders=orders, cooperative=cooperative,
+            replicas_differ=replicas_differ, orders=orders, limit=limit, seconds=seconds,
+            cooperative=cooperative,
         )
 
 

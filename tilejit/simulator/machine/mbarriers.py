@@ -176,11 +176,11 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             now = barrier.phase[self.ctas(threads)]
             awaited = self.of(phase, threads).astype(np.int64)
+            done = is_complete(now, awaited, kind)
             if kind == "state":
                 awaited >>= PENDING_BITS
             if kind != "parity":
                 self.check_phase(site, barrier, threads, awaited, now, kind)
-            done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
             complete[threads] = done
             phases = now - done if kind == "parity" else awaited
             if self.passes is not None:
@@ -443,3 +443,9 @@ class MBarriers:
 
     def describe_waits(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs)
+
+
+def is_complete(now: Index, awaited: Index, kind: str) -> NDArray[np.bool_]:
+    """Return a mask of the awaited phases that are complete. now: the current phases. kind: as for `MBarriers.wait`."""
+    done: NDArray[np.bool_] = now > awaited >> PENDING_BITS if kind == "state" else (now ^ awaited) & 1 != 0
+    return done
