@@ -21,7 +21,7 @@ from tilejit.testing import check
 #: right programs of the race check's list in which threads compete: for a lock, to be the last, or to read in between
 OPEN = {
     "a strong store after an ordinary read that precedes a strong read of the other warp",
-    "an atomic on something else",
+    "an atomic on something else", "a compare-and-swap that fails releases nothing",
     "the last block sums up",
     "the last block waits for its threads", "a lock by acquire and release", "a lock with fences",
     "a lock needs an acquire", "atomics with atomics", "the first guess of an exchange loop",
