@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, sanitize
+from .. import sanitize
 from ..errors import LaunchError
 from .report import as_json, document, results_of
 from .sarif import as_sarif
@@ -43,12 +43,12 @@ def add_parser(commands: Any) -> None:
 
 
 def run(
-    script: str, arguments: Sequence[str], triton: bool, numba: bool, arch: str, schedules: int, checks: str,
-    autotune: Any, report: str | None,
+    version: str, script: str, arguments: Sequence[str], triton: bool, numba: bool, arch: str, schedules: int,
+    checks: str, autotune: Any, report: str | None,
 ) -> Iterator[str]:
     """Run a program as `python SCRIPT ARGS` does; print a summary of its launches to standard error.
 
-    report: a file for its launches and findings.
+    report: a file for its launches and findings. version: that of tilejit.
     raises: LaunchError if the program is missing or no kind of kernel was selected; whatever the program raises.
     """
     if not triton and not numba:
@@ -69,12 +69,12 @@ def run(
             launches = [launch for session in sessions for launch in session.launches]
             print(summary(arch, [x.counts for x in launches]), file=sys.stderr)
             if report is not None:
-                _write(report, launches)
+                _write(report, launches, version)
     return iter(())
 
 
-def _write(file: str, launches: Sequence[SimulatedLaunch]) -> None:
-    data = document(results_of(launches), __version__)
+def _write(file: str, launches: Sequence[SimulatedLaunch], version: str) -> None:
+    data = document(results_of(launches), version)
     text = as_sarif(data) if file.endswith(".sarif") else as_json(data)
     try:
         Path(file).write_text(text + "\n", encoding="utf-8")

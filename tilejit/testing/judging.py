@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import LaunchError, SimulationError, TilejitError
 from ..runtime.devices import use_device
 from ..wording import counted, is_array
-from .bans import FRESH, STALE, Ban, codes, consists_of, filled
+from . import bans
 from .bounds import FLOATS, Array, Bounded, bounded, is_float, widened
 from .candidates import CudaCandidate, Deferred, NumpyRunner, Runner
 from .trials import SPECIAL, JudgeTrial, TrialData, planned
@@ -105,7 +105,7 @@ def judge(
         # the reference is the user's code
         hint = "pass inputs that the reference accepts"
         raise LaunchError(f"the reference fails: {error!r}", hint=hint) from error
-    with _running(kind, arch, schedules, Ban(codes(reference), allow)) as runner:
+    with _running(kind, arch, schedules, bans.Ban(bans.codes(reference), allow)) as runner:
         judging = _Judging(candidate, runner, outputs == "written")
         for number, trial in enumerate(trials):
             judging.run(trial, number % schedules)
@@ -124,7 +124,7 @@ def judge(
 
 
 @contextmanager
-def _running(kind: str, arch: str, schedules: int, ban: Ban) -> Iterator[Runner]:
+def _running(kind: str, arch: str, schedules: int, ban: bans.Ban) -> Iterator[Runner]:
     if kind == "triton":
         from ..sanitize import triton
         from ..sanitize.torch_judging import TorchRunner
@@ -243,12 +243,12 @@ class _Judging:
         self.kept.append(results)
         copies = [runner.read(x) for x in results]
         for result, copy in zip(results, copies, strict=True):
-            runner.write(result, filled(copy.shape, copy.dtype, STALE))
+            runner.write(result, bans.filled(copy.shape, copy.dtype, bans.STALE))
         self.ran.append((trial, copies))
 
     def _array(self, trial: JudgeTrial, like: Array, is_output: bool) -> Any:
         def allocate(shape: tuple[int, ...]) -> Any:
-            return self.runner.array(filled(shape, like.dtype, FRESH), is_output)
+            return self.runner.array(bans.filled(shape, like.dtype, bans.FRESH), is_output)
 
         self.kept.append(trial.array(like.shape, allocate))
         return self.kept[-1]
@@ -269,9 +269,9 @@ class _Judging:
     def _rule_of_result(self, number: int, index: int, right: Bounded, wrong: Array) -> str:
         """Return the rule for a wrong result."""
         trial, got = self.ran[number][0], self.ran[number][1][index]
-        if (wrong & consists_of(got, STALE)).any():
+        if (wrong & bans.consists_of(got, bans.STALE)).any():
             return "stale"
-        is_fresh = (wrong & consists_of(got, FRESH)).any()
+        is_fresh = (wrong & bans.consists_of(got, bans.FRESH)).any()
         plain = "unwritten" if is_fresh else "accuracy" if right.is_near(got) else "value"
         # data, shape or layout is the cause only if the first call was right
         if trial.kind in ("first", "repeated") or {"value", "accuracy", "unwritten"} & self.reasons.keys():

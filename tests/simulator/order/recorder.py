@@ -171,7 +171,7 @@ def _watch_launches(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
         recorder.begin(Stream(threads, self.threads, prod(self.cluster)), self.checks == "strict")
         method(self, *arguments)
 
-    wrap(patch, run_grid._GridRun, "run", run)
+    wrap(patch, run_grid.GridRun, "run", run)
 
 
 def _watch_memory(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import SimulationError
 from ...fast_unique import fast_unique
+from ..checks import records
 from ..checks.agents import Agents
 from ..checks.races import AccessChecker
-from ..checks.records import IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
 from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from .access import Access
@@ -208,7 +208,7 @@ class AsyncCopies:
                 if agents is not None:
                     me[:] = agents.record_of(name, cta)
                 checker.order.tick(batch.pc)
-                checker.record_read(CellAccess(side.region, side.site, cells.reshape(-1), me), ONE)
+                checker.record_read(records.CellAccess(side.region, side.site, cells.reshape(-1), me), records.ONE)
         batch.left &= ~ready
         return self.access.order.event if self.access.order is not None else 0
 
@@ -286,12 +286,12 @@ class AsyncCopies:
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
     """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per copy."""
-    shadow: Shadow = region.shadow
+    shadow: records.Shadow = region.shadow
     x = checker.access(region, index, site)
     cells = x.cells
     base = checker.base(shadow, cells.size)
-    writes = recent(shadow.writes[cells], base)
-    at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
+    writes = records.recent(shadow.writes[cells], base)
+    at = np.flatnonzero((writes + records.ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
         checker.examine_update(x, writes, at)
     stamp = checker.stamp_write(shadow, x.me, site.pc)
@@ -300,17 +300,17 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     lost = np.flatnonzero(winner != stamp)
     if lost.size:
         lanes = lost // (cells.size // index.size)
-        winners = np.searchsorted(checker.lanes.get("gid"), winner[lost] & LOW)
-        differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
+        winners = np.searchsorted(checker.lanes.get("gid"), winner[lost] & records.LOW)
+        differs = np.flatnonzero(~records.equal_bits(data[winners], data[lanes]))
         if differs.size:
             checker.report.race(x, winner, lost[differs], "wrote")
-    shadow.mark(cells, IN_FLIGHT)
+    shadow.mark(cells, records.IN_FLIGHT)
     return cells.reshape(index.size, -1)
 
 
-def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
+def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: records.Record, pc: int) -> None:
     """Record completed copies as stores of the threads that started them."""
-    shadow: Shadow = region.shadow
+    shadow: records.Shadow = region.shadow
     me = np.repeat(threads, cells.shape[1])
     flat = cells.reshape(-1)
     stamp = checker.stamp_write(shadow, me, pc)

@@ -25,8 +25,9 @@ from ..machine.machine import Machine
 from ..machine.mbarrier import MBarrier
 from ..machine.operations import Operation
 from ..opcodes.memory import Site
+from . import wait_loops
 from .events import Agent, Event, Race, Use, Waiter, conflicts, is_memory
-from .wait_loops import Imagined, Place, WaitLoops, chosen, outcomes
+from .wait_loops import Place
 
 if TYPE_CHECKING:
     from ..machine.clusters import Clusters
@@ -40,7 +41,7 @@ Option = tuple[int, Index] | Operation
 class Director(Protocol):
     """Chooses the next event. ordered: words at which no updates commute. loops: the program's wait loops."""
 
-    loops: WaitLoops
+    loops: wait_loops.WaitLoops
     ordered: set[Place]
 
     def is_read(self, pc: int) -> bool: ...
@@ -193,10 +194,10 @@ class OrderedMachine(Machine):
         waiter = self.waiter(number, part)
         if waiter is None:
             return part
-        imagined = Imagined(self, self.places_of)
+        imagined = wait_loops.Imagined(self, self.places_of)
         going: Index
         if waiter.loop is not None:
-            going = part[outcomes(imagined, waiter.loop, part, waiter.inputs) != waiter.loop.head]
+            going = part[wait_loops.outcomes(imagined, waiter.loop, part, waiter.inputs) != waiter.loop.head]
         else:
             compiled = self.program.blocks[number]
             self.select(part)
@@ -399,7 +400,7 @@ class OrderedMachine(Machine):
         super().arrive(compiled, group, request)
 
     @cached_property
-    def clusters(self) -> Clusters:
+    def clusters(self) -> Clusters:  # type: ignore[override]
         clusters = super().clusters
         arrive, wait = clusters.arrive, clusters.wait
 
@@ -514,12 +515,12 @@ class OrderedMachine(Machine):
         assert waiter is not None and waiter.loop is not None, "loads are in wait loops"
         if use.start != earlier.start or earlier.before is None:
             return True
-        imagined = Imagined(self, lambda *_: ())
+        imagined = wait_loops.Imagined(self, lambda *_: ())
         imagined.site = waiter.loop.site
         dtype = DTYPES[self.access.sites[imagined.site].dtype]
         imagined.value = np.array([earlier.before]).view(dtype)[0]
         at = np.array([use.thread])
-        ends = outcomes(imagined, waiter.loop, waiter.positions[at], chosen(waiter.inputs, at))
+        ends = wait_loops.outcomes(imagined, waiter.loop, waiter.positions[at], wait_loops.chosen(waiter.inputs, at))
         return bool(ends[0] != waiter.loop.head)
 
     def note_pending(self) -> None:
@@ -539,7 +540,7 @@ class OrderedMachine(Machine):
 
     def pretend(self, number: int, part: Index) -> None:
         """Record the uses of an event that doesn't happen."""
-        imagined = Imagined(self, self.noted)
+        imagined = wait_loops.Imagined(self, self.noted)
         compiled = self.program.blocks[number]
         compiled.run(imagined, *[self.registers.value(slot, part) for slot in compiled.inputs])
         for place in imagined.places if self.is_wait(self.first_pc(number)) else ():
