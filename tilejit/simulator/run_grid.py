@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import LaunchError, SimulationError
 from ..progress import Progress
+from . import placing
 from .checks import findings, records
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
@@ -26,7 +27,6 @@ from .machine.machine import Machine
 from .machine.memory import in_bytes
 from .machine.operations import Delivery
 from .machine.printf import Printer
-from .placing import ParameterValue, Placing, Resident, SharedName, peers
 
 if TYPE_CHECKING:
     from .orders.explorer import Explorer
@@ -47,7 +47,7 @@ def run(
     entry: str,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    args: Sequence[ParameterValue],
+    args: Sequence[placing.ParameterValue],
     *,
     checks: Checks = True,
     profile: bool = False,
@@ -58,11 +58,11 @@ def run(
     limit: int = 10_000,
     seconds: float | None = None,
     delivery: str = "late",
-    shared_map: Sequence[SharedName] = (),
+    shared_map: Sequence[placing.SharedName] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     write: Callable[[str], object] | None = None,
-    resident: Resident | None = None,
+    resident: placing.Resident | None = None,
     may_be_empty: bool = False,
     cooperative: bool = False,
 ) -> Report:
@@ -108,7 +108,7 @@ def run(
         prints = write if explorer is None or explorer.script is not None else lambda text: None
         launch = GridRun(
             program, grid, block, checks, profile, collect, 0 if explorer else schedule,
-            "late" if explorer else delivery, shared_map, locate, prints, resident or Resident(),
+            "late" if explorer else delivery, shared_map, locate, prints, resident or placing.Resident(),
             replicas_differ == "warning", cooperative, explorer,
         )
         launch.placing.place(args, cooperative)
@@ -185,8 +185,8 @@ def _instruction_limit(text: str) -> int:
 class GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
-        collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: findings.Locate | None,
-        write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
+        collect: bool, schedule: int, delivery: str, shared_map: Sequence[placing.SharedName], locate: findings.Locate | None,
+        write: Callable[[str], object] | None, resident: placing.Resident, replicas_differ: bool,
         cooperative: bool, explorer: Explorer | None,
     ) -> None:
         self.program = program
@@ -206,7 +206,7 @@ class GridRun:
         self.delivery = Delivery(delivery)
         # number of asynchronous operations issued by the chunks so far
         self.issued = 0
-        self.placing = Placing(program, resident)
+        self.placing = placing.Placing(program, resident)
         self.memory = self.placing.memory
         self.printer = Printer(self.memory, write)
         self.profiler = Profiler() if profile else None
@@ -284,7 +284,7 @@ class GridRun:
                 if checker is not None:
                     # barriers of a CTA don't order accesses by other CTAs
                     region.shadow.agents = True
-                for peer in peers(region, lanes.ranks):
+                for peer in placing.peers(region, lanes.ranks):
                     self.memory.add(peer)
         if checker is not None:
             checker.begin(lanes)
