@@ -185,9 +185,9 @@ def _instruction_limit(text: str) -> int:
 class GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
-        collect: bool, schedule: int, delivery: str, shared_map: Sequence[placing.SharedName], locate: findings.Locate | None,
-        write: Callable[[str], object] | None, resident: placing.Resident, replicas_differ: bool,
-        cooperative: bool, explorer: Explorer | None,
+        collect: bool, schedule: int, delivery: str, shared_map: Sequence[placing.SharedName],
+        locate: findings.Locate | None, write: Callable[[str], object] | None, resident: placing.Resident,
+        replicas_differ: bool, cooperative: bool, explorer: Explorer | None,
     ) -> None:
         self.program = program
         self.grid = grid
