@@ -42,7 +42,7 @@ THREADS = {
 
 FUNCTIONS = (
     "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "relu", "gelu",
-    "reciprocal", "floor", "ceil", "round", "abs",
+    "reciprocal", "floor", "ceil", "round", "abs", "trunc", "sign", "isnan", "isinf", "isfinite",
 )
 
 
@@ -383,6 +383,12 @@ class Drawn:
                 return f"{self.operand()}.astype(tj.{self.dtype()})"
             case "reduce":
                 return self.reduction()
+            case "broadcast":
+                text = self.operand()
+                value = self.value(text)
+                shape = value.shape if value is not None else ()
+                wider = (*self.one(((), (2,), (3, 1))), *(self.one((1, 2, 5)) if n == 1 else n for n in shape))
+                return f"tj.broadcast_to({text}, {wider})"
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
@@ -413,7 +419,9 @@ class Drawn:
     def reduction(self) -> str:
         text = self.operand()
         tile = self.value(text)
-        name = self.one(("sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "sum", "max"))
+        name = self.one((
+            "sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "sum", "max", "mean", "var", "std",
+        ))
         if tile is None:
             return f"tj.{name}({text})"
         rank = len(tile.shape)
@@ -423,7 +431,12 @@ class Drawn:
             axis = f", axis={axes[0] if len(axes) == 1 else tuple(axes)}"
         kept = ", keepdims=True" if self.chance(3) else ""
         grown = ", dtype=tj.float32" if name == "sum" and self.chance(6) else ""
-        return f"tj.{name}({text}{axis}{grown}{kept})"
+        options = ""
+        if name in ("sum", "max", "min", "prod") and self.chance(4):
+            options = f", initial={self.one(('n', '1', '3', 'a'))}"
+        if name in ("var", "std") and self.chance(2):
+            options = ", ddof=1"
+        return f"tj.{name}({text}{axis}{grown}{kept}{options})"
 
     def assign(self, text: str) -> list[str]:
         value = self.value(text)
@@ -621,6 +634,7 @@ class Drawn:
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
+    "broadcast",
     "uses", "view", "view",
 )
 

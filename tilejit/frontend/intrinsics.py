@@ -218,6 +218,8 @@ HANDLERS: dict[str, Handler] = {
         if op.approximation is not None
     },
     **{name: partial(reductions.reduced, TILE_OPERATIONS[name]) for name in REDUCTIONS},
+    **{name: partial(reductions.statistic, name) for name in ("mean", "var", "std")},
+    "broadcast_to": reductions.broadcast_to,
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,

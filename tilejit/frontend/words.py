@@ -177,7 +177,27 @@ _IDS = (
         "if tj.elect():\n    A[tj.warp_id(), 0] = 1.0",
     ),
 )
+_AXES = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
+
+
+def _statistic(name: str, meaning: str) -> Intrinsic:
+    ddof = CallParameter("ddof", "int", "the number that is subtracted from the number of elements to divide by it", 0)
+    tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
+    parameters = (tile, _AXES, *(() if name == "mean" else (ddof,)), keepdims)
+    meaning = (
+        f"over axes of a tile: {meaning}; float32 for integers and bool_; float16 and bfloat16 are computed in float32 "
+        "and rounded once"
+    )
+    return Intrinsic(name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{name}(x, axis=1)")
+
+
 _TILES = (
+    _statistic("mean", "the sum divided by the number of elements"),
+    _statistic("var", "the mean square of the differences from the mean, in two passes"),
+    _statistic("std", "the square root of var"),
+    Intrinsic("broadcast_to", "Repeat a tile along axes of extent 1 and new leading axes, as NumPy does", (
+        CallParameter("x", "Tile", "the tile"), parameter("shape"),
+    ), "Tile", f"{_LOAD}y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))"),
     _word("cat", "Concatenate two tiles along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
     Intrinsic("split", "Split a tile into equal parts along an axis",
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
@@ -185,7 +205,7 @@ _TILES = (
     Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
-         CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None"),
+         replace(_AXES, default=REQUIRED),
          parameter("combine"), parameter("keepdims", optional=True)),
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)",
     ),
@@ -303,11 +323,14 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 
 
 def _reduction(reduction: Reduction) -> Intrinsic:
-    axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
     of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
                               "reduction of elements of this type", None)
+    first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is the "
+                          "result if there are none", None)
     dtype = (of_result,) if reduction.grows else ()
-    parameters = (CallParameter("x", "Tile", "the tile"), axis, *dtype, parameter("keepdims", optional=True))
+    initial = () if reduction.tests or reduction.picks else (first,)
+    tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
+    parameters = (tile, _AXES, *dtype, keepdims, *initial)
     meaning = f"over axes of a tile: {reduction.meaning}"
     return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
 
