@@ -699,6 +699,13 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
         """
+    def random_bits(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = random_bits(...): word offset % 4 of block offset // 4 of Philox 4x32-10 with the key seed: the same on all devices.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.random_bits(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
     def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
@@ -1318,6 +1325,36 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
+    """
+@overload
+def rand(seed: float, offset: float) -> Scalar: ...
+@overload
+def rand(seed: int | Tile, offset: int | Tile) -> Tile:
+    """Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24.
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.rand(7, i)
+    """
+@overload
+def randn(seed: float, offset: float) -> Scalar: ...
+@overload
+def randn(seed: int | Tile, offset: int | Tile) -> Tile:
+    """Return normal float32 numbers, by Box and Muller's method from the bits at the even offset and at the one after it.
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.randn(7, i)
+    """
+@overload
+def randint(seed: float, offset: float, low: float, high: float) -> Scalar: ...
+@overload
+def randint(seed: int | Tile, offset: int | Tile, low: int, high: int) -> Tile:
+    """Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low).
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.randint(7, i, 0, 6)
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
     """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
@@ -2018,6 +2055,16 @@ def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.where(x > 0, x, x)
+    """
+@overload
+def random_bits(seed: float, offset: float) -> Scalar: ...
+@overload
+def random_bits(seed: Tile | float, offset: Tile | float) -> Tile:
+    """word offset % 4 of block offset // 4 of Philox 4x32-10 with the key seed: the same on all devices.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.random_bits(x, x)
     """
 @overload
 def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...

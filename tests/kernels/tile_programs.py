@@ -389,6 +389,9 @@ class Drawn:
                 shape = value.shape if value is not None else ()
                 wider = (*self.one(((), (2,), (3, 1))), *(self.one((1, 2, 5)) if n == 1 else n for n in shape))
                 return f"tj.broadcast_to({text}, {wider})"
+            case "random":
+                name, more = self.one((("random_bits", ""), ("rand", ""), ("randint", ", -7, 100")))
+                return f"tj.{name}({self.one(('n', '11'))}, {self.operand()}{more})"
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
@@ -634,7 +637,7 @@ class Drawn:
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
-    "broadcast",
+    "broadcast", "random",
     "uses", "view", "view",
 )
 

@@ -594,6 +594,15 @@ class Language:
         made = tuple(Tile(np.expand_dims(t.value, axis)) if keepdims else t for t in whole)
         return made if isinstance(x, tuple) else made[0]
 
+    def rand(self, seed: Any, offset: Tile) -> Tile:
+        bits = elementwise("right_shift", elementwise("random_bits", seed, offset), 8)
+        return elementwise("mul", bits.astype(dtypes.float32), 2.0**-24)
+
+    def randint(self, seed: Any, offset: Tile, low: int, high: int) -> Tile:
+        bits = elementwise("random_bits", seed, offset)
+        value = low + (bits.value.astype(np.int64) * (high - low) >> 32)
+        return Tile(value.astype(np.int32), bits.error)
+
     def broadcast_to(self, x: Tile, shape: tuple[int, ...]) -> Tile:
         return Tile(np.broadcast_to(x.value, shape), np.broadcast_to(x.error, shape))
 

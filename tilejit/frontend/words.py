@@ -210,6 +210,25 @@ _TILES = (
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)",
     ),
 )
+
+
+def _random(name: str, meaning: str, *more: CallParameter) -> Intrinsic:
+    seed = CallParameter("seed", "int | Tile", "an integer, taken as uint64")
+    offset = CallParameter("offset", "int | Tile", "an integer, taken as uint64, for each number")
+    limits = "".join(f", {limit}" for limit in (0, 6)[: len(more)])
+    return Intrinsic(name, meaning, (seed, offset, *more), EACH,
+                     f"i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)\n"
+                     f"x = tj.{name}(7, i{limits})")
+
+
+_RANDOM = (
+    _random("rand", "Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24"),
+    _random("randn", "Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and "
+            "at the next one"),
+    _random("randint", "Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low)",
+            CallParameter("low", "int", "the least number"),
+            CallParameter("high", "int", "the end, exclusive; low >= high is an error in checked builds")),
+)
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
     Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
@@ -325,8 +344,8 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 def _reduction(reduction: Reduction) -> Intrinsic:
     of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
                               "reduction of elements of this type", None)
-    first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is the "
-                          "result if there are none", None)
+    first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is "
+                          "the result if there are none", None)
     dtype = (of_result,) if reduction.grows else ()
     initial = () if reduction.tests or reduction.picks else (first,)
     tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
@@ -337,7 +356,8 @@ def _reduction(reduction: Reduction) -> Intrinsic:
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_RANDOM, *_ORDERED, *_SYNCS)
+    yield from (*_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:
