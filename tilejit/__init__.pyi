@@ -1340,7 +1340,7 @@ def rand(seed: int | Tile, offset: int | Tile) -> Tile:
 def randn(seed: float, offset: float) -> Scalar: ...
 @overload
 def randn(seed: int | Tile, offset: int | Tile) -> Tile:
-    """Return normal float32 numbers, by Box and Muller's method from the bits at the even offset and at the one after it.
+    """Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and at the next one.
 
     Example:
         i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
