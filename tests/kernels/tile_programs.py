@@ -477,10 +477,11 @@ class Drawn:
         """A product of two tiles of memory, or a sum of products."""
         dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
         m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
-        if self.scope == "thread" or m * n > self.most:
+        batch = self.one(((), (), (2,), (3,), (2, 1))) if m * n <= 256 else ()
+        if self.scope == "thread" or m * n * math.prod(batch) > self.most:
             return []
-        a = self.region((m, k), dtype, "T")
-        b = self.region((k, n), dtype, "T")
+        a = self.region((*batch, m, k), dtype, "T")
+        b = self.region((*(batch if self.chance(2) else batch[1:]), k, n), dtype, "T")
         load = f"tj.{self.scope}.load"
         right = f"{load}({b})"
         if self.chance(3):
@@ -488,7 +489,7 @@ class Drawn:
         if self.chance(2):
             return self.assign(f"{load}({a}) @ {right}")
         name = self.name()
-        start = f"tj.{self.scope}.zeros({(m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
+        start = f"tj.{self.scope}.zeros({(*batch, m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
         text = f"{load}({a}) @ {right}"
         once, zero = self.value(text), self.value(start)
         if once is None or zero is None:

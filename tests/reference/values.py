@@ -369,7 +369,24 @@ def _grain(values: Array) -> Array:
     return np.where(bits == 0, np.inf, np.ldexp(lowest.astype(np.float64), exponent - 53))
 
 
+def _batched(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    """The products of the matrices of two batches, which broadcast."""
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError as error:
+        raise Refused("@") from error
+    every = [Tile(*(np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (t.value, t.error))) for t in (a, b)]
+    made = [_product(None if acc is None else acc[i], *(t[i] for t in every)) for i in np.ndindex(batch)]
+    if not made:
+        raise Refused("@ of nothing")
+    values, errors = (np.stack(each).reshape(*batch, *made[0].shape)
+                      for each in ([t.value for t in made], [t.error for t in made]))
+    return Tile(values, errors)
+
+
 def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    if min(len(a.shape), len(b.shape)) >= 2 and max(len(a.shape), len(b.shape)) > 2:
+        return _batched(acc, a, b)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0] or a.dtype.is_fp8:
         raise Refused("@")
     if a.dtype != dtypes.float32 and not any((form.a, form.b) == (a.dtype, b.dtype) for form in MMA.forms()):
