@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from math import prod
 
 import numpy as np
@@ -137,10 +138,14 @@ def test_numbers_depend_on_the_seed_and_the_offset_alone(
         np.testing.assert_array_equal(found, wanted.astype(found.dtype))
 
 
+class Seed(IntEnum):
+    THREE = 3
+
+
 def test_scalars_and_constants_are_offsets_too() -> None:
     text = """def k(B, seed: tj.uint64, n):
     B[0] = tj.random_bits(seed, n)
-    B[1] = tj.random_bits(3, 6)
+    B[1] = tj.random_bits(Seed.THREE, 6)
     for i in range(2, 6):
         B[i] = tj.random_bits(seed, i * 4 + 1)
     tj.cta.store(B[6:14], tj.random_bits(tj.cta.indices((8,), 0), 9))
@@ -148,7 +153,7 @@ def test_scalars_and_constants_are_offsets_too() -> None:
     b = np.zeros(14, np.uint32)
     seed = 2**64 - 12345
     with tj.use_device("sim"):
-        tj.kernel(threads=1)(source_of(text))[1](b, np.uint64(seed), -9)
+        tj.kernel(threads=1)(source_of(text, Seed=Seed))[1](b, np.uint64(seed), -9)
     wanted = [bits_of(seed, -9), bits_of(3, 6), *(bits_of(seed, i * 4 + 1) for i in range(2, 6))]
     assert b.tolist() == wanted + [bits_of(k, 9) for k in range(8)]
 

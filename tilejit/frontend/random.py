@@ -110,8 +110,9 @@ def _integer(ctx: Context, node: ast.expr, name: str) -> Value:
 
 def _typed(ctx: Context, node: ast.expr, value: Value) -> Value:
     """Return an integer literal as an int64, or a uint64 if it needs one, and any other value unchanged."""
-    if isinstance(value, Constant) and type(value.value) is int:
-        return Scalar(ctx.literal(value.value, uint64 if value.value >= 1 << 63 else int64, node))
+    number = value.value if isinstance(value, Constant) else None
+    if isinstance(number, int) and not isinstance(number, bool):
+        return Scalar(ctx.literal(int(number), uint64 if number >= 1 << 63 else int64, node))
     return value
 
 
