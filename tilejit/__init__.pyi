@@ -244,6 +244,13 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.abs(x, A[0:32, 0:8])
         """
+    def sign(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = sign(...): 1 if x > 0, -1 if x < 0, 0 if x is 0 or -0.0; nan stays nan.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.sign(x, A[0:32, 0:8])
+        """
     def div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = div(...): x / y, correctly rounded; integers divide in float32.
 
@@ -271,6 +278,13 @@ class _Operations:
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.round(x, A[0:32, 0:8])
+        """
+    def trunc(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = trunc(...): x rounded to an integer toward zero; integers are unchanged.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.trunc(x, A[0:32, 0:8])
         """
     def floordiv(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = floordiv(...): x // y, rounded down; integer division by 0 gives 0, and is an error for scalars in checked builds.
@@ -636,6 +650,27 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.greater_equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
+    def isnan(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = isnan(...): true for nan.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.isnan(x, A[0:32, 0:8])
+        """
+    def isinf(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = isinf(...): true for infinities of either sign.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.isinf(x, A[0:32, 0:8])
+        """
+    def isfinite(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = isfinite(...): true unless x is nan or infinite.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.isfinite(x, A[0:32, 0:8])
+        """
     def logical_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
         """dst = logical_not(...): not x.
 
@@ -663,6 +698,13 @@ class _Operations:
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def random_bits(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = random_bits(...): word offset % 4 of block offset // 4 of Philox 4x32-10 with the key seed: the same on all devices.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.random_bits(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
@@ -1226,6 +1268,43 @@ def elect() -> bool:
         if tj.elect():
             A[tj.warp_id(), 0] = 1.0
     """
+@overload
+def mean(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def mean(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the sum divided by the number of elements; float32 for integers and bool_; float16 and bfloat16 are computed in float32 and rounded once.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.mean(x, axis=1)
+    """
+@overload
+def var(x: Tile, axis: None = None, ddof: int = 0, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def var(x: Tile, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the mean square of the differences from the mean, in two passes; float32 for integers and bool_; float16 and bfloat16 are computed in float32 and rounded once.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.var(x, axis=1)
+    """
+@overload
+def std(x: Tile, axis: None = None, ddof: int = 0, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def std(x: Tile, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the square root of var; float32 for integers and bool_; float16 and bfloat16 are computed in float32 and rounded once.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.std(x, axis=1)
+    """
+def broadcast_to(x: Tile, shape: int | Sequence[int]) -> Tile:
+    """Repeat a tile along axes of extent 1 and new leading axes, as NumPy does.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))
+    """
 def cat(a: Tile, b: Tile, axis: int) -> Tile:
     """Concatenate two tiles along an axis.
 
@@ -1246,6 +1325,36 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
+    """
+@overload
+def rand(seed: float, offset: float) -> Scalar: ...
+@overload
+def rand(seed: int | Tile, offset: int | Tile) -> Tile:
+    """Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24.
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.rand(7, i)
+    """
+@overload
+def randn(seed: float, offset: float) -> Scalar: ...
+@overload
+def randn(seed: int | Tile, offset: int | Tile) -> Tile:
+    """Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and at the next one.
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.randn(7, i)
+    """
+@overload
+def randint(seed: float, offset: float, low: float, high: float) -> Scalar: ...
+@overload
+def randint(seed: int | Tile, offset: int | Tile, low: int, high: int) -> Tile:
+    """Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low).
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.randint(7, i, 0, 6)
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
     """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
@@ -1420,6 +1529,13 @@ def abs(x: _Value) -> _Value:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.abs(x)
     """
+def sign(x: _Value) -> _Value:
+    """1 if x > 0, -1 if x < 0, 0 if x is 0 or -0.0; nan stays nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sign(x)
+    """
 @overload
 def div(x: float, y: float) -> Scalar: ...
 @overload
@@ -1450,6 +1566,13 @@ def round(x: _Value) -> _Value:
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.round(x)
+    """
+def trunc(x: _Value) -> _Value:
+    """x rounded to an integer toward zero; integers are unchanged.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.trunc(x)
     """
 @overload
 def floordiv(x: float, y: float) -> Scalar: ...
@@ -1875,6 +1998,27 @@ def greater_equal(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.greater_equal(x, x)
     """
+def isnan(x: _Value) -> _Value:
+    """true for nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.isnan(x)
+    """
+def isinf(x: _Value) -> _Value:
+    """true for infinities of either sign.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.isinf(x)
+    """
+def isfinite(x: _Value) -> _Value:
+    """true unless x is nan or infinite.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.isfinite(x)
+    """
 def logical_not(x: _Value) -> _Value:
     """not x.
 
@@ -1913,9 +2057,19 @@ def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
         y = tj.where(x > 0, x, x)
     """
 @overload
-def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def random_bits(seed: float, offset: float) -> Scalar: ...
 @overload
-def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
+def random_bits(seed: Tile | float, offset: Tile | float) -> Tile:
+    """word offset % 4 of block offset // 4 of Philox 4x32-10 with the key seed: the same on all devices.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.random_bits(x, x)
+    """
+@overload
+def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
+@overload
+def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
     Example:
@@ -1923,9 +2077,9 @@ def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DType
         y = tj.sum(x, axis=1)
     """
 @overload
-def max(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def max(x: Tile, axis: None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
 @overload
-def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the maximum; nan if any is nan.
 
     Example:
@@ -1933,9 +2087,9 @@ def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
         y = tj.max(x, axis=1)
     """
 @overload
-def min(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def min(x: Tile, axis: None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
 @overload
-def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the minimum; nan if any is nan.
 
     Example:
@@ -1943,9 +2097,9 @@ def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
         y = tj.min(x, axis=1)
     """
 @overload
-def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
 @overload
-def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
+def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
     Example:

@@ -44,8 +44,8 @@ HELPS = {
         X + "y = x.astype(tj.float16) @ x.astype(tj.float16)",
     ),
     "a batch of products": (
-        X + "x = x.reshape((4, 8, 8))\ny = x @ x", "load A[i, 0:M, 0:K] and B[i, 0:K, 0:N] in a loop over i",
-        "for i in range(2):\n    y = tj.cta.load(T[i, 0:16, 0:16]) @ tj.cta.load(T[i, 0:16, 0:16])",
+        "x = tj.cta.load(T[0:2, 0:16, 0:8])\ny = x @ x", ".permute(0, 2, 1) for batches",
+        "x = tj.cta.load(T[0:2, 0:16, 0:8])\ny = x @ x.permute(0, 2, 1)",
     ),
     "a vector as a factor": (
         X + ROW.replace("x", "y") + "z = x @ y", "x[:, None] or x[None, :]",

@@ -42,7 +42,7 @@ THREADS = {
 
 FUNCTIONS = (
     "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "relu", "gelu",
-    "reciprocal", "floor", "ceil", "round", "abs",
+    "reciprocal", "floor", "ceil", "round", "abs", "trunc", "sign", "isnan", "isinf", "isfinite",
 )
 
 
@@ -383,6 +383,15 @@ class Drawn:
                 return f"{self.operand()}.astype(tj.{self.dtype()})"
             case "reduce":
                 return self.reduction()
+            case "broadcast":
+                text = self.operand()
+                value = self.value(text)
+                shape = value.shape if value is not None else ()
+                wider = (*self.one(((), (2,), (3, 1))), *(self.one((1, 2, 5)) if n == 1 else n for n in shape))
+                return f"tj.broadcast_to({text}, {wider})"
+            case "random":
+                name, more = self.one((("random_bits", ""), ("rand", ""), ("randint", ", -7, 100")))
+                return f"tj.{name}({self.one(('n', '11'))}, {self.operand()}{more})"
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
@@ -413,7 +422,9 @@ class Drawn:
     def reduction(self) -> str:
         text = self.operand()
         tile = self.value(text)
-        name = self.one(("sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "sum", "max"))
+        name = self.one((
+            "sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "sum", "max", "mean", "var", "std",
+        ))
         if tile is None:
             return f"tj.{name}({text})"
         rank = len(tile.shape)
@@ -423,7 +434,12 @@ class Drawn:
             axis = f", axis={axes[0] if len(axes) == 1 else tuple(axes)}"
         kept = ", keepdims=True" if self.chance(3) else ""
         grown = ", dtype=tj.float32" if name == "sum" and self.chance(6) else ""
-        return f"tj.{name}({text}{axis}{grown}{kept})"
+        options = ""
+        if name in ("sum", "max", "min", "prod") and self.chance(4):
+            options = f", initial={self.one(('n', '1', '3', 'a'))}"
+        if name in ("var", "std") and self.chance(2):
+            options = ", ddof=1"
+        return f"tj.{name}({text}{axis}{grown}{kept}{options})"
 
     def assign(self, text: str) -> list[str]:
         value = self.value(text)
@@ -461,10 +477,11 @@ class Drawn:
         """A product of two tiles of memory, or a sum of products."""
         dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
         m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
-        if self.scope == "thread" or m * n > self.most:
+        batch = self.one(((), (), (2,), (3,), (2, 1))) if m * n <= 256 else ()
+        if self.scope == "thread" or m * n * math.prod(batch) > self.most:
             return []
-        a = self.region((m, k), dtype, "T")
-        b = self.region((k, n), dtype, "T")
+        a = self.region((*batch, m, k), dtype, "T")
+        b = self.region((*(batch if self.chance(2) else batch[1:]), k, n), dtype, "T")
         load = f"tj.{self.scope}.load"
         right = f"{load}({b})"
         if self.chance(3):
@@ -472,7 +489,7 @@ class Drawn:
         if self.chance(2):
             return self.assign(f"{load}({a}) @ {right}")
         name = self.name()
-        start = f"tj.{self.scope}.zeros({(m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
+        start = f"tj.{self.scope}.zeros({(*batch, m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
         text = f"{load}({a}) @ {right}"
         once, zero = self.value(text), self.value(start)
         if once is None or zero is None:
@@ -621,6 +638,7 @@ class Drawn:
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
+    "broadcast", "random",
     "uses", "view", "view",
 )
 

@@ -263,11 +263,19 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def reduction(name: str) -> Callable[..., Tile]:
-    """`tj.<name>(x, axis, dtype, keepdims)` of tiles."""
+    """`tj.<name>(x, axis, dtype, keepdims, initial)` of tiles."""
     record = REDUCTIONS[name]
 
-    def call(x: Tile, axis: Any = None, dtype: DType | None = None, keepdims: bool = False) -> Tile:
+    def call(
+        x: Tile, axis: Any = None, dtype: DType | None = None, keepdims: bool = False, initial: Any = None
+    ) -> Tile:
         to = dtype or record.result_type(x.dtype)
+        if initial is not None:
+            compute = record.combines_in(x.dtype, to) if record.grows else to
+            first = _scalar(initial, compute)
+            if _KINDS[_dtype(first).kind] > _KINDS[compute.kind]:
+                raise Refused("initial")
+            return elementwise(record.combines, Tile(first), call(x, axis, compute, keepdims)).astype(to)
         if record.type_fault(x.dtype, to):
             raise Refused(name)
         axes = _axes(axis, len(x.shape))
@@ -279,6 +287,25 @@ def reduction(name: str) -> Callable[..., Tile]:
         if name == "sum":
             result = _signed_zeros(result, x, axes)
         return result.reshape(units) if keepdims else result
+
+    return call
+
+
+def statistic(name: str) -> Callable[..., Tile]:
+    """`tj.mean`, `tj.var` or `tj.std` of tiles."""
+
+    def call(x: Tile, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tile:
+        if x.dtype.is_fp8:
+            raise Refused(name)
+        to = x.dtype if x.dtype.is_float else dtypes.float32
+        wide = x.astype(dtypes.float32 if to.is_half else to)
+        count = math.prod(x.shape[d] for d in _axes(axis, len(x.shape)))
+        total = reduction("sum")
+        if name != "mean":
+            difference = wide - total(wide, axis, keepdims=True) / float(count)  # type: ignore[operator]
+            wide, count = difference * difference, max(count - ddof, 0)
+        result = total(wide, axis, keepdims=keepdims) / float(count)  # type: ignore[operator]
+        return (elementwise("sqrt", result) if name == "std" else result).astype(to)
 
     return call
 
@@ -342,7 +369,24 @@ def _grain(values: Array) -> Array:
     return np.where(bits == 0, np.inf, np.ldexp(lowest.astype(np.float64), exponent - 53))
 
 
+def _batched(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    """The products of the matrices of two batches, which broadcast."""
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError as error:
+        raise Refused("@") from error
+    every = [Tile(*(np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (t.value, t.error))) for t in (a, b)]
+    made = [_product(None if acc is None else acc[i], *(t[i] for t in every)) for i in np.ndindex(batch)]
+    if not made:
+        raise Refused("@ of nothing")
+    values, errors = (np.stack(each).reshape(*batch, *made[0].shape)
+                      for each in ([t.value for t in made], [t.error for t in made]))
+    return Tile(values, errors)
+
+
 def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    if min(len(a.shape), len(b.shape)) >= 2 and max(len(a.shape), len(b.shape)) > 2:
+        return _batched(acc, a, b)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0] or a.dtype.is_fp8:
         raise Refused("@")
     if a.dtype != dtypes.float32 and not any((form.a, form.b) == (a.dtype, b.dtype) for form in MMA.forms()):
@@ -526,6 +570,8 @@ class Language:
     def __getattr__(self, name: str) -> Any:
         if name in REDUCTIONS:
             return reduction(name)
+        if name in ("mean", "var", "std"):
+            return statistic(name)
         if name in ELEMENTWISE:
             return lambda *operands: elementwise(name, *operands)
         if name in dtypes.DTYPES:
@@ -564,6 +610,18 @@ class Language:
         whole = total if isinstance(x, tuple) else (total,)
         made = tuple(Tile(np.expand_dims(t.value, axis)) if keepdims else t for t in whole)
         return made if isinstance(x, tuple) else made[0]
+
+    def rand(self, seed: Any, offset: Tile) -> Tile:
+        bits = elementwise("right_shift", elementwise("random_bits", seed, offset), 8)
+        return elementwise("mul", bits.astype(dtypes.float32), 2.0**-24)
+
+    def randint(self, seed: Any, offset: Tile, low: int, high: int) -> Tile:
+        bits = elementwise("random_bits", seed, offset)
+        value = low + (bits.value.astype(np.int64) * (high - low) >> 32)
+        return Tile(value.astype(np.int32), bits.error)
+
+    def broadcast_to(self, x: Tile, shape: tuple[int, ...]) -> Tile:
+        return Tile(np.broadcast_to(x.value, shape), np.broadcast_to(x.error, shape))
 
     def static_range(self, *bounds: int) -> Iterator[int]:
         return iter(range(*bounds))

@@ -17,6 +17,7 @@ from examples import (
     copy_tma,
     cross_entropy,
     distributed,
+    dropout,
     elementwise_registers,
     embedding,
     gemm_hopper,
@@ -96,6 +97,9 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     x = matrix(ROWS, 65536, F32)
     yield "softmax_of_long_rows float32 65536", compilation(softmax.softmax_of_long_rows, x, x)
     x, bias = matrix(ROWS, 8192, F16), vector(8192)
+    flat = tj.spec((2**28,), tj.float32)
+    yield "dropout", compilation(dropout.dropout, flat, flat, tj.float32, tj.int64)
+    yield "noisy", compilation(dropout.noisy, flat, flat, tj.float32, tj.int64)
     yield "bias_gelu", compilation(bias_gelu.bias_gelu, x, bias, x, x)
     for dtype in (F32, F16):
         x = matrix(8192, 8192, dtype)

@@ -104,7 +104,6 @@ def foreign_word_in(written: str) -> ForeignWord | None:
 _OTHER = "dir(tilejit) lists the available names"
 _ONE_STREAM = "leave it out: launches on one stream run in order"
 _OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch creates the tensor maps of its arrays"
-_OWN_NUMBERS = "pass an array of random numbers"
 _REDUCE = "tj.reduce(x, axis, combine) gives the result over a whole axis"
 
 #: name that is not implemented yet -> its meaning and a hint; `dir(tilejit)` doesn't list it
@@ -122,9 +121,6 @@ NOT_YET = {
     "top_k": ("the largest elements and their indices", _OTHER),
     "topk": ("the largest elements and their indices", _OTHER),
     "gather": ("the elements of a tile at a tile of indices", _OTHER),
-    "rand": ("uniform random numbers", _OWN_NUMBERS),
-    "randn": ("normal random numbers", _OWN_NUMBERS),
-    "randint": ("random integers", _OWN_NUMBERS),
 }
 
 

@@ -20,7 +20,7 @@ from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, reductions, tileops, tiles
+from . import barriers, random, reductions, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -218,6 +218,9 @@ HANDLERS: dict[str, Handler] = {
         if op.approximation is not None
     },
     **{name: partial(reductions.reduced, TILE_OPERATIONS[name]) for name in REDUCTIONS},
+    **random.HANDLERS,
+    **{name: partial(reductions.statistic, name) for name in ("mean", "var", "std")},
+    "broadcast_to": reductions.broadcast_to,
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,

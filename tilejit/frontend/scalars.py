@@ -236,6 +236,8 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
     typed = [value.dtype for value in values if isinstance(value, Scalar) and not value.weak]
     if typed:
         return common_type(name, tuple(typed)), False
+    if ELEMENTWISE[name].kind == "random":
+        return promote(*[weak_type(v) for v in values]), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
 
 

@@ -177,7 +177,27 @@ _IDS = (
         "if tj.elect():\n    A[tj.warp_id(), 0] = 1.0",
     ),
 )
+_AXES = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
+
+
+def _statistic(name: str, meaning: str) -> Intrinsic:
+    ddof = CallParameter("ddof", "int", "the number that is subtracted from the number of elements to divide by it", 0)
+    tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
+    parameters = (tile, _AXES, *(() if name == "mean" else (ddof,)), keepdims)
+    meaning = (
+        f"over axes of a tile: {meaning}; float32 for integers and bool_; float16 and bfloat16 are computed in float32 "
+        "and rounded once"
+    )
+    return Intrinsic(name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{name}(x, axis=1)")
+
+
 _TILES = (
+    _statistic("mean", "the sum divided by the number of elements"),
+    _statistic("var", "the mean square of the differences from the mean, in two passes"),
+    _statistic("std", "the square root of var"),
+    Intrinsic("broadcast_to", "Repeat a tile along axes of extent 1 and new leading axes, as NumPy does", (
+        CallParameter("x", "Tile", "the tile"), parameter("shape"),
+    ), "Tile", f"{_LOAD}y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))"),
     _word("cat", "Concatenate two tiles along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
     Intrinsic("split", "Split a tile into equal parts along an axis",
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
@@ -185,10 +205,29 @@ _TILES = (
     Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
-         CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None"),
+         replace(_AXES, default=REQUIRED),
          parameter("combine"), parameter("keepdims", optional=True)),
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)",
     ),
+)
+
+
+def _random(name: str, meaning: str, *more: CallParameter) -> Intrinsic:
+    seed = CallParameter("seed", "int | Tile", "an integer, taken as uint64")
+    offset = CallParameter("offset", "int | Tile", "an integer, taken as uint64, for each number")
+    limits = "".join(f", {limit}" for limit in (0, 6)[: len(more)])
+    return Intrinsic(name, meaning, (seed, offset, *more), EACH,
+                     f"i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)\n"
+                     f"x = tj.{name}(7, i{limits})")
+
+
+_RANDOM = (
+    _random("rand", "Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24"),
+    _random("randn", "Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and "
+            "at the next one"),
+    _random("randint", "Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low)",
+            CallParameter("low", "int", "the least number"),
+            CallParameter("high", "int", "the end, exclusive; low >= high is an error in checked builds")),
 )
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
@@ -303,18 +342,22 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 
 
 def _reduction(reduction: Reduction) -> Intrinsic:
-    axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
     of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
                               "reduction of elements of this type", None)
+    first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is "
+                          "the result if there are none", None)
     dtype = (of_result,) if reduction.grows else ()
-    parameters = (CallParameter("x", "Tile", "the tile"), axis, *dtype, parameter("keepdims", optional=True))
+    initial = () if reduction.tests or reduction.picks else (first,)
+    tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
+    parameters = (tile, _AXES, *dtype, keepdims, *initial)
     meaning = f"over axes of a tile: {reduction.meaning}"
     return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
 
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_RANDOM, *_ORDERED, *_SYNCS)
+    yield from (*_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:

@@ -227,7 +227,8 @@ def expected(
 ) -> tuple[Value, Array]:
     """Return the value that each element of the destination should get, and whether it is written at all.
 
-    condition: the `IndexCondition` by which the mask is computed, or None. by_place: as for `_computed`.
+    condition: the `IndexCondition` by which the mask, or the offset of random numbers, is computed, or None. by_place:
+    as for `_computed`.
     """
     dst = next(iter(tiles.values()))
     shape, written = dst.region.shape, dst.inside
@@ -243,15 +244,11 @@ def expected(
     if op.record.reduction is not None:
         return results(op, np.asarray(tiles["src"].values)), written
     if op.name not in _COPIES:
-        return _computed(op, tiles, trace, by_place), written
+        return _computed(op, tiles, trace, condition, by_place), written
     src = tiles["src"]
     allowed = tiles[MASK.name].over(shape) if MASK.name in tiles else None
     if condition is not None:
-        axes = [np.arange(n) for n in shape if n != 1]
-        index = np.meshgrid(*axes, indexing="ij") if axes else []
-        at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
-        own = Trace(prod(shape), trace.values | at)
-        allowed = np.broadcast_to(own.number(condition.cond), (prod(shape),))
+        allowed = _of_index(condition, shape, trace)
     if dst.region.buffer.space != "local" and allowed is not None:
         return src.values, written & np.asarray(allowed)
     kept = src.inside if allowed is None else src.inside & np.asarray(allowed)
@@ -260,6 +257,14 @@ def expected(
     fill = op.value("fill")
     filled = tags.zero(dst.region.dtype) if fill is None else trace.value(build.cast(fill, dst.region.dtype))
     return tags.chosen(kept, src.values, filled), written
+
+
+def _of_index(condition: Any, shape: tuple[int, ...], trace: Trace) -> Array:
+    """Return the value of an `IndexCondition` for each element of a tile of `shape`."""
+    axes = [np.arange(n) for n in shape if n != 1]
+    index = np.meshgrid(*axes, indexing="ij") if axes else []
+    at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
+    return np.broadcast_to(Trace(prod(shape), trace.values | at).number(condition.cond), (prod(shape),))
 
 
 def _updated(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> tuple[Value, Array]:
@@ -289,10 +294,11 @@ def _products(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
     return np.asarray(acc + gained if accumulates else gained).ravel()
 
 
-def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) -> Array:
+def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_place: bool) -> Array:
     """Return the values of an elementwise operation's results, by carrying it out on the tags of each element.
 
-    by_place: True if code is emitted for the starts that the regions have here, so that equal registers are known.
+    offset: the `IndexCondition` by which the offset of random numbers is computed, or None. by_place: True
+    if code is emitted for the starts that the regions have here, so that equal registers are known.
     """
     shape = tiles["dst"].region.shape
     own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
@@ -302,8 +308,10 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) 
         if isinstance(operand, Region):
             tile = tiles[name]
             inside = tile.inside_over(shape)
-            given = tile.over(shape)
+            given: Value = tile.over(shape)
             given = tag(given) if inside.all() else tags.chosen(inside, given, tags.zero(operand.dtype))
+            if offset is not None and operand is op.operand("b"):
+                given = _of_index(offset, shape, trace)
             # equal registers are one leaf, since `x <= x` is simplified
             same: Hashable = (tile.root, tile.places.tobytes()) if by_place else operand
             leaf = leaves.setdefault(same, name) if operand.buffer.space == "local" else name

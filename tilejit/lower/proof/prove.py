@@ -76,7 +76,7 @@ def _traced(
         for name, tags in fold_values(plan, tiles, trace, initial).items():
             _compare_registers(tiles[name], trace, tags[None], initial[name])
         return
-    condition = getattr(plan, "condition", None)
+    condition = getattr(plan, "condition", None) or getattr(plan, "offset", None)
     values, written = expected(op, tiles, trace, condition)
     wanted = np.broadcast_to(tag(values), written.shape)
     dst = next(iter(tiles.values()))

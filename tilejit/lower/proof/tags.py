@@ -102,7 +102,7 @@ def computed(name: str, args: list[Value]) -> Value:
     """Return the result of an elementwise operation: a number if all arguments are, else tags."""
     if name == "where":
         return chosen(*args)
-    if any(map(is_tag, args)):
+    if any(map(is_tag, args)) or ELEMENTWISE[name].kind == "random":
         return combined(name, [tag(a) for a in args])
     fast = _NUMBERS.get(name)
     if fast is not None:
