@@ -1,0 +1,217 @@
+"""Scans by a function, which is associative but needn't be commutative.
+
+The digits of an element's index along the axis are handled one at a time, fastest first, as in `fold`. Each level
+combines the totals of the blocks that its digit counts, and yields the *prefix* of each: the combination of the
+preceding blocks of the same larger block. Afterwards, from the slowest level to the fastest, prefixes are combined
+with those of the larger blocks, and at last with the elements. A row of 1024 over 128 threads with 2 times 4 elements:
+
+    digit           half 2          warp 4             lane 32                 element 4
+    level           4th             3rd                2nd                     1st
+    totals          -               3 combinations     5 · 2 combinations      3 · 2 combinations
+    exchange        -               1 barrier          5 · 2 shuffles          -
+
+    registers   a running combination in each thread
+    lanes       bit by bit, by ascending weight: two lanes exchange totals, and both combine them
+    members     through shared memory: every thread reads all totals and combines them one after the other
+
+In a reverse scan, later elements precede earlier ones. Padding follows all elements: only a reverse scan can meet it,
+and skips blocks without elements. Layouts alone determine which values are combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dataclass import dataclass, lean
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.combine import Combine
+from ...ir.nodes import FALSE, TRUE, Expr, Region, TileOp
+from ...ops.fold import COMBINE, EXCLUSIVE, INITIAL, PAIRS, REVERSE, SCAN
+from ...ops.reduce import axes_of
+from ..schedule.placement import need_all_threads, place
+from ..schedule.shares import ReducedTiles, unfolded
+from ..schedule.views import DigitSchedule, need_same_threads
+from ..variant import DispatchContext
+from .fold import Folding, FoldOrder, FoldSteps, Key, steps_of
+
+#: the combination of preceding values, and the condition that any exist; None if none ever do
+Prefix = tuple[Any, Expr] | None
+
+
+@lean(frozen=True, slots=False)
+class ScanOrder(FoldOrder):
+    """The digits along the axis of a scan. Each weight in `weights` is 1 for the axis, else 0."""
+
+    is_reverse: bool = False
+    is_exclusive: bool = False
+
+    @staticmethod
+    def of_scan(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> ScanOrder:
+        """Return the order, or raise LayoutError if the layouts of the tiles differ or don't fit the scope."""
+        regions: dict[str, Region] = {}
+        for name in [name for pair in pairs for name in pair]:
+            regions[name], (axis,) = unfolded(op.region(name), axes_of(dict(op.attrs), len(op.region(name).shape)))
+        placed = {name: place(region, op.scope) for name, region in regions.items()}
+        tiles = DigitSchedule.of_same_shape(placed)
+        for name, placement in placed.items():
+            need_all_threads(placement, op.scope, threads)
+            need_same_threads(tiles, "src", name)
+            need_same_threads(tiles, name, "src")
+        if tiles.folded:
+            raise LayoutError("the tiles of the scan split a dimension over registers in incompatible ways")
+        weights = tuple([int(d == axis) for d, n in enumerate(regions["src"].shape) if n != 1])
+        flags = [bool(op.attr(each.name)) for each in (REVERSE, EXCLUSIVE)]
+        initial = tuple([name for name in INITIAL if op.operand(name) is not None])
+        steps = steps_of(ReducedTiles(tiles, weights), threads)
+        return ScanOrder(tiles, weights, steps, initial, *flags)
+
+    @property
+    def operation(self) -> str:
+        return SCAN.name
+
+    def applied(self, values: Mapping[Key, Any], steps: FoldSteps) -> Mapping[Key, Any]:
+        """Return the result for each slot."""
+        levels: list[Mapping[Key, Prefix]] = []
+        totals, done = values, 0
+        while done < len(self.steps):
+            step, end = self.steps[done], done + 1
+            while not (step.is_lane or step.digit) and end < len(self.steps) and self._is_shared(end):
+                end += 1
+            if step.digit is not None:
+                before, upto, totals = self._over_registers(totals, steps, done)
+                if not done and not self.is_exclusive:
+                    # the elements of a run are combined already
+                    before, values = dict.fromkeys(before), upto
+            elif step.is_lane:
+                before, totals = self._over_lanes(totals, steps, done)
+            else:
+                before, totals = self._over_members(totals, steps, done, end)
+            levels.append(before)
+            done = end
+        carried: Mapping[Key, Prefix] = {(): (steps.initial(), TRUE) if self.initial else None}
+        for level in reversed(levels):
+            carried = {key: _joined(steps, carried[key[: len(next(iter(carried)))]], each) for key, each in level.items()}
+        if self.is_exclusive:
+            return {key: prefix[0] for key, prefix in carried.items() if prefix is not None}
+        return {key: _after(steps, carried[key], value) for key, value in values.items()}
+
+    def _is_shared(self, done: int) -> bool:
+        return self.steps[done].digit is None and not self.steps[done].is_lane
+
+    def _over_registers(
+        self, totals: Mapping[Key, Any], steps: FoldSteps, done: int
+    ) -> tuple[dict[Key, Prefix], dict[Key, Any], dict[Key, Any]]:
+        """Return the prefix of each block, its combination with the block, and the totals of the larger blocks."""
+        before: dict[Key, Prefix] = dict.fromkeys(totals)
+        upto: dict[Key, Any] = {}
+        whole: dict[Key, Any] = {}
+        for key in dict.fromkeys([key[:-1] for key in totals]):
+            running: Prefix = None
+            order = self._in_order(self.steps[done].extent)
+            for k in order:
+                each = (*key, k)
+                before[each] = running
+                is_total = k == order[-1] and (done > 0 or self.is_exclusive)
+                upto[each] = self._total(steps, running, totals[each], done + 1 if is_total else 0)
+                running = upto[each], self._exists(each, done, steps.thread)
+                whole[key] = upto[each]
+        return before, upto, whole
+
+    def _over_lanes(
+        self, totals: Mapping[Key, Any], steps: FoldSteps, done: int
+    ) -> tuple[dict[Key, Prefix], dict[Key, Any]]:
+        step = self.steps[done]
+        assert step.threads is not None
+        before: dict[Key, Prefix] = {}
+        whole: dict[Key, Any] = {}
+        exchanged = steps.across(list(totals.values()), step.threads.threads)
+        for key, pair in zip(totals, exchanged, strict=True):
+            first, second = pair[:: self._step]
+            exists = self._exists(key, done + 1, steps.thread, step.weight)
+            is_second = build.equal(step.threads.of_thread(steps.thread), 0 if self.is_reverse else 1)
+            before[key] = first, build.logical_and(is_second, exists)
+            whole[key] = self._total(steps, (first, exists), second, done + 1)
+        return before, whole
+
+    def _over_members(
+        self, totals: Mapping[Key, Any], steps: FoldSteps, done: int, end: int
+    ) -> tuple[dict[Key, Prefix], dict[Key, Any]]:
+        gathering = self.gathering(done, end, steps.thread)
+        weight, order = self.steps[done].weight, self._in_order(gathering.members)
+        before: dict[Key, Prefix] = {}
+        whole: dict[Key, Any] = {}
+        is_first = build.equal(gathering.member, order[0])
+        for key, members in zip(totals, steps.gathered(list(totals.values()), gathering), strict=True):
+            prefix: Any = None
+            running = members[order[0]]
+            for last, k in zip(order, order[1:], strict=False):
+                prefix = running if prefix is None else steps.chosen(build.equal(gathering.member, k), running, prefix)
+                exists = self._exists(key, end, steps.thread, last * weight)
+                is_last = k == order[-1]
+                running = self._total(steps, (running, exists), members[k], end if is_last else 0)
+            exists = self._exists(key, done, steps.thread, weight)
+            before[key] = prefix, build.logical_and(build.logical_not(is_first), exists)
+            whole[key] = running
+        return before, whole
+
+    def _total(self, steps: FoldSteps, first: Prefix, second: Any, done: int) -> Any:
+        """Combine two totals; return any value if no step follows the first `done` ones, so none needs the result."""
+        return second if done == len(self.steps) else _after(steps, first, second)
+
+    @property
+    def _step(self) -> int:
+        return -1 if self.is_reverse else 1
+
+    def _in_order(self, extent: int) -> Sequence[int]:
+        return range(extent)[:: self._step]
+
+    def _exists(self, key: Key, done: int, thread: Expr, further: int = 0) -> Expr:
+        """Return the condition that a block has elements, not only padding; always true if it precedes any element.
+
+        Its first index is that of block `key` of level `done`, with the thread's contribution, plus `further`.
+        """
+        if not self.is_reverse:
+            return TRUE
+        at = self.at(key, done)
+        return self.counts({dim: start + further for dim, start in at.items()}, done, thread)
+
+
+def _after(steps: FoldSteps, prefix: Prefix, value: Any) -> Any:
+    """Return a value combined with its prefix, if there is one. The value exists if the prefix does."""
+    if prefix is None or prefix[1] == FALSE:
+        return value
+    return steps.chosen(prefix[1], steps.combined(prefix[0], value, TRUE), value)
+
+
+def _joined(steps: FoldSteps, outer: Prefix, inner: Prefix) -> Prefix:
+    """Return the combination of two prefixes, either of which may exist."""
+    if outer is None or inner is None or inner[1] == FALSE:
+        return outer if inner is None or inner[1] == FALSE else inner
+    return steps.chosen(inner[1], _after(steps, outer, inner[0]), outer[0]), build.logical_or(outer[1], inner[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Scanning(Folding):
+    """The plan of a scan."""
+
+    order: ScanOrder
+
+    def schedule(self) -> np.ndarray:
+        """Return one row per element of a thread: (its register in the first destination, in the first source)."""
+        reach = [[self.order.register(name, slot) for name in ("dst", "src")] for slot in self.order.slots]
+        results = np.column_stack([self.registers(name) for name in ("dst", "src")])
+        return (np.array(reach)[:, None] + results).reshape(-1, 2)
+
+
+def plan_scan(op: TileOp, context: DispatchContext) -> Scanning:
+    """Plan a scan, or raise LayoutError, e.g. if the layouts of the tiles differ."""
+    combine, threads = op.attr(COMBINE.name), context.count(op.scope)
+    assert isinstance(combine, Combine), f"{op.name} has no function"
+    pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
+    order = ScanOrder.of_scan(op, threads, pairs)
+    return Scanning(op.scope, threads, context.threads, pairs, combine, order)
