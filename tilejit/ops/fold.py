@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from ..dataclass import replace
+from ..dtypes import DType, bool_
 from ..wording import counted
 from . import axes
 from .broadcast import without_units
@@ -14,7 +16,7 @@ from .copies import DST, VARIANT_NAME
 from .record import (
     SCALAR, Attribute, Attributes, CombineFunction, DTypes, Fault, Shape, Shapes, TileOperand, TileOperation,
 )
-from .reduce import AXIS, axes_fault, axes_of, flattened
+from .reduce import AXIS, REDUCTIONS, Reduction, Value, axes_fault, axes_of, flattened
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
@@ -113,6 +115,18 @@ EXCLUSIVE = Attribute("exclusive", bool, "leave out the element itself, which ne
 
 #: the operands that precede all elements of a scan, one for each value that the function combines
 INITIAL = ("initial", "initial2", "initial3", "initial4")
+
+
+#: the reductions of all prefixes of the elements along an axis
+CUMULATIVE = {f"cum{name}": replace(REDUCTIONS[name], name=f"cum{name}") for name in ("sum", "prod", "max", "min")}
+
+
+def exclusive_start(reduction: Reduction, dtype: DType, accumulates: DType) -> Value:
+    """Return the first element of an exclusive cumulative reduction with results of type `dtype`."""
+    value = reduction.of_nothing(accumulates)
+    if value is not None:
+        return value
+    return reduction.combines == "minimum" if dtype == bool_ else reduction.identity(dtype)
 
 
 def _scan_shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
