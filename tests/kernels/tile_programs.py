@@ -383,6 +383,8 @@ class Drawn:
                 return f"{self.operand()}.astype(tj.{self.dtype()})"
             case "reduce":
                 return self.reduction()
+            case "scan":
+                return self.scan()
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
@@ -424,6 +426,14 @@ class Drawn:
         kept = ", keepdims=True" if self.chance(3) else ""
         grown = ", dtype=tj.float32" if name == "sum" and self.chance(6) else ""
         return f"tj.{name}({text}{axis}{grown}{kept})"
+
+    def scan(self) -> str:
+        text = self.operand()
+        tile = self.value(text)
+        rank = len(tile.shape) if tile is not None else 1
+        axis = self.draw(st.integers(-rank, max(rank - 1, 0)))
+        flags = "".join(f", {flag}=True" for flag in ("reverse", "exclusive") if self.chance(3))
+        return f"tj.{self.one(('cumsum', 'cumsum', 'cummax', 'cummin', 'cumprod'))}({text}, {axis}{flags})"
 
     def assign(self, text: str) -> list[str]:
         value = self.value(text)
@@ -620,7 +630,7 @@ class Drawn:
 
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
-    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
+    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product", "ternary",
     "uses", "view", "view",
 )
 

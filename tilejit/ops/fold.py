@@ -198,8 +198,8 @@ SCAN = TileOperation(
         "of its runs of elements, and there is at most one barrier among several warps"
     ),
     example=(
-        "def add(a, b): return a + b\n"
-        "x = tj.cta.load(A[0:32, 0:8]); tj.cta.scan(A[0:32, 0:8], x, 1, add, exclusive=True, initial=0)"
+        "def last(a, b): return tj.where(b > 2.0, b, a)\n"
+        "x = tj.alloc_shared((32, 8), tj.float32); tj.cta.scan(x, A[0:32, 0:8], 1, last)"
     ),
     reference=_scan_reference, relation=axes.SCAN, shape_fault=_scan_shape_fault, type_fault=_scan_type_fault,
     is_called=False,

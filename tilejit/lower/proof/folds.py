@@ -13,7 +13,7 @@ import numpy as np
 
 from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
-from ...ops.fold import PAIRS
+from ...ops.fold import EXCLUSIVE, INITIAL, PAIRS, REVERSE
 from ...ops.reduce import axes_of
 from ..moves.fold import Folding, Key
 from ..moves.scan import Scanning
@@ -78,10 +78,10 @@ def prove_scan(plan: Scanning, op: TileOp) -> None:
     The plan is carried out on intervals, (first, last) element of a row in the direction of the scan: two are combined
     if the second begins where the first ends. Element 0 of a row is the initial value.
     """
-    order, threads = plan.order, plan.threads
+    order, threads, is_exclusive = plan.order, plan.threads, bool(op.attr(EXCLUSIVE.name))
     for to, of in plan.pairs:
         src, dst = op.region(of), op.region(to)
-        numbers = _numbers_of_rows(op, src.shape, order.is_reverse)
+        numbers = _numbers_of_rows(op, src.shape)
         held_src, held_dst = (elements_of_threads(each, op.scope, threads) for each in (src, dst))
         extent = src.shape[axes_of(dict(op.attrs), len(src.shape))[0]]
 
@@ -95,8 +95,8 @@ def prove_scan(plan: Scanning, op: TileOp) -> None:
         _need_written(np.concatenate([plan.registers(to) + order.register(to, slot) for slot in made]), held_dst, dst)
         for slot, interval in made.items():
             elements = held_dst[:, plan.registers(to) + order.register(to, slot)].T
-            last = numbers[elements] - order.is_exclusive
-            first = numbers[elements] // (extent + 1) * (extent + 1) + (not order.initial)
+            last = numbers[elements] - is_exclusive
+            first = numbers[elements] // (extent + 1) * (extent + 1) + (INITIAL[0] not in op.options)
             wrong = np.argwhere((elements >= 0) & ((interval != (first, last)).any(axis=0)))
             if len(wrong):
                 at = tuple(wrong[0])
@@ -106,12 +106,12 @@ def prove_scan(plan: Scanning, op: TileOp) -> None:
                 )
 
 
-def _numbers_of_rows(op: TileOp, shape: tuple[int, ...], is_reverse: bool) -> Array:
+def _numbers_of_rows(op: TileOp, shape: tuple[int, ...]) -> Array:
     """Return, for each element, its number: consecutive in each row along the axis, after one for the initial value."""
     (axis,) = axes_of(dict(op.attrs), len(shape))
     extent = shape[axis]
     rows = np.arange(prod(shape) // extent).reshape(shape[:axis] + shape[axis + 1 :])
-    within = np.arange(extent, 0, -1) if is_reverse else np.arange(1, extent + 1)
+    within = np.arange(extent, 0, -1) if op.attr(REVERSE.name) else np.arange(1, extent + 1)
     return np.moveaxis(rows[..., None] * (extent + 1) + within, -1, axis).ravel()
 
 
