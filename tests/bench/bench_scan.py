@@ -2,7 +2,7 @@
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_scan.py [--count N] [--quick]`. Results are checked
 first; times are medians of CUDA events round single launches, each after a large array was read. Clearing the blocks'
-states is part of each launch of ours. Configurations are `elements of a CTA / threads / words of a lane`.
+states is part of each launch of ours. Configurations are `elements of a CTA / threads / words of a lane / registers`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ import tilejit as tj  # noqa: E402
 from examples import scan  # noqa: E402
 from tests.bench.bench_memory_bound import LAUNCHES, QUICK_LAUNCHES, Case, Run, measure, returning  # noqa: E402
 
-#: (elements of a CTA, threads, words that a lane looks at)
+#: (elements of a CTA, threads, words that a lane looks at, registers of a thread or None)
 CONFIGURATIONS = (
-    (scan.BLOCK, scan.THREADS, scan.WORDS), (8192, 512, 1), (8192, 512, 2), (8192, 256, 4), (4096, 256, 4),
-    (16384, 512, 2), (16384, 1024, 2),
+    (scan.BLOCK, scan.THREADS, scan.WORDS, None), (8192, 512, 4, 40), (8192, 512, 2, None), (8192, 512, 8, None),
+    (8192, 256, 4, 64), (4096, 256, 4, None), (4096, 512, 4, None), (16384, 1024, 2, None), (16384, 512, 2, 64),
 )
 
 
-def contender(torch: Any, x: Any, y: Any, block: int, threads: int, words: int) -> Run:
+def contender(torch: Any, x: Any, y: Any, block: int, threads: int, words: int, registers: int | None) -> Run:
     """Return what clears the states of the blocks and launches the kernel."""
     blocks = tj.cdiv(x.numel(), block)
     state = torch.zeros(blocks, device="cuda", dtype=torch.int64).view(torch.uint64)
-    launch = scan.inclusive_sum[(blocks,), threads].bind(x, y, state, BLOCK=block, WORDS=words)
+    function = scan.inclusive_sum.__wrapped__  # type: ignore[attr-defined]
+    kernel = tj.kernel(threads=threads, max_registers=registers)(function)
+    launch = kernel[blocks].bind(x, y, state, BLOCK=block, WORDS=words)
     cleared = state.view(torch.int64)
     return returning(lambda: (cleared.zero_(), launch()), y)
 

@@ -209,14 +209,16 @@ def counted(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
 
 @pytest.mark.parametrize("runs", [1, 2, 4])
 def test_shuffles_and_barriers_are_those_of_the_formula(runs: int) -> None:
-    """Each thread has `runs` runs of 4 consecutive elements: log2(32) shuffles for each, and one barrier in all."""
+    """Each thread has `runs` runs of 4 elements: log2(32) + log2(8 warps) + 1 shuffles for each, and one barrier."""
     n = 1024 * runs
     x = np.arange(n, dtype=np.float32) % 7
     y = np.zeros_like(x)
     report = tj.simulate(counted, 1, x, y, N=n, target="sm_90a")
     np.testing.assert_array_equal(y, np.cumsum(x))
     threads = {name: count for name, count in report.instructions.items() if name.startswith(("shfl", "bar.sync"))}
-    assert threads == {"shfl.sync.bfly.b32": 5 * runs * 256, "bar.sync": 256}, threads
+    assert threads == {
+        "shfl.sync.bfly.b32": (5 + 3) * runs * 256, "shfl.sync.idx.b32": runs * 256, "bar.sync": 256,
+    }, threads
 
 
 #: a statement that uses a tile x of 4 x 8 float32 -> the message and the hint

@@ -125,24 +125,26 @@ def test_in_a_loop_no_thread_overwrites_what_another_still_reads(name: str) -> N
 
 SUM = Function((int32,), "def (a: int32), (b: int32) -> (a + b)", lambda a, b: (a[0] + b[0],))
 
-#: layout of a row -> combinations, shuffles and barriers of each thread
+#: layout of a row -> combinations, shuffles (exchanges and broadcasts) and barriers of each thread
 COSTS = {
-    "[8] S[8 : 1]": (1, (7, 0, 0)),
-    # 5 totals and 5 prefixes of lanes, less the total of all lanes
-    "[32] S[32 : 1 @ laneid]": (32, (4 + 4 + 1, 5, 0)),
-    "[128] S[(32, 4) : (1 @ laneid, 1)]": (32, (3 + 4 + 4 + 4, 5, 0)),
-    "[512] S[(128, 4) : (1 @ tx, 1)]": (128, (3 + 5 + 2 + 5 + 4, 5, 1)),
-    "[4096] S[(1024, 4) : (1 @ tx, 1)]": (1024, (3 + 5 + 30 + 5 + 4, 5, 1)),
+    "[8] S[8 : 1]": (1, (7, 0, 0, 0)),
+    # totals of lanes, less that of all; prefixes of lanes; elements
+    "[32] S[32 : 1 @ laneid]": (32, (4 + 4 + 1, 5, 0, 0)),
+    "[128] S[(32, 4) : (1 @ laneid, 1)]": (32, (3 + 4 + 4 + 4, 5, 0, 0)),
+    "[512] S[(128, 4) : (1 @ tx, 1)]": (128, (3 + 5 + 2 + 5 + 4, 5, 0, 1)),
+    # each lane reads the total of one warp
+    "[4096] S[(1024, 4) : (1 @ tx, 1)]": (1024, (3 + 5 + 4 + 5 + 4 + 4, 5 + 5, 1, 1)),
 }
 
 
 @pytest.mark.parametrize("text", COSTS)
-def test_a_scan_takes_one_shuffle_per_bit_of_the_lane_and_one_barrier_among_warps(text: str) -> None:
-    threads, (combinations, shuffles, barriers) = COSTS[text]
+def test_a_scan_takes_one_shuffle_per_bit_of_the_lane_and_of_the_warp_and_one_barrier(text: str) -> None:
+    threads, (combinations, shuffles, broadcasts, barriers) = COSTS[text]
     scope = "thread" if threads == 1 else "warp" if threads == 32 else "cta"
     scan = Scan(Layout("", threads, scope, text, "", (0,)), 0, SUM)
     verdict = scan.verdict()
-    counted = {"scan.int32": combinations, "shfl.sync.bfly.b32": shuffles, "bar.sync": barriers}
+    counted = {"scan.int32": combinations, "shfl.sync.bfly.b32": shuffles, "shfl.sync.idx.b32": broadcasts,
+               "bar.sync": barriers}
     instructions = dict(verdict.plan.instructions)  # type: ignore[attr-defined]
     assert instructions == {name: count for name, count in counted.items() if count}
 
@@ -218,12 +220,32 @@ WRONG_EMITTERS = (
     of_the_wrong_lane, other_lanes, always_preceded, from_the_second, of_the_next_register, unsynchronized,
 )
 ROW = Layout("", 64, "cta", "[256] S[(64, 4) : (1 @ tx, 1)]", "", (0,))
+#: each lane reads the total of one of eight warps
+BY_LANES = {
+    "a row": Layout("", 256, "cta", "[512] S[(256, 2) : (1 @ tx, 1)]", "", (0,)),
+    "runs": Layout("", 256, "cta", "[2, 1024] S[(2, 2, 256, 2) : (4, 2, 1 @ tx, 1)]", "", (0,)),
+    "warps faster than lanes": Layout("", 256, "cta", "[256, 2] S[(32, 8, 2) : (1 @ tx, 32 @ tx, 1)]", "", (0,)),
+    "padded": Layout("", 256, "cta", "[700] in [1024] S[(2, 256, 2) : (2, 1 @ tx, 1)]", "", (0,)),
+}
+
+
+@pytest.mark.parametrize("layout", BY_LANES.values(), ids=BY_LANES)
+@pytest.mark.parametrize("is_reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("is_exclusive", [False, True])
+def test_lanes_combine_the_totals_of_many_warps(layout: Layout, is_reverse: bool, is_exclusive: bool) -> None:
+    for axis in range(len(layout.shape(layout.src))):
+        scan = Scan(layout, axis, AFFINE, is_reverse, is_exclusive, (3, 5) if is_exclusive else ())
+        scan.check(loop=True)
+        prove_verdict(scan.verdict())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("change", WRONG_EMITTERS)
+@pytest.mark.parametrize("layout", [ROW, BY_LANES["a row"]], ids=["two warps", "eight warps"])
 @pytest.mark.parametrize("is_reverse", [False, True], ids=["forward", "reverse"])
-def test_the_proof_finds_a_wrong_emitter(change: Callable[[Stmt], Iterable[Stmt]], is_reverse: bool) -> None:
-    verdict = Scan(ROW, 0, SUM, is_reverse).verdict()
+def test_the_proof_finds_a_wrong_emitter(
+    change: Callable[[Stmt], Iterable[Stmt]], layout: Layout, is_reverse: bool
+) -> None:
+    verdict = Scan(layout, 0, SUM, is_reverse).verdict()
     prove_verdict(verdict)  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         prove_edited(verdict.chosen, verdict.plan, verdict.op, change)  # type: ignore[arg-type]

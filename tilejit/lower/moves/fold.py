@@ -31,9 +31,10 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.combine import Combine
 from ...ir.nodes import FALSE, TRUE, Expr, Load, Store, TileOp, Var, Vector
 from ...isa.barriers import BARRIERS
-from ...isa.warp import SHUFFLE_XOR
+from ...isa.warp import SHUFFLE_INDEX, SHUFFLE_XOR
 from ...ops.fold import COMBINE, PAIRS, REDUCE
 from ...scopes import SCOPES
+from ...target import WARP as LANES
 from ..builder import Builder
 from ..plans import Facts, Folds, Plan
 from ..schedule.addresses import Thread
@@ -80,7 +81,7 @@ class FoldSteps:
     thread: Expr = _THREAD
 
     def __init__(self) -> None:
-        self.combinations = self.shuffles = self.gatherings = 0
+        self.combinations = self.shuffles = self.gatherings = self.fetches = 0
 
     def combined(self, low: Any, high: Any, counts: Expr) -> Any:
         """Return `low` combined with `high` if the condition `counts` holds, else `low`."""
@@ -91,10 +92,18 @@ class FoldSteps:
         self.shuffles += len(values)
         return [(None, None)] * len(values)
 
-    def gathered(self, values: Sequence[Any], gathering: Gathering) -> list[list[Any]]:
-        """Return, for each of `values`, the corresponding values of all members, in the order of members."""
+    def gathered(self, values: Sequence[Any], gathering: Gathering, lane: Expr | None = None) -> list[list[Any]]:
+        """Return, for each of `values`, the corresponding values of all members, in the order of members.
+
+        lane: the thread's lane if each thread needs only the value of member `lane` modulo their number; else None.
+        """
         self.gatherings += 1
-        return [[None] * gathering.members for _ in values]
+        return [[None] * (gathering.members if lane is None else 1) for _ in values]
+
+    def fetched(self, values: Sequence[Any], lane: Expr) -> list[Any]:
+        """Return the values of another lane of the warp."""
+        self.fetches += len(values)
+        return list(values)
 
     def chosen(self, cond: Expr, yes: Any, no: Any) -> Any:
         """Return `yes` in threads where `cond` holds, `no` in others."""
@@ -283,6 +292,8 @@ class Folding(Plan):
         made = [(f"{self.order.operation}.{'.'.join(map(str, self.combine.takes))}", counted.combinations * results)]
         if counted.shuffles:
             made.append((SHUFFLE_XOR.mnemonic, counted.shuffles * results * words))
+        if counted.fetches:
+            made.append((SHUFFLE_INDEX.mnemonic, counted.fetches * results * words))
         if counted.gatherings:
             made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.gatherings))
         return tuple(made)
@@ -420,17 +431,25 @@ class _Emitting(FoldSteps):
         low, high = self.lanes.chosen(upper, other, own), self.lanes.chosen(upper, own, other)
         return list(zip(self._parted(low, values), self._parted(high, values), strict=True))
 
-    def gathered(self, values: Sequence[Partials], gathering: Gathering) -> list[list[Partials]]:
+    def fetched(self, values: Sequence[Partials], lane: Expr) -> list[Partials]:
+        assert self.lanes is not None, "no values were exchanged between lanes before"
+        own, dtypes = [partial for value in values for partial in value], self.plan.combine.takes
+        fetched = self.lanes.values(_as(dtypes, own, _carried), self.b.let("lane", lane), SHUFFLE_INDEX)
+        return self._parted(self._back(fetched), values)
+
+    def gathered(
+        self, values: Sequence[Partials], gathering: Gathering, lane: Expr | None = None
+    ) -> list[list[Partials]]:
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
-        shared = SharedPartials(self.plan.scope, self.plan.cta_threads, gathering, lane=None)
+        shared = SharedPartials(self.plan.scope, self.plan.cta_threads, gathering, lane)
         carried = tuple(map(_carried, dtypes))
         every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
         self.has_synchronized = True
         # `every` is indexed by [result][member]; it concatenates the results of all values
-        by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
+        by_member = [self._back(list(partials)) for partials in zip(*every, strict=True)]
         parted = [self._parted(partials, values) for partials in by_member]
-        return [[member[k] for member in parted] for k in range(len(values))]
+        return [list(members) for members in zip(*parted, strict=True)]
 
     def _back(self, partials: Sequence[Partial]) -> Partials:
         return _as(self.plan.combine.takes, partials, lambda dtype: dtype)
@@ -463,7 +482,11 @@ class _Tracing(FoldSteps):
         lower, higher = self.threads & ~distance, self.threads | distance
         return [(self.take(value, lower), self.take(value, higher)) for value in values]
 
-    def gathered(self, values: Sequence[Any], gathering: Gathering) -> list[list[Any]]:
+    def fetched(self, values: Sequence[Any], lane: Expr) -> list[Any]:
+        source = self.threads // LANES * LANES + self._of_all(lane)
+        return [self.take(value, source) for value in values]
+
+    def gathered(self, values: Sequence[Any], gathering: Gathering, lane: Expr | None = None) -> list[list[Any]]:
         member, group = self._of_all(gathering.member), self._of_all(gathering.group)
         writers = self.threads[self._of_all(gathering.is_leader)]
         rows = (group * gathering.members + member)[writers]
@@ -471,7 +494,8 @@ class _Tracing(FoldSteps):
         assert np.array_equal(np.sort(rows), np.arange(count)), "each partial must be written exactly once"
         writer_of = np.empty(count, np.int64)
         writer_of[rows] = writers
-        read = [writer_of[group * gathering.members + k] for k in range(gathering.members)]
+        which = range(gathering.members) if lane is None else [self._of_all(lane) % gathering.members]
+        read = [writer_of[group * gathering.members + k] for k in which]
         return [[self.take(value, source) for source in read] for value in values]
 
     def chosen(self, cond: Expr, yes: Any, no: Any) -> Any:

@@ -2,17 +2,19 @@
 
 The digits of an element's index along the axis are handled one at a time, fastest first, as in `fold`. Each level
 combines the totals of the blocks that its digit counts, and yields the *prefix* of each: the combination of the
-preceding blocks of the same larger block. Afterwards, from the slowest level to the fastest, prefixes are combined
-with those of the larger blocks, and at last with the elements. A row of 1024 over 128 threads with 2 times 4 elements:
+preceding blocks of the same larger block. Prefixes of the
+same blocks are combined at once. Afterwards, from the slowest level to the fastest, prefixes are combined with those of
+the larger blocks, and at last with the elements. A row of 1024 over 128 threads with 2 times 4 elements:
 
     digit           half 2          warp 4             lane 32                 element 4
     level           4th             3rd                2nd                     1st
-    totals          -               3 combinations     5 · 2 combinations      3 · 2 combinations
+    totals          -               3 · 2 combined     5 · 2 combined          3 · 2 combined
     exchange        -               1 barrier          5 · 2 shuffles          -
 
     registers   a running combination in each thread
     lanes       bit by bit, by ascending weight: two lanes exchange totals, and both combine them
-    members     through shared memory: every thread reads all totals and combines them one after the other
+    members     through shared memory: every thread reads all totals and combines them one after the other; if all
+                lanes need the same ones, each reads one, and they combine them as the totals of lanes
 
 In a reverse scan, later elements precede earlier ones. Padding follows all elements: only a reverse scan can meet it,
 and skips blocks without elements. Layouts alone determine which values are combined.
@@ -33,11 +35,15 @@ from ...ir.combine import Combine
 from ...ir.nodes import FALSE, TRUE, Expr, Region, TileOp
 from ...ops.fold import COMBINE, EXCLUSIVE, INITIAL, PAIRS, REVERSE, SCAN
 from ...ops.reduce import axes_of
+from ...target import WARP as LANES
 from ..schedule.placement import need_all_threads, place
-from ..schedule.shares import ReducedTiles, unfolded
+from ..schedule.shares import Gathering, ReducedTiles, unfolded
 from ..schedule.views import DigitSchedule, need_same_threads
 from ..variant import DispatchContext
 from .fold import Folding, FoldOrder, FoldSteps, Key, steps_of
+
+#: lanes read one total each only if there are more than this: 4 float32 are one vector to read
+_MOST_READ = 4
 
 #: the combination of preceding values, and the condition that any exist; None if none ever do
 Prefix = tuple[Any, Expr] | None
@@ -91,7 +97,12 @@ class ScanOrder(FoldOrder):
                 before, totals = self._over_lanes(totals, steps, done)
             else:
                 before, totals = self._over_members(totals, steps, done, end)
-            levels.append(before)
+            if levels and levels[-1].keys() == before.keys():
+                # joined at once, which takes fewer registers
+                levels.append({key: _joined(steps, each, levels[-1][key]) for key, each in before.items()})
+                del levels[-2]
+            else:
+                levels.append(before)
             done = end
         carried: Mapping[Key, Prefix] = {(): (steps.initial(), TRUE) if self.initial else None}
         for level in reversed(levels):
@@ -127,21 +138,33 @@ class ScanOrder(FoldOrder):
     ) -> tuple[dict[Key, Prefix], dict[Key, Any]]:
         step = self.steps[done]
         assert step.threads is not None
-        before: dict[Key, Prefix] = {}
-        whole: dict[Key, Any] = {}
-        exchanged = steps.across(list(totals.values()), step.threads.threads)
-        for key, pair in zip(totals, exchanged, strict=True):
-            first, second = pair[:: self._step]
-            exists = self._exists(key, done + 1, steps.thread, step.weight)
-            is_second = build.equal(step.threads.of_thread(steps.thread), 0 if self.is_reverse else 1)
-            before[key] = first, build.logical_and(is_second, exists)
-            whole[key] = self._total(steps, (first, exists), second, done + 1)
-        return before, whole
+        exist = [self._exists(key, done + 1, steps.thread, step.weight) for key in totals]
+        upper = step.threads.of_thread(steps.thread)
+        before, whole = self._paired(list(totals.values()), steps, step.threads.threads, upper, exist, done + 1)
+        return dict(zip(totals, before, strict=True)), dict(zip(totals, whole, strict=True))
+
+    def _paired(
+        self, totals: Sequence[Any], steps: FoldSteps, distance: int, upper: Expr, exist: Sequence[Expr], done: int
+    ) -> tuple[list[Prefix], list[Any]]:
+        """Return the prefixes and the totals of pairs of lanes. upper: 1 in the higher lane of a pair, 0 in the lower.
+
+        exist: for each total, the condition that the first lane's exists. done: as for `_total`.
+        """
+        is_second = build.equal(upper, 0 if self.is_reverse else 1)
+        pairs = [pair[:: self._step] for pair in steps.across(totals, distance)]
+        before = [(pair[0], build.logical_and(is_second, each)) for pair, each in zip(pairs, exist, strict=True)]
+        whole = [
+            self._total(steps, (first, each), second, done)
+            for (first, second), each in zip(pairs, exist, strict=True)
+        ]
+        return [*before], whole
 
     def _over_members(
         self, totals: Mapping[Key, Any], steps: FoldSteps, done: int, end: int
     ) -> tuple[dict[Key, Prefix], dict[Key, Any]]:
         gathering = self.gathering(done, end, steps.thread)
+        if self._has_lanes(done, gathering.members):
+            return self._over_members_by_lanes(totals, steps, gathering, end)
         weight, order = self.steps[done].weight, self._in_order(gathering.members)
         before: dict[Key, Prefix] = {}
         whole: dict[Key, Any] = {}
@@ -158,6 +181,31 @@ class ScanOrder(FoldOrder):
             before[key] = prefix, build.logical_and(build.logical_not(is_first), exists)
             whole[key] = running
         return before, whole
+
+    def _has_lanes(self, done: int, members: int) -> bool:
+        """True if each lane of a warp can read one of several totals, which all lanes need, and shuffles combine them.
+
+        In a reverse scan with padding, totals may have no elements; conditions on lanes don't express that.
+        """
+        is_warp = 1 << sum(step.is_lane for step in self.steps[:done]) == LANES
+        is_padded = self.is_reverse and any(self.weights[dim] for dim in self.tiles.padded)
+        return is_warp and not is_padded and _MOST_READ < members <= LANES and not members & (members - 1)
+
+    def _over_members_by_lanes(
+        self, totals: Mapping[Key, Any], steps: FoldSteps, gathering: Gathering, end: int
+    ) -> tuple[dict[Key, Prefix], dict[Key, Any]]:
+        lane, exist = build.mod(steps.thread, LANES), [TRUE] * len(totals)
+        own = [total for (total,) in steps.gathered(list(totals.values()), gathering, lane)]
+        prefixes: list[Prefix] = [None] * len(totals)
+        for bit in range(gathering.members.bit_length() - 1):
+            is_last = 2 << bit == gathering.members
+            upper = build.mod(build.floordiv(lane, 1 << bit), 2)
+            before, own = self._paired(own, steps, 1 << bit, upper, exist, end if is_last else 0)
+            prefixes = [_joined(steps, outer, inner) for outer, inner in zip(before, prefixes, strict=True)]
+        values = steps.fetched([prefix[0] for prefix in prefixes if prefix is not None], gathering.member)
+        first = gathering.members - 1 if self.is_reverse else 0
+        exists = build.not_equal(gathering.member, first)
+        return {key: (value, exists) for key, value in zip(totals, values, strict=True)}, dict(zip(totals, own))
 
     def _total(self, steps: FoldSteps, first: Prefix, second: Any, done: int) -> Any:
         """Combine two totals; return any value if no step follows the first `done` ones, so none needs the result."""

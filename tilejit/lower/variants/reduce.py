@@ -40,8 +40,8 @@ in_order: a user's function that is associative, but possibly not commutative (`
 scan: a user's function for each prefix of the elements along an axis (`moves/scan.py`).
   accepts: local tiles of one shape, distributed over exactly the threads of the scope in the same way.
   emits: a running combination in each thread's runs of registers; for each bit of the lane, a shuffle and a
-    combination; for other threads, one barrier and a combination per partial result. Then the totals of all
-    preceding blocks are combined with each register.
+    combination; for other threads, one barrier, after which each thread combines all totals, or each lane reads one
+    and lanes combine them. Then the totals of all preceding blocks are combined with each register.
 
 The layouts alone determine the order of operations, except for packed minima and maxima, `redux` and votes. All
 threads that share a result end up with the same bits.
