@@ -6,7 +6,7 @@ already, and publishes its own total. So an element is read once and written onc
 each other is shorter than the grid by the width of the window that each looks at.
 
 How far back a CTA must look depends on timing, but the result doesn't: it always adds from left to right, so a total
-is the total before it plus one sum, whoever computes it. Runs have equal bits, which usual look-backs don't give.
+is the total before it plus one sum, in whichever CTA. Runs have equal bits, which usual look-backs don't give.
 
 A block's state is one word of 64 bits, a flag and the value, so that both change together and no fence is needed. The
 words must be 0 before a launch. A CTA waits for blocks of lower index only, so the CTAs must start in order of their

@@ -99,8 +99,8 @@ def scans(draw: st.DrawFn) -> tuple[str, int, str, Array, dict[str, Any]]:
     if dtype.is_float and name in ("cummax", "cummin") and draw(st.booleans()):
         x[tuple(rng.integers(0, n) for n in shape)] = np.nan
     whole = ", ".join(f"0:{n}" for n in shape)
-    return text.format(scope=scope, whole=whole, name=name, layout="LAYOUT" if layout else None, shape=shape, **flags), \
-        threads, name, x, {"layout": layout, **flags}
+    named = {"scope": scope, "whole": whole, "name": name, "layout": "LAYOUT" if layout else None, "shape": shape}
+    return text.format(**named, **flags), threads, name, x, {"layout": layout, **flags}
 
 
 @settings(max_examples=times(0.5), deadline=None)

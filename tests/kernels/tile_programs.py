@@ -630,8 +630,8 @@ class Drawn:
 
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
-    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product", "ternary",
-    "uses", "view", "view",
+    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product",
+    "ternary", "uses", "view", "view",
 )
 
 

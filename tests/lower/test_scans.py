@@ -48,11 +48,13 @@ class Scan:
     def kernel(self, *, loop: bool = False) -> Kernel:
         layout, dtypes = self.layout, self.function.dtypes
         whole = ", ".join(f"0 +: {n}" for n in self.shape)
-        memory = f"{list(self.shape)} S[({', '.join(map(str, self.shape))},) : ({', '.join(self._strides())},)] align 16"
+        extents, strides = ", ".join(map(str, self.shape)), ", ".join(self._strides())
+        memory = f"{list(self.shape)} S[({extents},) : ({strides},)] align 16"
         count = range(len(dtypes))
         operands = [f"{name}{k}[{whole}]" for k in count for name in "sx"]
         if self.initial:
-            operands += ["None"] * (8 - len(operands)) + [f"{x}:{t}" for x, t in zip(self.initial, dtypes, strict=True)]
+            operands += ["None"] * (8 - len(operands))
+            operands += [f"{x}:{t}" for x, t in zip(self.initial, dtypes, strict=True)]
         flags = f", reverse={self.is_reverse}, exclusive={self.is_exclusive}"
         body = f"{layout.scope}.scan {', '.join(operands)}; axis=({self.axis}), combine={self.function.text}{flags}"
         lines = [

@@ -299,7 +299,8 @@ def cumulative(name: str) -> Callable[..., Tile]:
             # a sum that starts from 0.0 isn't -0.0
             made = [Tile(each.value + start if name == "cumsum" else each.value, each.error) for each in made]
             made = [Tile(np.broadcast_to(start, made[0].shape)), *made[:-1]]
-        values, errors = (np.stack(each, -1)[..., ::step] for each in zip(*[(t.value, t.error) for t in made]))
+        both = [[t.value for t in made], [t.error for t in made]]
+        values, errors = (np.stack(each, -1)[..., ::step] for each in both)
         return Tile(np.moveaxis(values, -1, axis), np.moveaxis(errors, -1, axis))
 
     return call

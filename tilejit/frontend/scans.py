@@ -11,7 +11,7 @@ from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..ops.copies import COPY
 from ..ops.fold import COMBINE, CUMULATIVE, EXCLUSIVE, INITIAL, PAIRS, REVERSE, SCAN, exclusive_start
-from ..ops.record import Attribute
+from ..ops.record import Attribute, AttributeValue
 from ..ops.reduce import AXIS, Reduction
 from . import memory as mem
 from . import tiles
@@ -160,7 +160,7 @@ def _emitted(
     operands: dict[str, ir.Region | ir.Expr] = dict(zip(INITIAL, initial, strict=False))
     for (to, of), result, source in zip(PAIRS, results, sources, strict=False):
         operands |= {to: result.region(span), of: source.region(span)}
-    flags = [(each.name, True) for each in (REVERSE, EXCLUSIVE) if _flag(ctx, arguments, each)]
-    attrs = ((AXIS.name, (axis,)), (COMBINE.name, combine), *flags)
-    tiles.emit_sound(ctx, node, ir.TileOp(SCAN.name, scope, SCAN.ordered(operands), attrs, span))
+    attrs: list[tuple[str, AttributeValue]] = [(AXIS.name, (axis,)), (COMBINE.name, combine)]
+    attrs += [(each.name, True) for each in (REVERSE, EXCLUSIVE) if _flag(ctx, arguments, each)]
+    tiles.emit_sound(ctx, node, ir.TileOp(SCAN.name, scope, SCAN.ordered(operands), tuple(attrs), span))
     return results

@@ -59,7 +59,7 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
-        CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple of them; may be the source"),
+        CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple; may be the source"),
         CallParameter("src", "Region | Tile | tuple[Any, ...]", "the source, or a tuple of up to four of one shape"),
         CallParameter("reverse", "bool", REVERSE.meaning, False),
         CallParameter("exclusive", "bool", "leave out the element itself", False),

@@ -13,9 +13,7 @@ from ..wording import counted
 from . import axes
 from .broadcast import without_units
 from .copies import DST, VARIANT_NAME
-from .record import (
-    SCALAR, Attribute, Attributes, CombineFunction, DTypes, Fault, Shape, Shapes, TileOperand, TileOperation,
-)
+from .record import SCALAR, Attribute, Attributes, CombineFunction, DTypes, Fault, Shapes, TileOperand, TileOperation
 from .reduce import AXIS, REDUCTIONS, Reduction, Value, axes_fault, axes_of, flattened
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
@@ -136,13 +134,10 @@ def _scan_shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     for dst, of in PAIRS:
         if (dst in shapes) != (of in shapes):
             return Fault(f"{dst} and {of} aren't both given", "give each source together with its destination")
-    return next(filter(None, (_same_shape_fault(shapes[n], src) for pair in _given(shapes) for n in pair)), None)
-
-
-def _same_shape_fault(shape: Shape, src: tuple[int, ...]) -> Fault | None:
-    if without_units(shape or ()) == without_units(src):
-        return None
-    return Fault(f"the tiles of a scan have shapes {src} and {shape}", "give tiles of one shape")
+    for name in [name for pair in _given(shapes) for name in pair]:
+        if without_units(shapes[name] or ()) != without_units(src):
+            return Fault(f"the tiles of a scan have shapes {src} and {shapes[name]}", "give tiles of one shape")
+    return None
 
 
 def _scan_type_fault(dtypes: DTypes, attrs: Attributes) -> Fault | None:

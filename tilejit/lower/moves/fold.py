@@ -285,7 +285,7 @@ class Folding(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread): calls of the function, named after the operation and its types, shuffles, barriers."""
+        """(mnemonic, count per thread): calls of the function, as operation and types, shuffles and barriers."""
         counted = FoldSteps()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)

@@ -16,8 +16,8 @@ the larger blocks, and at last with the elements. A row of 1024 over 128 threads
     members     through shared memory: every thread reads all totals and combines them one after the other; if all
                 lanes need the same ones, each reads one, and they combine them as the totals of lanes
 
-In a reverse scan, later elements precede earlier ones. Padding follows all elements: only a reverse scan can meet it,
-and skips blocks without elements. Layouts alone determine which values are combined.
+In a reverse scan, later elements precede earlier ones. Padding follows all elements, so only a reverse scan begins
+with it, and skips blocks without elements. Layouts alone determine which values are combined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from ...dataclass import dataclass, lean
-from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.combine import Combine
@@ -106,7 +105,8 @@ class ScanOrder(FoldOrder):
             done = end
         carried: Mapping[Key, Prefix] = {(): (steps.initial(), TRUE) if self.initial else None}
         for level in reversed(levels):
-            carried = {key: _joined(steps, carried[key[: len(next(iter(carried)))]], each) for key, each in level.items()}
+            length = len(next(iter(carried)))
+            carried = {key: _joined(steps, carried[key[:length]], each) for key, each in level.items()}
         if self.is_exclusive:
             return {key: prefix[0] for key, prefix in carried.items() if prefix is not None}
         return {key: _after(steps, carried[key], value) for key, value in values.items()}
@@ -205,7 +205,8 @@ class ScanOrder(FoldOrder):
         values = steps.fetched([prefix[0] for prefix in prefixes if prefix is not None], gathering.member)
         first = gathering.members - 1 if self.is_reverse else 0
         exists = build.not_equal(gathering.member, first)
-        return {key: (value, exists) for key, value in zip(totals, values, strict=True)}, dict(zip(totals, own))
+        made: dict[Key, Prefix] = {key: (value, exists) for key, value in zip(totals, values, strict=True)}
+        return made, dict(zip(totals, own, strict=True))
 
     def _total(self, steps: FoldSteps, first: Prefix, second: Any, done: int) -> Any:
         """Combine two totals; return any value if no step follows the first `done` ones, so none needs the result."""
@@ -253,7 +254,8 @@ class Scanning(Folding):
         """Return one row per element of a thread: (its register in the first destination, in the first source)."""
         reach = [[self.order.register(name, slot) for name in ("dst", "src")] for slot in self.order.slots]
         results = np.column_stack([self.registers(name) for name in ("dst", "src")])
-        return (np.array(reach)[:, None] + results).reshape(-1, 2)
+        table: np.ndarray = (np.array(reach)[:, None] + results).reshape(-1, 2)
+        return table
 
 
 def plan_scan(op: TileOp, context: DispatchContext) -> Scanning:

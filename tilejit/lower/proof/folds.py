@@ -100,8 +100,9 @@ def prove_scan(plan: Scanning, op: TileOp) -> None:
             wrong = np.argwhere((elements >= 0) & ((interval != (first, last)).any(axis=0)))
             if len(wrong):
                 at = tuple(wrong[0])
+                combined = [each[at].item() for each in interval]
                 raise AssertionError(
-                    f"element {elements[at]} of {dst.buffer.name} combines {interval[:, *at].tolist()} instead of "
+                    f"element {elements[at]} of {dst.buffer.name} combines {combined} instead of "
                     f"{[int(first[at]), int(last[at])]}: the first and the last element, in the direction of the scan"
                 )
 
