@@ -2,9 +2,8 @@
 
 The digits of an element's index along the axis are handled one at a time, fastest first, as in `fold`. Each level
 combines the totals of the blocks that its digit counts, and yields the *prefix* of each: the combination of the
-preceding blocks of the same larger block. Prefixes of the
-same blocks are combined at once. Afterwards, from the slowest level to the fastest, prefixes are combined with those of
-the larger blocks, and at last with the elements. A row of 1024 over 128 threads with 2 times 4 elements:
+preceding blocks of the same larger block. Afterwards, from the slowest level to the fastest, prefixes are combined with
+those of the larger blocks, and at last with the elements. A row of 1024 over 128 threads with 2 times 4 elements:
 
     digit           half 2          warp 4             lane 32                 element 4
     level           4th             3rd                2nd                     1st
@@ -97,7 +96,7 @@ class ScanOrder(FoldOrder):
             else:
                 before, totals = self._over_members(totals, steps, done, end)
             if levels and levels[-1].keys() == before.keys():
-                # joined at once, which takes fewer registers
+                # joining them now takes fewer registers
                 levels.append({key: _joined(steps, each, levels[-1][key]) for key, each in before.items()})
                 del levels[-2]
             else:
