@@ -212,7 +212,7 @@ def prefixes(threads: int, rows: int, columns: int) -> Kernel:
         threads, tensor("X", 2), tensor("Y", 2), tile("x", shape), tile("y", shape),
         f"cta.copy {whole('x', shape)}, {whole('X', shape)}",
         f"cta.scan {whole('y', shape)}, {whole('x', shape)}; axis=(1), "
-        "combine=def (a: float32), (b: float32) -> (a + b)",
+        "combine=def (before: float32), (value: float32) -> (before + value)",
         f"cta.copy {whole('Y', shape)}, {whole('y', shape)}",
     )
 
