@@ -96,15 +96,18 @@ class Scan:
             np.testing.assert_array_equal(x, y)
 
 
-#: (name, layout, axis) of every layout of the tests of reductions
-AXES = [(f"{n}, axis {axis}", each, axis) for n, each in EVERY.items() for axis in range(len(each.shape(each.src)))]
-each_layout = pytest.mark.parametrize(("layout", "axis"), [a[1:] for a in AXES], ids=[a[0] for a in AXES])
+#: whether a scan is reverse and exclusive, and its initial values
+WAYS = [(is_reverse, *rest) for rest in ((False, ()), (False, (3, 5)), (True, (3, 5))) for is_reverse in (False, True)]
+#: every axis of every layout of the tests of reductions, forward and in reverse, in one of three ways
+AXES = [(name, each, axis) for name, each in EVERY.items() for axis in range(len(each.shape(each.src)))]
+CASES = [(*case, *WAYS[2 * (k % 3) + is_reverse]) for k, case in enumerate(AXES) for is_reverse in (0, 1)]
 each_kind = pytest.mark.parametrize("layout", KINDS.values(), ids=KINDS)
 
 
-@each_layout
-@pytest.mark.parametrize("is_reverse", [False, True], ids=["forward", "reverse"])
-@pytest.mark.parametrize(("is_exclusive", "initial"), [(False, ()), (False, (3, 5)), (True, (3, 5))])
+@pytest.mark.parametrize(
+    ("layout", "axis", "is_reverse", "is_exclusive", "initial"), [case[1:] for case in CASES],
+    ids=[f"{case[0]}, axis {case[2]}, {'reverse' if case[3] else 'forward'}" for case in CASES],
+)
 def test_maps_are_composed_in_order_and_that_is_proved(
     layout: Layout, axis: int, is_reverse: bool, is_exclusive: bool, initial: tuple[int, ...]
 ) -> None:

@@ -62,7 +62,7 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple; may be the source"),
         CallParameter("src", "Region | Tile | tuple[Any, ...]", "the source, or a tuple of up to four of one shape"),
         CallParameter("reverse", "bool", REVERSE.meaning, False),
-        CallParameter("exclusive", "bool", "leave out the element itself", False),
+        CallParameter("exclusive", "bool", "leave out the element itself; the first result is that of nothing", False),
         CallParameter("initial", "float | tuple[float, ...] | None", "the value that precedes all elements, combined "
                       "first; an exclusive scan needs it", None),
         CallParameter("distance", "int", "the distance in lanes"),

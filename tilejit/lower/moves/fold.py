@@ -364,12 +364,15 @@ def _concatenated(low: Array, high: Array, counts: Array) -> Array:
     return np.concatenate([low, np.where(counts[:, None], high, -1)], axis=1)
 
 
-def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
+def plan_fold(
+    op: TileOp, context: DispatchContext, made: type[Folding] = Folding,
+    order: Callable[[TileOp, int, Sequence[tuple[str, str]]], FoldOrder] = FoldOrder.of,
+) -> Folding:
     """Plan a reduction by a user's function, or raise LayoutError, e.g. if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
-    return Folding(op.scope, threads, context.threads, pairs, combine, FoldOrder.of(op, threads, pairs))
+    return made(op.scope, threads, context.threads, pairs, combine, order(op, threads, pairs))
 
 
 def _carried(dtype: DType) -> DType:

@@ -22,6 +22,7 @@ with it, and skips blocks without elements. Layouts alone determine which values
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,16 +30,14 @@ import numpy as np
 from ...dataclass import dataclass, lean
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.combine import Combine
 from ...ir.nodes import FALSE, TRUE, Expr, Region, TileOp
-from ...ops.fold import COMBINE, EXCLUSIVE, INITIAL, PAIRS, REVERSE, SCAN
+from ...ops.fold import EXCLUSIVE, INITIAL, REVERSE, SCAN
 from ...ops.reduce import axes_of
 from ...target import WARP as LANES
 from ..schedule.placement import need_all_threads, place
 from ..schedule.shares import Gathering, ReducedTiles, unfolded
 from ..schedule.views import DigitSchedule, need_same_threads
-from ..variant import DispatchContext
-from .fold import Folding, FoldOrder, FoldSteps, Key, steps_of
+from .fold import Folding, FoldOrder, FoldSteps, Key, plan_fold, steps_of
 
 #: lanes read one total each only if there are more than this: 4 float32 are one vector to read
 _MOST_READ = 4
@@ -257,10 +256,5 @@ class Scanning(Folding):
         return table
 
 
-def plan_scan(op: TileOp, context: DispatchContext) -> Scanning:
-    """Plan a scan, or raise LayoutError, e.g. if the layouts of the tiles differ."""
-    combine, threads = op.attr(COMBINE.name), context.count(op.scope)
-    assert isinstance(combine, Combine), f"{op.name} has no function"
-    pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
-    order = ScanOrder.of_scan(op, threads, pairs)
-    return Scanning(op.scope, threads, context.threads, pairs, combine, order)
+#: Plan a scan, or raise LayoutError, e.g. if the layouts of the tiles differ.
+plan_scan = partial(plan_fold, made=Scanning, order=ScanOrder.of_scan)
