@@ -784,7 +784,7 @@ class _Operations:
             tj.cta.release(ring[0])
         """
     def scan(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> None:
-        """dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+        """dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
 
         Example:
             def last(a, b): return tj.where(b > 2.0, b, a)
@@ -1283,7 +1283,7 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def scan(x: _Same, axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> _Same:
-    """Scan a tile, or a tuple of tiles, by a function: dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+    """Scan a tile, or a tuple of tiles, by a function: dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
