@@ -38,15 +38,15 @@ def word(flag, value):
 def look_back(state, block, WORDS):
     """Return the sum of all blocks before `block`; called by a warp. Adding -0.0 changes no float, not even a zero."""
     lane = tj.lane_id()
-    sums = tj.alloc_local((WORDS,), tj.float32)
+    first = block + (lane - LANES) * WORDS
+    words, sums = tj.alloc_local((WORDS,), tj.uint64), tj.alloc_local((WORDS,), tj.float32)
     while True:
+        for k in tj.static_range(WORDS):
+            words[k] = tj.load_volatile(state[max(first + k, 0)])
         is_open = True  # no later word of the lane is a total
         is_ready = True
         for k in tj.static_range(WORDS - 1, -1, -1):
-            at = block + (lane - LANES) * WORDS + k
-            found = word(TOTAL, tj.float32(-0.0))
-            if at >= 0:
-                found = tj.load_volatile(state[at])
+            found = words[k] if first + k >= 0 else word(TOTAL, tj.float32(-0.0))
             flag = tj.int32(found >> 32)
             sums[k] = tj.uint32(found).view(tj.float32) if is_open else -0.0
             is_ready = is_ready and (flag != 0 or not is_open)
