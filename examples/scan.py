@@ -17,6 +17,8 @@ Run it: `python examples/scan.py`.
 source: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
 """
 
+from typing import Any
+
 import numpy as np
 
 import tilejit as tj
@@ -30,12 +32,12 @@ SUM, TOTAL = 1, 2  # flags: the value is the block's sum, or that of the array u
 
 
 @tj.function
-def word(flag, value):
+def word(flag: int, value: Any) -> Any:
     return (tj.uint64(flag) << 32) | tj.uint64(value.view(tj.uint32))
 
 
 @tj.function
-def look_back(state, block, WORDS):
+def look_back(state: tj.Tensor, block: int, WORDS: int) -> Any:
     """Return the sum of all blocks before `block`; called by a warp. Adding -0.0 changes no float, not even a zero."""
     lane = tj.lane_id()
     first = block + (lane - LANES) * WORDS
@@ -93,7 +95,8 @@ def check(count: int) -> None:
 
     wanted = np.cumsum(x, dtype=np.float64)
     np.testing.assert_allclose(results[0], wanted, rtol=1e-5, atol=1e-5 * count**0.5)
-    assert np.array_equal(*[y.view(np.uint32) for y in results]), "two runs have different bits"
+    first, second = (y.view(np.uint32) for y in results)
+    assert np.array_equal(first, second), "two runs have different bits"
     print(f"inclusive sum of {count} on {tj.device()}: right")
 
 

@@ -96,7 +96,7 @@ _SCANS = (
         Shorthand(
             name=name, parameters=("dst", "src", "axis", "reverse", "exclusive"), required=3, operation=SCAN,
             meaning=f"dst = for each prefix along an axis of src: {reduction.meaning}",
-            example=f"x = tj.cta.load(A[0:32, 0:8])\ntj.cta.{name}(A[0:32, 0:8], x, axis=1)", makes_tile=False,
+            example=f"x = tj.cta.load(A[0:32, 0:8])\ntj.cta.{name}(A[0:32, 0:8], x, axis=-1)", makes_tile=False,
         )
         for name, reduction in CUMULATIVE.items()
     ],
