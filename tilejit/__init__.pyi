@@ -795,28 +795,28 @@ class _Operations:
 
         Example:
             x = tj.thread.load(A[tj.thread_id(), 0:8])
-            tj.thread.cumsum(A[tj.thread_id(), 0:8], x, axis=1)
+            tj.thread.cumsum(A[tj.thread_id(), 0:8], x, axis=-1)
         """
     def cumprod(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
         """dst = for each prefix along an axis of src: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
         Example:
             x = tj.thread.load(A[tj.thread_id(), 0:8])
-            tj.thread.cumprod(A[tj.thread_id(), 0:8], x, axis=1)
+            tj.thread.cumprod(A[tj.thread_id(), 0:8], x, axis=-1)
         """
     def cummax(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
         """dst = for each prefix along an axis of src: the maximum; nan if any is nan.
 
         Example:
             x = tj.thread.load(A[tj.thread_id(), 0:8])
-            tj.thread.cummax(A[tj.thread_id(), 0:8], x, axis=1)
+            tj.thread.cummax(A[tj.thread_id(), 0:8], x, axis=-1)
         """
     def cummin(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
         """dst = for each prefix along an axis of src: the minimum; nan if any is nan.
 
         Example:
             x = tj.thread.load(A[tj.thread_id(), 0:8])
-            tj.thread.cummin(A[tj.thread_id(), 0:8], x, axis=1)
+            tj.thread.cummin(A[tj.thread_id(), 0:8], x, axis=-1)
         """
 
 class _Thread(_Operations):
