@@ -825,6 +825,41 @@ class _Operations:
             ring = tj.alloc_ring(2)
             tj.cta.release(ring[0])
         """
+    def scan(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> None:
+        """dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+
+        Example:
+            def last(a, b): return tj.where(b > 2.0, b, a)
+            x = tj.alloc_shared((32, 8), tj.float32); tj.thread.scan(x, A[0:32, 0:8], 1, last)
+        """
+    def cumsum(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cumsum(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
+    def cumprod(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cumprod(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
+    def cummax(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the maximum; nan if any is nan.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cummax(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
+    def cummin(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the minimum; nan if any is nan.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cummin(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
 
 class _Thread(_Operations):
     ...
@@ -2145,4 +2180,32 @@ def argmin(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.argmin(x, axis=1)
+    """
+def cumsum(x: Tile, axis: int, dtype: DType | DTypeLike | None = None, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cumsum(x, axis=1)
+    """
+def cumprod(x: Tile, axis: int, dtype: DType | DTypeLike | None = None, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cumprod(x, axis=1)
+    """
+def cummax(x: Tile, axis: int, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the maximum; nan if any is nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cummax(x, axis=1)
+    """
+def cummin(x: Tile, axis: int, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the minimum; nan if any is nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cummin(x, axis=1)
     """

@@ -92,7 +92,7 @@ TYPE_CASES = [
     ("«A[0, 0], x» = tj.cta_id()", "unpacked", "tj.cta_id(0), tj.cta_id(1)"),
     ("A[0, 0] = tj.sum(«n»)", "sum reduces a local tile; this is a scalar of int32", "min(a, b)"),
     ("«tj.grid_wait»()", "tilejit.grid_wait, which waits for the previous kernel, is not available", "leave it out"),
-    ("«tj.cumsum»(A, 0)", "is not available in this version", "dir(tilejit) lists"),
+    ("«tj.sort»(A, 0)", "is not available in this version", "dir(tilejit) lists"),
     ("tj.atomic.max(«A[0, 0]», 1.0)", "atomic max does not support float32", "int32, int64, uint32, uint64"),
     ("tj.atomic.cas(«A[0, 0]», 1.0, 2.0)", "atomic cas does not support float32", "A.view(tj.int32)"),
     ("tj.load_acquire(«A[0]»)", "the place must be one element", "A[i, j]"),

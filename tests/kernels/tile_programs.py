@@ -392,6 +392,8 @@ class Drawn:
             case "random":
                 name, more = self.one((("random_bits", ""), ("rand", ""), ("randint", ", -7, 100")))
                 return f"tj.{name}({self.one(('n', '11'))}, {self.operand()}{more})"
+            case "scan":
+                return self.scan()
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
@@ -440,6 +442,14 @@ class Drawn:
         if name in ("var", "std") and self.chance(2):
             options = ", ddof=1"
         return f"tj.{name}({text}{axis}{grown}{kept}{options})"
+
+    def scan(self) -> str:
+        text = self.operand()
+        tile = self.value(text)
+        rank = len(tile.shape) if tile is not None else 1
+        axis = self.draw(st.integers(-rank, max(rank - 1, 0)))
+        flags = "".join(f", {flag}=True" for flag in ("reverse", "exclusive") if self.chance(3))
+        return f"tj.{self.one(('cumsum', 'cumsum', 'cummax', 'cummin', 'cumprod'))}({text}, {axis}{flags})"
 
     def assign(self, text: str) -> list[str]:
         value = self.value(text)
@@ -637,8 +647,8 @@ class Drawn:
 
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
-    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
-    "broadcast", "random",
+    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product",
+    "ternary", "broadcast", "random",
     "uses", "view", "view",
 )
 

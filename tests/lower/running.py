@@ -19,7 +19,7 @@ from tilejit.ir import nodes
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE
 from tilejit.layout import TileLayout
-from tilejit.ops.axes import REDUCTION
+from tilejit.ops.axes import REDUCTION, SCAN
 from tilejit.ops.gemm import reference
 from tilejit.runtime import devices
 from tilejit.runtime.device import Device
@@ -171,6 +171,10 @@ class Run:
         if self.op.record.relation is REDUCTION:
             src = self.tiles[1]
             return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
+        if self.op.record.relation is SCAN:
+            initial = self.op.value("initial")
+            src, first = self.tiles[1], None if initial is None else self._input(initial)
+            return tiles.reduced(self.op, self.dst, src, before, self.held[src.name], initial=first)
         inputs = [self._input(o) for o in self.op.inputs.values()]
         return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 

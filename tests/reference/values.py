@@ -21,6 +21,7 @@ from tilejit.dtypes import DType, from_numpy
 from tilejit.isa.mma import MMA
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
+from tilejit.ops.fold import CUMULATIVE, exclusive_start
 from tilejit.ops.gemm import accumulator_type
 from tilejit.ops.reduce import REDUCTIONS, reduced
 
@@ -310,6 +311,28 @@ def statistic(name: str) -> Callable[..., Tile]:
     return call
 
 
+def cumulative(name: str) -> Callable[..., Tile]:
+    """`tj.<name>(x, axis, dtype, reverse, exclusive)` of tiles: a reduction of each prefix."""
+    record, whole = CUMULATIVE[name], reduction(name.removeprefix("cum"))
+
+    def call(x: Tile, axis: int, dtype: DType | None = None, reverse: bool = False, exclusive: bool = False) -> Tile:
+        if not -len(x.shape) <= axis < len(x.shape):
+            raise Refused(name)
+        to, step = dtype or record.result_type(x.dtype), -1 if reverse else 1
+        value, error = (np.moveaxis(each, axis, -1)[..., ::step] for each in (x.value, x.error))
+        made = [whole(Tile(value[..., : k + 1], error[..., : k + 1]), -1, to) for k in range(value.shape[-1])]
+        if exclusive:
+            start = convert(np.asarray(exclusive_start(record, to, record.combines_in(x.dtype, to))), to)
+            # a sum that starts from 0.0 isn't -0.0
+            made = [Tile(each.value + start if name == "cumsum" else each.value, each.error) for each in made]
+            made = [Tile(np.broadcast_to(start, made[0].shape)), *made[:-1]]
+        both = [[t.value for t in made], [t.error for t in made]]
+        values, errors = (np.stack(each, -1)[..., ::step] for each in both)
+        return Tile(np.moveaxis(values, -1, axis), np.moveaxis(errors, -1, axis))
+
+    return call
+
+
 def _signed_zeros(result: Tile, x: Tile, axes: tuple[int, ...]) -> Tile:
     """Sums of which every order gives 0.0, or -0.0 of negative zeros alone."""
     if not (result.dtype.is_float and x.dtype.is_float):
@@ -572,6 +595,8 @@ class Language:
             return reduction(name)
         if name in ("mean", "var", "std"):
             return statistic(name)
+        if name in CUMULATIVE:
+            return cumulative(name)
         if name in ELEMENTWISE:
             return lambda *operands: elementwise(name, *operands)
         if name in dtypes.DTYPES:

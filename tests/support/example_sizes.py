@@ -30,6 +30,7 @@ from examples import (
     quickstart,
     reduce,
     rmsnorm,
+    scan,
     softmax,
     tensor_memory,
     transpose,
@@ -113,6 +114,8 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     yield "sum_in_one_launch", compilation(in_one, vector(16384 * 16384), parts, vector(1, I32), one)
     yield "autotune", compilation(autotune.row_sums, matrix(ROWS, 500, F32), vector(ROWS), N=500, ROWS=4)
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
+    states = vector(2**28 // scan.BLOCK, tj.uint64)
+    yield "inclusive_sum", compilation(scan.inclusive_sum, vector(2**28), vector(2**28), states)
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
     yield "cross_entropy_backward", compilation(cross_entropy.cross_entropy_backward, x, targets, rows, rows, x)

@@ -24,7 +24,7 @@ from tilejit.layout.swizzle import SWIZZLE_BITS
 from tilejit.ops.atomic import ATOMIC
 from tilejit.ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
-from tilejit.ops.fold import REDUCE
+from tilejit.ops.fold import REDUCE, SCAN
 from tilejit.ops.gemm import GEMM, GEMM_ASYNC
 from tilejit.ops.record import SCALAR, TILE, TileOperation
 from tilejit.ops.reduce import REDUCTIONS
@@ -361,10 +361,30 @@ def _fold(draw: st.DrawFn, name: str) -> Operation:
     src = draft.padded(draft.tile("src", dtype))
     axes = sorted(draw(st.sets(st.integers(0, len(src.shape) - 1), min_size=1)))
     dst, src = draft.part(draft.projected("dst", dtype, src, axes)), draft.part(src)
+    return draft.finish(name, (dst, src), axis=tuple(axes), combine=_last(dtype))
+
+
+def _last(dtype: DType) -> Combine:
     lower, higher = Var("lower", dtype), Var("higher", dtype)
     zero = build.const(False if dtype == bool_ else 0, dtype)
     last = build.where(build.not_equal(higher, zero), higher, lower)
-    return draft.finish(name, (dst, src), axis=tuple(axes), combine=Combine((lower,), (higher,), (), (last,)))
+    return Combine((lower,), (higher,), (), (last,))
+
+
+def _scan(draw: st.DrawFn, name: str) -> Operation:
+    """Draw a scan by the function of `_fold`."""
+    draft = OperationDraft(draw)
+    dtype = draw(dtypes(fp8=False))
+    src = draft.padded(draft.tile("src", dtype))
+    axis = draw(st.integers(0, len(src.shape) - 1))
+    combine = _last(dtype)
+    others = [lambda: replace(src, buffer=replace(src.buffer, name="dst")), lambda: draft.rearranged("dst", dtype, src)]
+    dst, src = draft.part(draw(st.sampled_from(others))()), draft.part(src)
+    flags = {flag: True for flag in ("reverse", "exclusive") if draw(st.booleans())}
+    operands: tuple[Region | Expr | None, ...] = (dst, src)
+    if "exclusive" in flags or draw(st.booleans()):
+        operands = (dst, src, *(None,) * 6, build.const(draw(st.integers(0, 1)), dtype))
+    return draft.finish(name, operands, axis=(axis,), combine=combine, **flags)
 
 
 def _kept(shape: Iterable[int]) -> list[int]:
@@ -443,6 +463,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     ATOMIC.name: (_update,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
     REDUCE.name: (_fold,),
+    SCAN.name: (_scan,),
 }
 
 

@@ -16,11 +16,12 @@ from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.fold import CUMULATIVE
 from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, random, reductions, tileops, tiles
+from . import barriers, random, reductions, scans, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -224,6 +225,8 @@ HANDLERS: dict[str, Handler] = {
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,
+    "scan": scans.scan,
+    **{name: partial(scans.cumulative, name) for name in CUMULATIVE},
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,

@@ -9,11 +9,11 @@ from ..dataclass import replace
 from ..dtypes import DType, bool_, int32
 from ..ir.nodes import Expr, Region, TileOp
 from ..ops.copies import COPY, FILL, INDEX, INDICES, MULTICAST
-from ..ops.fold import COMBINE, PAIRS
+from ..ops.fold import COMBINE, CUMULATIVE, PAIRS, SCAN
 from ..ops.record import BARRIER, CONDITION, TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..source import Span
-from . import barriers, tiles
+from . import barriers, scans, tiles
 from . import memory as mem
 from .arguments import Arguments, bind, is_none, optional
 from .context import Context
@@ -178,6 +178,7 @@ SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], 
     "zeros": _filled,
     "full": _filled,
     "indices": _indices,
+    **dict.fromkeys((SCAN.name, *CUMULATIVE), scans.scan_to),
 }
 
 

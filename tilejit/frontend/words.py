@@ -21,6 +21,7 @@ from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
 from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
+from ..ops.fold import CUMULATIVE, REVERSE, SCAN
 from ..ops.gemm import GEMM_ASYNC
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.reduce import REDUCTIONS, Reduction
@@ -58,6 +59,12 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
+        CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple; may be the source"),
+        CallParameter("src", "Region | Tile | tuple[Any, ...]", "the source, or a tuple of up to four of one shape"),
+        CallParameter("reverse", "bool", REVERSE.meaning, False),
+        CallParameter("exclusive", "bool", "leave out the element itself; the first result is that of nothing", False),
+        CallParameter("initial", "float | tuple[float, ...] | None", "the value that precedes all elements, combined "
+                      "first; an exclusive scan needs it", None),
         CallParameter("distance", "int", "the distance in lanes"),
         CallParameter("dtype", _TYPES, "the element type"),
         CallParameter("expected", "float | Tile", "the value to compare with"),
@@ -209,6 +216,12 @@ _TILES = (
          parameter("combine"), parameter("keepdims", optional=True)),
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)",
     ),
+    Intrinsic(
+        "scan", f"Scan a tile, or a tuple of tiles, by a function: {SCAN.meaning}",
+        (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), parameter("axis"),
+         parameter("combine"), *[parameter(name, optional=True) for name in ("reverse", "exclusive", "initial")]),
+        SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.scan(tj.cta.load(A[0:32, 0:8]), 1, last)",
+    ),
 )
 
 
@@ -341,17 +354,28 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
     return Intrinsic(name, op.meaning, parameters, EACH, example)
 
 
+_OF_RESULT = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
+                           "reduction of elements of this type", None)
+
+
 def _reduction(reduction: Reduction) -> Intrinsic:
-    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
-                              "reduction of elements of this type", None)
     first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is "
                           "the result if there are none", None)
-    dtype = (of_result,) if reduction.grows else ()
+    dtype = (_OF_RESULT,) if reduction.grows else ()
     initial = () if reduction.tests or reduction.picks else (first,)
     tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
     parameters = (tile, _AXES, *dtype, keepdims, *initial)
     meaning = f"over axes of a tile: {reduction.meaning}"
     return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
+
+
+def _cumulative(reduction: Reduction) -> Intrinsic:
+    dtype = (_OF_RESULT,) if reduction.grows else ()
+    parameters = (CallParameter("x", "Tile", "the tile"), parameter("axis"), *dtype, *[
+        parameter(name, optional=True) for name in ("reverse", "exclusive")
+    ])
+    meaning = f"for each prefix of the elements along an axis of a tile: {reduction.meaning}"
+    return Intrinsic(reduction.name, meaning, parameters, "Tile", f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
 
 
 def words() -> Iterator[Intrinsic]:
@@ -364,6 +388,7 @@ def words() -> Iterator[Intrinsic]:
             # `tj.fast.exp` is recorded as the operation `fast_exp`
             yield _elementwise(name.replace("_", ".", 1), op)
     yield from map(_reduction, REDUCTIONS.values())
+    yield from map(_cumulative, CUMULATIVE.values())
 
 
 #: operand -> its meaning, which is the same in every call; other operands are described by their `TileOperand`

@@ -98,6 +98,8 @@ def _generated(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
 
 #: dimensions correspond from the right; those of extent 1 belong to no axis
 ELEMENTWISE = Relation(_elementwise)
+#: all tiles have the same dimensions, which an operation may distinguish
+SCAN = Relation(_elementwise)
 #: dst and src have equal extents other than 1; an index has dst's leading dimensions, and a mask broadcasts to dst
 COPY = Relation(_copy)
 #: an index has the leading dimensions of the updated place, and other operands broadcast to the place

@@ -11,9 +11,10 @@ from ...ir.nodes import Const, Stmt, TileOp
 from ...ops.atomic import ATOMIC
 from ..builder import Builder
 from ..moves.fold import Folding
+from ..moves.scan import Scanning
 from ..plans import Plan
 from .contents import Tile, at_edges, can_trace, expected, numbers_of, old_values
-from .folds import fold_values, prove_folds
+from .folds import fold_values, prove_folds, prove_scan
 from .places import elements_of_threads, whole
 from .sums import Sums
 from .tags import TAG, Array, mixed, tag
@@ -30,7 +31,9 @@ def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]
     written, an element in memory is written once, and memory accesses are aligned. A matrix product adds each product
     of elements of A and B once. A reduction combines each element of a result once, and in order if that matters.
     """
-    if isinstance(plan, Folding):
+    if isinstance(plan, Scanning):
+        prove_scan(plan, op)
+    elif isinstance(plan, Folding):
         prove_folds(plan.combined_order(), op)
     units: dict[str, int] = {}
     for region in op.tiles.values():
@@ -73,7 +76,7 @@ def _traced(
             memory = trace.memory.get(tile.root)
             assert memory is None or not memory.count, f"{tile.region.buffer.name} is changed"
     if isinstance(plan, Folding):
-        for name, tags in fold_values(plan, tiles, trace, initial).items():
+        for name, tags in fold_values(plan, op, tiles, trace, initial).items():
             _compare_registers(tiles[name], trace, tags[None], initial[name])
         return
     condition = getattr(plan, "condition", None) or getattr(plan, "offset", None)

@@ -48,4 +48,5 @@ VARIANTS: tuple[Variant[Any], ...] = (
     reduce.SHARED,
     reduce.VOTE,
     reduce.IN_ORDER,
+    reduce.SCAN,
 )
