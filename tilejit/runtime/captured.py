@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
+from ..constants import parts_of
 from ..forks import renewed_at_fork
 from ..frontend import KernelSource, captures, changes
 from ..frontend.language import Function
@@ -152,17 +153,16 @@ class _Watched:
         return value
 
     def _value(self, value: Any, inside: list[KernelSource]) -> None:
-        if isinstance(value, tuple):
-            for item in value:
-                self._value(item, inside)
-        elif isinstance(value, Function):
+        if isinstance(value, Function):
             self.source(value.source, inside)
         elif isinstance(value, ModuleType):
             # not inspected, because accessing attributes of tilejit would import the whole language
             return
-        elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
-            # a zero-dimensional array can change in place
+        elif isinstance(value, dict) or getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
+            # a dict and a zero-dimensional array can change in place
             self.is_fixed = False
+        for _, part in parts_of(value):
+            self._value(part, inside)
 
 
 def _content(cell: CellType) -> Any:
