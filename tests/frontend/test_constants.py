@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.support.programs import array, source_of, tile_ir
+from tests.support.programs import source_of
 from tilejit import S, dtypes
 
 ROOT = Path(__file__).parents[2]
