@@ -14,7 +14,8 @@ import tilejit as tj
 from tests.support.programs import source_of
 
 NAMES: dict[str, Any] = {
-    "CONFIG": SimpleNamespace(relu=1), "RELU": 1, "LIST": [1, 2], "TUPLE": (1, 2), "DICT": {"a": 1}, "COUNTER": Counter("a"),
+    "CONFIG": SimpleNamespace(relu=1), "RELU": 1, "LIST": [1, 2], "TUPLE": (1, 2), "DICT": {"a": 1},
+    "COUNTER": Counter("a"),
     "outside": lambda x: x + 1,
 }
 NAMES["inside"] = tj.function(source_of("def inside(x):\n    return x + 1\n"))

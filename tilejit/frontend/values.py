@@ -367,9 +367,14 @@ def how_to_load(memory: Memory) -> str:
     return f"{hint}; a region of {name} is {name}[i : i + N] or {name}.at(indices)" if is_tensor else hint
 
 
+def of_record(value: Value) -> str:
+    """Return the hint for a record that is used as a whole; "" for other values."""
+    return f"a kernel can only read its fields: {', '.join(value.names)}" if isinstance(value, Record) else ""
+
+
 def unsuitable(what: str, value: Value) -> tuple[str, str]:
     """Return the message and the hint for a value that should be a scalar."""
-    hint = "give a number or a run-time scalar"
+    hint = of_record(value) or "give a number or a run-time scalar"
     if isinstance(value, Memory):
         hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum or &"
     elif isinstance(value, (Barrier, RingStep)):
