@@ -11,17 +11,21 @@ import math
 import struct
 from collections.abc import Callable, Hashable, Mapping
 from enum import Enum, EnumMeta
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any
 
 import numpy as np
 
 from .dataclass import frozen_fields
-from .dtypes import as_dtype
+from .dtypes import DType, as_dtype
 from .wording import cut, shown
 
 #: modules of immutable numbers whose `repr` is exact
 _EXACT = ("decimal", "fractions")
+
+
+#: types whose objects never change, have no parts, and are the same in kernels
+_PLAIN = frozenset((NoneType, bool, int, float, str, DType))
 
 
 class Identity:
@@ -61,6 +65,11 @@ def parts_of(value: Any) -> list[tuple[str, Any]]:
 
 def _members(kind: EnumMeta) -> Mapping[str, Enum]:
     return kind.__members__
+
+
+def is_plain(value: Any) -> bool:
+    """True for None, a Python number, a string, a type of the language, and a tuple of these."""
+    return type(value) in _PLAIN or type(value) is tuple and all(map(is_plain, value))
 
 
 def mapped(value: Any, change: Callable[[Any], Any] = lambda part: part) -> Any:
@@ -114,9 +123,16 @@ def opaque(value: Any) -> Hashable:
 def key_of(value: Any, other: Callable[[Any], Hashable] = opaque) -> Hashable:
     """Return the key of a value. other: returns the keys of objects of other classes than those handled here."""
     kind: type = type(value)
+    # the most frequent cases, because some launches compute keys
     if value is None or kind is int or kind is str:
         same: Hashable = value
         return same
+    if kind is tuple:
+        return kind, tuple([key_of(part, other) for part in value])
+    if kind is bool:
+        return kind, value
+    if kind is float and value == value:
+        return kind, value.hex()
     if isinstance(value, Enum):
         return kind, value._name_, key_of(value._value_, other)
     if isinstance(value, EnumMeta):
@@ -173,7 +189,7 @@ def described(key: Any) -> str:
     if issubclass(kind, float) and len(parts) == 1:
         return repr(float.fromhex(content)) if content[:3] != "7ff" and content[:3] != "fff" else "nan"
     if kind is bool:
-        return repr(bool(content))
+        return repr(content)
     if kind is tuple:
         return cut(f"({', '.join(map(described, content))}{',' * (len(content) == 1)})")
     if kind is dict:

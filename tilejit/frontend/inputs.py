@@ -176,7 +176,7 @@ def _resolve(value: Any, attributes: tuple[str, ...]) -> Any:
 
 def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     """Return the key of a captured value. inside: the functions whose keys are being computed, to detect recursion."""
-    return key_of(value, partial(_other, inside))
+    return key_of(value, partial(_other, inside) if inside else _outermost)
 
 
 def _other(inside: tuple[KernelSource, ...], value: Any) -> Hashable:
@@ -189,6 +189,9 @@ def _other(inside: tuple[KernelSource, ...], value: Any) -> Hashable:
         return type(value).__qualname__, getattr(value, "__module__", None), name
     # kernels refuse lists, sets and arrays
     return opaque(value) if type(value).__hash__ is not None else (type(value), "")
+
+
+_outermost = partial(_other, ())
 
 
 def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:

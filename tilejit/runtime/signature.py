@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import compile_time, fields_of, mapped, parts_of
+from ..constants import compile_time, fields_of, is_plain, mapped, parts_of
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, token
@@ -110,8 +110,9 @@ class Call:
                 key.append(self._add_array(parameter, value, ranges))
             elif kind is _CONSTEXPR:
                 key.append(freeze(value, parameter.name))
-                # dicts may change after the call
-                self.values[len(self.arguments)] = mapped(value)
+                if not is_plain(value):
+                    # dicts may change after the call
+                    self.values[len(self.arguments)] = mapped(value)
                 self.arguments.append(None)
             else:
                 dtype = parameter.dtype or scalar_dtype(parameter, value)
@@ -175,6 +176,8 @@ def freeze(value: Any, name: str) -> Any:
     if type(value) is int or type(value) is str:
         return value
     try:
+        if is_plain(value):
+            return token(value)
         _check_constexpr(value, name, name)
         return token(compile_time(value))
     except RecursionError:
