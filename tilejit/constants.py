@@ -67,9 +67,9 @@ def _members(kind: EnumMeta) -> Mapping[str, Enum]:
     return kind.__members__
 
 
-def is_plain(value: Any) -> bool:
+def is_simple(value: Any) -> bool:
     """True for None, a Python number, a string, a type of the language, and a tuple of these."""
-    return type(value) in _PLAIN or type(value) is tuple and all(map(is_plain, value))
+    return type(value) in _PLAIN or type(value) is tuple and all(map(is_simple, value))
 
 
 def mapped(value: Any, change: Callable[[Any], Any] = lambda part: part) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..constants import compile_time, fields_of, is_plain, mapped, parts_of
+from ..constants import compile_time, fields_of, is_simple, mapped, parts_of
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, token
@@ -110,7 +110,7 @@ class Call:
                 key.append(self._add_array(parameter, value, ranges))
             elif kind is _CONSTEXPR:
                 key.append(freeze(value, parameter.name))
-                if not is_plain(value):
+                if not is_simple(value):
                     # dicts may change after the call
                     self.values[len(self.arguments)] = mapped(value)
                 self.arguments.append(None)
@@ -176,7 +176,7 @@ def freeze(value: Any, name: str) -> Any:
     if type(value) is int or type(value) is str:
         return value
     try:
-        if is_plain(value):
+        if is_simple(value):
             return token(value)
         _check_constexpr(value, name, name)
         return token(compile_time(value))
