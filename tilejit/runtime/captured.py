@@ -12,6 +12,7 @@ from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
 from ..constants import parts_of
+from ..errors import LaunchError
 from ..forks import renewed_at_fork
 from ..frontend import KernelSource, captures, changes
 from ..frontend.language import Function
@@ -104,8 +105,15 @@ class Captured:
     def _read(self) -> CapturedValues:
         while True:
             watched = _Watched()
-            watched.source(self._source, [])
-            token = captures(self._source)
+            try:
+                watched.source(self._source, [])
+                token = captures(self._source)
+            except RecursionError:
+                raise LaunchError(
+                    f"{self._source.name} captures a value nested several hundred levels deep, beyond Python's "
+                    "recursion limit",
+                    hint="capture a flat tuple or dict",
+                ) from None
             number = self._numbers.setdefault(token, len(self._numbers))
             names = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
             current = CapturedValues(number, names, tuple(watched.cells.values()), watched.is_fixed)
