@@ -107,6 +107,10 @@ CASES = [
     ("x = [i for i in (1, 2)] + «[i]»", "a list can't be used in a kernel", "", SYNTAX),
     ("x = [i for i in (1, 2)]\ny = «i»", "i is not defined", "", TYPE),
     ("x = «[i for i in tj.static_range(80) for j in tj.static_range(80)]»", "a comprehension unrolls 4097", "", TYPE),
+    (
+        "x = [i for i in tj.static_range(999) for j in «tj.static_range(99)» if j < 0]",
+        "nested unrolled loops have more than 16,384 iterations", "range(...)", TYPE,
+    ),
     ("x = «{i for i in (1, 2)}»", "a set comprehension", "a list comprehension makes a tuple", SYNTAX),
     ("x = «any(n > i for i in (1, 2))»", "any runs at compile time; this is a tuple of 2 items", "index its", TYPE),
     ("f = lambda x: x\ny = «f()»", "lambda needs x", "its parameters: x", TYPE),

@@ -48,6 +48,9 @@ TEXTS = [
     "y = (i in (3, j)) + 2 * (k in (1, 2)) + 4 * (i not in (i, 7)) + 8 * (k0 in (1, i, 2)) + 16 * (i in ())",
     "y = 1 if i in (j, 3) and k not in (4,) else 0",
     "y = 0\nfor n in (3, -2, 11):\n    if n in (i, k):\n        y += n",
+    "y = 0\nfor m in range(3):\n    f = lambda a: a + m\n    y += f(i) * sum(f(w) for w in (j, m))",
+    "f = lambda a: a + 1\ny = 0\nwhile f(y) < k:\n    y = f(y)\n    g = lambda: f(y)\n    y += g() % 2",
+    "y = 0\nfor n in STATIC(2):\n    if i > n:\n        y += (lambda a: a * n, lambda a: a - n)[n](j)",
     "y = round(i / 2) + round(2.5 * j)",
 ]
 

@@ -78,11 +78,12 @@ def _items(ctx: Context, node: ast.expr, message: str, hint: str = "") -> Sequen
 
 def comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> Items:
     """Return the items of a comprehension as a tuple. Its names are those of a nested function."""
-    outer, items = ctx.frame, list[Value]()
+    outer, items, before = ctx.frame, list[Value](), ctx.unrolled
 
     def generate(generators: Sequence[ast.comprehension], listed: Sequence[Value]) -> None:
         first, *others = generators
         for item in listed:
+            _count_unrolled(ctx, first.iter)
             assign_to(ctx, first.target, item)
             if not all(_holds(ctx, test) for test in first.ifs):
                 continue
@@ -98,6 +99,7 @@ def comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> Items:
         generate(node.generators, listed)
     finally:
         ctx.frame = outer
+        ctx.unrolled = None if before is None else ctx.unrolled
     return Items(tuple(items))
 
 
@@ -259,17 +261,21 @@ def _check_count(ctx: Context, node: ast.AST, what: str, count: int) -> None:
         raise ctx.type_error(node, message, "loop over range(...)")
 
 
+def _count_unrolled(ctx: Context, node: ast.AST) -> None:
+    ctx.unrolled = (ctx.unrolled or 0) + 1
+    if ctx.unrolled > _MAX_ITERATIONS:
+        raise ctx.type_error(
+            node, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
+            "make one of them a loop over range(...)",
+        )
+
+
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
     names = sorted(assigned_names(node))
 
     def unrolled() -> bool:
         for k, item in enumerate(items):
-            ctx.unrolled = (ctx.unrolled or 0) + 1
-            if ctx.unrolled > _MAX_ITERATIONS:
-                raise ctx.type_error(
-                    node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
-                    "make one of them a loop over range(...)",
-                )
+            _count_unrolled(ctx, node.iter)
             assign_to(ctx, node.target, item)
             if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
