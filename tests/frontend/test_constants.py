@@ -192,6 +192,32 @@ def test_no_kernel_of_another_value_is_found_on_disk(
         assert [("disk" in k.signatures[0].timings) for k in (passed, captured)] == [is_kept, is_kept]
 
 
+def test_names_of_items_and_constants_pass_through_names_branches_loops_and_functions() -> None:
+    text = """
+@tj.function
+def larger(p, q):
+    if p.a > q.a:
+        return p
+    return q
+
+def k(Y, n):
+    p = P
+    q = larger(p, Q)
+    for i in range(n):
+        q = larger(q, P) if i > 1 else Q
+    if n > 2:
+        p = Q
+        c = C
+    else:
+        c = C
+    Y[0] = q.a * 1000 + p.b * 100 + c.x[0].b * 10 + len(p) + sum([w for w in p])
+"""
+    names = {"P": Pair(4, 2), "Q": Pair(3, 5), "C": Cfg((Pair(7, 8),))}
+    k = tj.kernel(threads=1)(source_of(text, **names))
+    assert launched(k, 1) == 3000 + 200 + 80 + 2 + 6
+    assert launched(k, 4) == 4000 + 500 + 80 + 2 + 8
+
+
 class Hidden:
     """An object whose parts are unknown."""
 
