@@ -8,6 +8,7 @@ classes, and to objects without a known content, by identity; `runtime.disk` wri
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable, Hashable, Mapping
 from enum import Enum, EnumMeta
@@ -81,7 +82,7 @@ def mapped(value: Any, change: Callable[[Any], Any] = lambda part: part) -> Any:
         return change(value)
     old = tuple(value) if fields is None else tuple(fields.values())
     new = tuple([mapped(part, change) for part in old])
-    if all(map(_is, old, new)):
+    if all(map(operator.is_, old, new)):
         return value
     if isinstance(value, tuple):
         return tuple.__new__(type(value), new)
@@ -89,10 +90,6 @@ def mapped(value: Any, change: Callable[[Any], Any] = lambda part: part) -> Any:
     for name, part in zip(fields or (), new, strict=True):
         object.__setattr__(made, name, part)
     return made
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b
 
 
 def compile_time(value: Any) -> Any:
@@ -157,16 +154,14 @@ def key_of(value: Any, other: Callable[[Any], Hashable] = opaque) -> Hashable:
         return kind, str.__str__(value) if isinstance(value, str) else bytes.hex(value)
     if isinstance(value, complex):
         return kind, key_of(value.real), key_of(value.imag)
-    if isinstance(value, (tuple, frozenset, range)):
+    if kind is range:
+        return kind, value.start, value.stop, value.step
+    if isinstance(value, (tuple, frozenset)):
         # the order of a set is part of its key, because `tuple` of it shows it
-        return kind, tuple([key_of(part, other) for part in value]) if kind is not range else _ends(value)
+        return kind, tuple([key_of(part, other) for part in value])
     if kind is dict:
         return kind, tuple([(key_of(key, other), key_of(part, other)) for key, part in value.items()])
     return (kind, repr(value)) if kind.__module__ in _EXACT else other(value)
-
-
-def _ends(value: Any) -> Hashable:
-    return value.start, value.stop, value.step
 
 
 def _is_own(kind: type) -> bool:

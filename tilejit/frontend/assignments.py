@@ -14,20 +14,7 @@ from .kinds import converts_to
 from .operators import accumulated, binary
 from .regions import unloaded
 from .scalars import as_scalar, convert
-from .values import (
-    Binding,
-    Constant,
-    Items,
-    Memory,
-    Rows,
-    Scalar,
-    Table,
-    Value,
-    describe,
-    is_number,
-    of_record,
-    owner_scope,
-)
+from .values import Binding, Constant, Items, Memory, Rows, Scalar, Table, Value, describe, is_number, owner_scope
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
@@ -125,7 +112,7 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
-        hint = of_record(value) or "assign it to one name"
+        hint = "assign it to one name"
         if isinstance(value, Scalar):
             hint += "; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
         elif isinstance(value, Memory):

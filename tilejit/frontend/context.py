@@ -25,19 +25,7 @@ from ..wording import shown
 from .buffers import is_idle
 from .flow import Carried, Draft, Enclosure, Exit, Nest
 from .source import KernelSource
-from .values import (
-    Binding,
-    Constant,
-    Memory,
-    Scalar,
-    Value,
-    as_python,
-    describe,
-    is_number,
-    of_record,
-    unsuitable,
-    weak_type,
-)
+from .values import Binding, Constant, Memory, Scalar, Value, as_python, describe, is_number, unsuitable, weak_type
 
 if TYPE_CHECKING:
     from .buffer_choices import BufferChoice
@@ -347,7 +335,7 @@ class Context:
         except ValueError:
             message = f"{what} must be known at compile time; this is {describe(value)}"
             usual = "use a literal, a captured constant or a tj.constexpr parameter"
-            raise self.type_error(node, message, of_record(value) or hint or usual) from None
+            raise self.type_error(node, message, hint or usual) from None
 
     def integer(self, value: Value, node: ast.AST, what: str, hint: str = "") -> int:
         """Return a compile-time integer; raise KernelTypeError for anything else. hint: see `constant`."""

@@ -16,7 +16,7 @@ from .flow import Construct, Enclosure
 from .joins import branch, run_block, run_loop
 from .scalars import as_scalar, truth
 from .source import as_function, assigned_names
-from .values import Binding, Constant, Items, Memory, Scalar, Table, Unset, Value, describe, of_record
+from .values import Binding, Constant, Items, Memory, Scalar, Table, Unset, Value, describe
 
 _MAX_UNROLLED = 4096
 #: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
@@ -134,7 +134,7 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
         return f"loop over range({written})"
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
     hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
-    return of_record(value) or next(filter(None, hints), "make it a tuple")
+    return next(filter(None, hints), "make it a tuple")
 
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:

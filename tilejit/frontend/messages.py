@@ -13,7 +13,7 @@ from .arguments import bind, optional
 from .barriers import ring_number_hint
 from .context import Context
 from .scalars import as_scalar, truth
-from .values import Constant, Items, Memory, Scalar, Value, describe, of_record, owner_scope
+from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scope
 
 #: characters that a C string in UTF-8 can't contain
 _UNPRINTABLE = re.compile("[\\0\ud800-\udfff]")
@@ -61,8 +61,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
 
 def _printable(node: ast.AST, value: Value) -> str:
     if not isinstance(value, Memory):
-        hint = of_record(value) or "print a scalar, such as an element or the result of a call"
-        return ring_number_hint(value) or hint
+        return ring_number_hint(value) or "print a scalar, such as an element or the result of a call"
     if not value.is_local:
         return "index it: print(A[i, j])"
     if owner_scope(value.buffer) == THREAD.name:

@@ -23,7 +23,7 @@ from .foreign import instead
 from .loops import how_to_loop
 from .operators import binary, operation, tile_order
 from .scalars import as_scalar, fold, truth
-from .values import Constant, Items, Memory, Scalar, Table, Value, describe, of_record
+from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 from .words import LAYOUTS
 
 #: functions that Python evaluates on compile-time values, by id, because a callee may be unhashable
@@ -45,7 +45,7 @@ def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: 
         raise ctx.type_error(
             node, f"{name} runs at compile time; this is {describe(other)}",
             "where items are known only at run time, index its items, or loop over them" if isinstance(other, Items)
-            else of_record(other) or instead(name) or "give it compile-time values",
+            else instead(name) or "give it compile-time values",
         )
     return folded
 

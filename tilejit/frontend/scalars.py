@@ -44,7 +44,6 @@ from .values import (
     from_python,
     how_to_load,
     is_number,
-    of_record,
     weak_type,
 )
 
@@ -255,7 +254,7 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
 
 
 def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTypeError:
-    hint = of_record(value) or "give a number, a scalar or a local tile"
+    hint = "give a number, a scalar or a local tile"
     if isinstance(value, Memory) and not value.is_local:
         hint = how_to_load(value)
     elif isinstance(value, Constant) and isinstance(value.value, str):
@@ -274,8 +273,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
         return bool(expr.value) if isinstance(expr, Const) else expr
     if not isinstance(value, Memory):
-        hint = of_record(value) or "test a scalar, such as an element or the result of a call"
-        hint = ring_number_hint(value) or hint
+        hint = ring_number_hint(value) or "test a scalar, such as an element or the result of a call"
     elif value.is_local:
         hint = "on tiles use &, |, ~ and tj.where"
     else:

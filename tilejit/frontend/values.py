@@ -19,7 +19,7 @@ from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
-from ..wording import counted, shown, with_article
+from ..wording import counted, cut, shown, with_article
 from .source import KernelSource
 
 if TYPE_CHECKING:
@@ -367,14 +367,9 @@ def how_to_load(memory: Memory) -> str:
     return f"{hint}; a region of {name} is {name}[i : i + N] or {name}.at(indices)" if is_tensor else hint
 
 
-def of_record(value: Value) -> str:
-    """Return the hint for a record that is used as a whole; "" for other values."""
-    return f"a kernel can only read its fields: {', '.join(value.names)}" if isinstance(value, Record) else ""
-
-
 def unsuitable(what: str, value: Value) -> tuple[str, str]:
     """Return the message and the hint for a value that should be a scalar."""
-    hint = of_record(value) or "give a number or a run-time scalar"
+    hint = "give a number or a run-time scalar"
     if isinstance(value, Memory):
         hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum or &"
     elif isinstance(value, (Barrier, RingStep)):
@@ -393,7 +388,7 @@ def describe(value: Value) -> str:
     if isinstance(value, Items):
         return f"a tuple of {counted(len(value.items), 'item')}"
     if isinstance(value, Record):
-        return with_article(value.kind.__name__)
+        return f"{with_article(value.kind.__name__)}({cut(', '.join(value.names))})"
     if isinstance(value, Table):
         return f"a dict of {counted(len(value.items), 'item')}"
     if isinstance(value, Memory):
