@@ -1,4 +1,4 @@
-"""Compile-time values: their parts, copies of them, and the keys that tell them apart.
+"""Compile-time values: their parts, copies of them, and the keys that distinguish them.
 
 A key consists of None, integers, strings and tuples that begin with a class. Values have equal keys only if they have
 equal types and equal bits, part by part. No `__eq__` and no `__hash__` of a user's class is called. A key refers to

@@ -124,7 +124,7 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
         return Constant((left.value is right.value) == wanted)
     if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
         return Constant(not wanted)
-    raise ctx.type_error(node, f"is can't compare {describe(left)} with {describe(right)}", "compare numbers, strings or fields with ==")
+    raise ctx.type_error(node, f"is can't compare {describe(left)} with {describe(right)}", "compare values with ==")
 
 
 def _product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
