@@ -15,13 +15,26 @@ from ..layout import TileLayout
 from ..ops.tile import CALLS
 from ..scopes import CTA, SCOPES
 from ..wording import guessed
-from . import barriers, foreign, methods
+from . import barriers, foreign, methods, records
 from .annotations import members
 from .buffers import fixed_layout
 from .context import Context
 from .names import captured
 from .operators import binary
-from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
+from .values import (
+    Constant,
+    Items,
+    Memory,
+    Method,
+    Record,
+    Rows,
+    Scalar,
+    ScopedOperation,
+    Table,
+    Value,
+    describe,
+    owner_scope,
+)
 from .words import Namespace, ScopeNamespace
 
 _MISSING = object()
@@ -161,5 +174,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     **dict.fromkeys((Memory, Rows), _of_memory),
     Scalar: _of_scalar,
+    **dict.fromkeys((Items, Record), records.field),
+    Table: records.table_attribute,
     **dict.fromkeys(barriers.WITH_ATTRIBUTES, barriers.attribute),
 }

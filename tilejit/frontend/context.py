@@ -370,18 +370,13 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
     return build.const(number, dtype)
 
 
-_A_TUPLE_IN_A_LOOP = "build a tuple in a loop over tj.static_range or a tuple: items = (); for …: items += (item,)"
-
 #: kind of unsupported syntax -> its name and the hint
 _INSTEAD: dict[str, tuple[str, str]] = {
-    "Lambda": ("a lambda", "write a nested def, or a @tj.function"),
-    "ListComp": ("a list comprehension", _A_TUPLE_IN_A_LOOP),
-    "SetComp": ("a set comprehension", _A_TUPLE_IN_A_LOOP),
-    "DictComp": ("a dict comprehension", _A_TUPLE_IN_A_LOOP),
-    "GeneratorExp": ("a generator expression", _A_TUPLE_IN_A_LOOP),
+    "SetComp": ("a set comprehension", "write [...]: a list comprehension makes a tuple"),
+    "DictComp": ("a dict comprehension", "build the dict outside, and capture it or pass it as a tj.constexpr"),
     "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
     "Set": ("a set", "write a tuple"),
-    "Dict": ("a dict", "pass separate values or tuples"),
+    "Dict": ("a dict", "build it outside, and capture it or pass it as a tj.constexpr"),
     "Await": ("await", f"asynchronous operations have waits, such as tj.{CP_ASYNC.wait}"),
     "Yield": ("yield", "return a value from the helper, or store into a buffer"),
     "YieldFrom": ("yield from", "return a value from the helper, or store into a buffer"),

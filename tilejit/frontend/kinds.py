@@ -71,9 +71,10 @@ class TileKind:
 
 @dataclass(frozen=True, slots=True)
 class ItemsKind:
-    """Tuples of one length, with a kind for each item."""
+    """Tuples of one length, with a kind for each item. names: see `Items`."""
 
     items: tuple[Kind, ...]
+    names: tuple[str, ...] = ()
 
 
 Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
@@ -88,14 +89,14 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, Memory) and value.is_value:
         return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
-        return ItemsKind(tuple(kind_of(item) for item in value.items))
+        return ItemsKind(tuple(kind_of(item) for item in value.items), value.names)
     return Same(value)
 
 
 def _settled(kind: Kind) -> Kind:
     """Return the kind with every weak scalar fixed at its current type."""
     if isinstance(kind, ItemsKind):
-        return ItemsKind(tuple(_settled(item) for item in kind.items))
+        return ItemsKind(tuple(_settled(item) for item in kind.items), kind.names)
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
 
 
@@ -218,7 +219,8 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
         if isinstance(kind, Same) and isinstance(kind.value, Unset):
             return kind
         kinds.append(kind)
-    return ItemsKind(tuple(kinds))
+    names = {b.value.names for b in bindings if isinstance(b.value, Items)}
+    return ItemsKind(tuple(kinds), names.pop() if len(names) == 1 else ())
 
 
 def _is_literal(value: Value) -> bool:
@@ -362,14 +364,15 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         assert isinstance(last.value, Items)
         pairs = enumerate(zip(kind.items, last.value.items, strict=True))
         items = [_outside(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
-        return next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), ItemsKind(tuple(items)))
+        unset = next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), None)
+        return unset or ItemsKind(tuple(items), kind.names)
     if isinstance(kind, PlaceKind):
         return kind.moving()
     if not isinstance(kind, Same) or isinstance(kind.value, (Constant, Unset)):
         return kind
     value = kind.value
     if isinstance(value, Items):
-        return _outside(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
+        return _outside(ctx, name, ItemsKind(tuple(map(Same, value.items)), value.names), Binding(value, last.span))
     if not isinstance(value, Memory) or value.is_value:
         return kind_of(value)
     known = all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
@@ -438,5 +441,5 @@ def _resumed(kind: Kind, value: Value) -> Kind:
     if isinstance(kind, Same) and not isinstance(kind.value, Unset):
         return Same(value)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):
-        return ItemsKind(tuple(map(_resumed, kind.items, value.items)))
+        return ItemsKind(tuple(map(_resumed, kind.items, value.items)), kind.names)
     return kind

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dataclass import replace
-from ..dtypes import float32, int64, promote
+from ..dtypes import bool_, float32, int64, promote
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Const, TileOp
+from ..ir.nodes import Const, Expr, TileOp
 from ..ops.broadcast import common_shape
 from ..ops.copies import FILL
 from ..ops.gemm import GEMM, accumulator_type, multiplied
@@ -25,8 +25,9 @@ from ..wording import counted
 from . import tiles
 from .arguments import bind, optional
 from .context import Context
-from .scalars import fold, truth
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .records import entry
+from .scalars import as_scalar, condition, fold, truth
+from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 
 #: operator -> (elementwise operation, the function that computes it at compile time)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -91,14 +92,35 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(ctx, node, op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
-        hint = "compare with each: x == 1 or x == 2"
-        sought, among = (Constant(ctx.constant(v, node, "each side of in", hint)) for v in (left, right))
-        wanted = isinstance(op, ast.In)
-        answer = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
-        assert answer is not None
-        return answer
+        return _membership(ctx, node, op, left, right)
     name, compute = _COMPARE[type(op)]
     return operation(ctx, node, name, compute, (left, right))
+
+
+def _membership(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    """Translate `x in (a, b)` as `x == a or x == b`."""
+    wanted = isinstance(op, ast.In)
+    if isinstance(right, Table):
+        return Constant((entry(ctx, node, right, left) is not None) == wanted)
+    folded = fold(ctx, node, lambda item, items: (item in items) == wanted, (left, right))
+    if folded is not None:
+        return folded
+    left = as_scalar(ctx, node, left)
+    if isinstance(left, Memory):
+        raise ctx.type_error(
+            node, f"in takes a scalar; this is {describe(left)}", "compare element by element: (x == a) | (x == b)"
+        )
+    if not isinstance(right, Items):
+        raise ctx.type_error(
+            node, f"in takes a tuple on its right side; this is {describe(right)}", "write x in (a, b), or compare"
+        )
+    found: Expr = build.const(False, bool_)
+    for item in right.items:
+        equal = condition(ctx, node, operation(ctx, node, "equal", operator.eq, (left, item)))
+        found = build.op("logical_or", found, equal)
+    if isinstance(found, Const):
+        return Constant(bool(found.value) == wanted)
+    return Scalar(found if wanted else build.op("logical_not", found))
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:

@@ -23,7 +23,7 @@ from .foreign import instead
 from .loops import how_to_loop
 from .operators import binary, operation, tile_order
 from .scalars import as_scalar, fold, truth
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 from .words import LAYOUTS
 
 #: functions that Python evaluates on compile-time values, by id, because a callee may be unhashable
@@ -158,7 +158,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
 
 def _len(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
-    if len(values) == 1 and isinstance(values[0], Items):
+    if len(values) == 1 and isinstance(values[0], (Items, Table)):
         return Constant(len(values[0].items))
     extents = [length(ctx, node, value) for value in values]
     return _computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]

@@ -24,12 +24,12 @@ from ..ir.nodes import (
 )
 from ..layout import R, S
 from ..wording import counted
-from . import barriers, buffers
+from . import barriers, buffers, records
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
 from .scalars import as_scalar, is_single, with_scalars
-from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe
+from .values import Constant, Items, Memory, Rows, Scalar, Table, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
@@ -59,6 +59,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return index(ctx, node, base)
     if isinstance(base, Items):
         return _item(ctx, node, base)
+    if isinstance(base, Table):
+        return records.subscript(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
         return Constant(base.value[_places(ctx, node, "a string", len(base.value))])
     if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):

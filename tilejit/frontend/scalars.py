@@ -35,6 +35,7 @@ from .values import (
     Items,
     Memory,
     Scalar,
+    Table,
     Value,
     as_python,
     check_bits,
@@ -268,7 +269,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
-    if isinstance(value, Items):
+    if isinstance(value, (Items, Table)):
         return bool(value.items)
     if isinstance(value, Scalar):
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))

@@ -6,19 +6,20 @@ Compile-time values have size limits.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..constants import fields_of, key_of, parts_of
 from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
-from ..wording import counted, shown
+from ..wording import counted, cut, shown, with_article
 from .source import KernelSource
 
 if TYPE_CHECKING:
@@ -54,13 +55,8 @@ def _approximate(count: int) -> str:
 
 
 def _same(a: object, b: object) -> bool:
-    """True if a kernel can't distinguish two values, which may be tuples; 0, False and -0.0 differ from 0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
-    # repr distinguishes 0.0 from -0.0, and makes nan equal to itself
-    return repr(a) == repr(b) if isinstance(a, float) else bool(a == b)
+    """True if a kernel can't distinguish two values; 0, False and -0.0 differ from 0.0."""
+    return a is b or type(a) is type(b) and key_of(a) == key_of(b)
 
 
 @lean(frozen=True, slots=True)
@@ -87,9 +83,10 @@ class Scalar:
 
 @lean(frozen=True, slots=True)
 class Items:
-    """A tuple."""
+    """A tuple. names: the names of its items if it is a NamedTuple."""
 
     items: tuple[Value, ...]
+    names: tuple[str, ...] = ()
     #: the number of values in the tuple, counting those in nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
@@ -97,6 +94,23 @@ class Items:
         size = sum([item.size if isinstance(item, Items) else 1 for item in self.items])
         check_elements(size)
         object.__setattr__(self, "size", size)
+
+
+@lean(frozen=True, slots=True)
+class Record:
+    """An object of a user's frozen dataclass, which kernels see as the values of its fields."""
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Value, ...]
+
+
+@lean(frozen=True, slots=True)
+class Table:
+    """A dict. Its keys are strings and numbers."""
+
+    keys: tuple[Constant, ...]
+    items: tuple[Value, ...]
 
 
 @lean(frozen=True, slots=True)
@@ -308,8 +322,8 @@ class Conflict(Unset):
 
 
 Value = (
-    Constant | Scalar | Items | Memory | Rows | Barrier | NamedBarrier | Ring | RingStep | Closure | Method
-    | ScopedOperation | Unset
+    Constant | Scalar | Items | Record | Table | Memory | Rows | Barrier | NamedBarrier | Ring | RingStep | Closure
+    | Method | ScopedOperation | Unset
 )
 
 
@@ -373,6 +387,10 @@ def describe(value: Value) -> str:
         return f"a scalar of {value.dtype}"
     if isinstance(value, Items):
         return f"a tuple of {counted(len(value.items), 'item')}"
+    if isinstance(value, Record):
+        return f"{with_article(value.kind.__name__)}({cut(', '.join(value.names))})"
+    if isinstance(value, Table):
+        return f"a dict of {counted(len(value.items), 'item')}"
     if isinstance(value, Memory):
         kind = "tile" if value.is_local else "region"
         return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"
@@ -407,10 +425,10 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """Return a Python object as a value, a tuple as `Items`; raise KernelTypeError for a value that is too large."""
-    if type(value) is tuple:
-        check_elements(len(value))
-        return Items(tuple(from_python(item) for item in value))
+    """Return a Python object as a value; raise KernelTypeError for a value that is too large."""
+    container = from_parts(value, lambda part, _: from_python(part))
+    if container is not None:
+        return container
     if isinstance(value, (np.dtype, type)):
         return Constant(as_dtype(value) or value)
     if isinstance(value, int):
@@ -418,3 +436,18 @@ def from_python(value: Any) -> Value:
     elif isinstance(value, (str, bytes)):
         check_elements(len(value), type(value).__name__)
     return Constant(value)
+
+
+def from_parts(value: Any, convert: Callable[[Any, str], Value]) -> Value | None:
+    """Return a tuple, dict or object of a frozen dataclass as a value; None for any other object.
+
+    convert: returns a part as a value; its second argument is the suffix of the part's name, such as `[0]`.
+    """
+    fields = fields_of(value)
+    if fields is None and type(value) is not tuple and type(value) is not dict:
+        return None
+    check_elements(len(value if fields is None else fields), type(value).__name__)
+    items, names = tuple([convert(part, suffix) for suffix, part in parts_of(value)]), tuple(fields or ())
+    if isinstance(value, tuple):
+        return Items(items, names)
+    return Table(tuple(map(Constant, value)), items) if fields is None else Record(type(value), names, items)

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ..constants import compile_time, fields_of, is_simple, mapped, parts_of
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
-from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
-from ..frontend.language import Function, Spec
-from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, comparison_key, compile_time
+from ..frontend import NO_DEFAULT, Parameter, ParameterKind, token
+from ..frontend.language import Spec
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..target import Target
-from ..wording import counted, typed, with_article
+from ..wording import counted, shown, typed, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, row_major
 from .readers import is_array, readers, view_of
 
@@ -97,7 +98,7 @@ class Call:
     __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "parameters", "values", "waits")
 
     def __init__(self, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
-        self.parameters, self.values = parameters, values
+        self.parameters, self.values = parameters, list(values)
         self.arguments: list[Argument] = []
         self.first: ArrayView | None = None
         self.has_host = self.waits = False
@@ -108,8 +109,11 @@ class Call:
             if kind is _ARRAY:
                 key.append(self._add_array(parameter, value, ranges))
             elif kind is _CONSTEXPR:
-                self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
+                if not is_simple(value):
+                    # dicts may change after the call
+                    self.values[len(self.arguments)] = mapped(value)
+                self.arguments.append(None)
             else:
                 dtype = parameter.dtype or scalar_dtype(parameter, value)
                 limits = _PLAIN.get((type(value), dtype))
@@ -169,41 +173,42 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
 
 def freeze(value: Any, name: str) -> Any:
     """Return a hashable key for a constexpr, or raise LaunchError; `1`, `1.0` and `True` have different keys."""
+    if type(value) is int or type(value) is str:
+        return value
     try:
-        return _frozen(value, name)
+        if is_simple(value):
+            return token(value)
+        _check_constexpr(value, name, name)
+        return token(compile_time(value))
     except RecursionError:
         raise LaunchError(
-            f"{name} is a constexpr tuple nested several hundred levels deep, beyond Python's recursion limit",
+            f"{name} is a constexpr nested several hundred levels deep, beyond Python's recursion limit",
             hint="pass a flat tuple",
         ) from None
 
 
-def _frozen(value: Any, name: str) -> Any:
-    kind = type(value)
-    if kind is int or kind is str:
-        return value
-    if isinstance(value, np.generic) and not _is_number(value.dtype) and value.dtype.char not in _TEXT_AND_COMPLEX:
+def _check_constexpr(value: Any, name: str, path: str) -> None:
+    kind, parts = type(value), parts_of(value)
+    is_text = isinstance(value, np.generic) and value.dtype.char in _TEXT_AND_COMPLEX
+    if isinstance(value, np.generic) and not is_text and not _is_number(value.dtype):
         raise LaunchError(f"{name} is a constexpr; got {typed(value)}", hint="pass a number or a string")
-    if isinstance(value, (np.generic, np.dtype, type)):
-        plain = compile_time(value)
-        if plain is not value:
-            return _frozen(plain, name)
-    if kind is float:
-        return (float, value.hex())
-    if isinstance(value, tuple):
-        return (kind, tuple(_frozen(v, name) for v in value))
     if isinstance(value, Enum):
-        return comparison_key(value)
-    if isinstance(value, Function):
-        return (kind, value, captures(value.source))
-    try:
-        hash(value)
-    except TypeError:
+        return
+    if kind is dict:
+        wrong = next((key for key in value if not isinstance(key, (str, int, float))), None)
+        if wrong is not None:
+            raise LaunchError(
+                f"{name} is a constexpr; its dict has the key {shown(wrong)}", hint="use strings or numbers as keys"
+            )
+    elif kind.__hash__ is None and fields_of(value) is None:
+        part = "" if path == name else f", {path},"
         raise LaunchError(
-            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it isn't hashable",
-            hint="pass numbers, strings, dtypes, layouts or tuples of these",
-        ) from None
-    return (kind, value)
+            f"{name} is a constexpr; {with_article(kind.__name__)}{part} can't be one because it isn't hashable",
+            hint="make the dataclass frozen: @dataclass(frozen=True)" if hasattr(kind, "__dataclass_params__")
+            else "pass numbers, strings, dtypes, layouts, enum members, frozen dataclasses, tuples or dicts of these",
+        )
+    for suffix, part in parts:
+        _check_constexpr(part, name, path + suffix)
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
