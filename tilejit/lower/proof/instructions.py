@@ -13,7 +13,7 @@ import numpy as np
 
 from ...dtypes import float32
 from ...ir.nodes import Instruction, Vector
-from ...isa import matrix
+from ...isa import ROWS, matrix
 from ...isa.atomics import RED_VECTOR
 from ...isa.barriers import VOTES
 from ...isa.convert import NARROW_PAIR, PAIRS, TF32
@@ -23,6 +23,7 @@ from ...isa.opaque import CTA_DEPTH, XOR
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, LOADS, STORES
 from ...isa.warp import ELECT, REDUX, SHUFFLE_INDEX, SHUFFLE_XOR
+from ...ops.inline import PTX
 from ...scopes import Scope
 from ...target import WARP
 from . import tags
@@ -35,6 +36,8 @@ _Step = Callable[[Trace, Instruction, Active], None]
 
 def carry_out(trace: Trace, stmt: Instruction, active: Active) -> None:
     step = _STEPS.get(stmt.name) or (wgmma if stmt.name.startswith("wgmma.m") else None)
+    if step is None and ROWS[stmt.name].called == PTX.name:
+        step = _inline
     assert step is not None, f"the proof can't trace the instruction {stmt.name}"
     step(trace, stmt, active)
 
@@ -135,6 +138,13 @@ def _xor(trace: Trace, stmt: Instruction, active: Active) -> None:
 def _elect(trace: Trace, stmt: Instruction, active: Active) -> None:
     assert stmt.var is not None
     trace.values[stmt.var.name] = trace.thread % WARP == 0
+
+
+def _inline(trace: Trace, stmt: Instruction, active: Active) -> None:
+    inputs = [trace.value(each) for each in stmt.inputs]  # type: ignore[arg-type]
+    for k, output in enumerate(stmt.outputs):
+        # an output of 8 bits is the first of the two elements of a register
+        trace.write(output, [tags.of_inline(f"{stmt.name} {k}.{e}", inputs) for e in range(output.width)], active)
 
 
 def _nothing(trace: Trace, stmt: Instruction, active: Active) -> None:
