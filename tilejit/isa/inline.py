@@ -1,8 +1,7 @@
 """Inline PTX: a reader of the text that `tj.ptx` takes, and the family of its rows.
 
-The reader accepts less than ptxas: the text must not end or leave the kernel, name registers of the surrounding code, or
-contain a `$` that LLVM, which substitutes the operands, can't resolve. It doesn't know instructions, only which opcodes
-are pure.
+The reader accepts less than ptxas: the text must not end the thread, name registers of the surrounding code, or contain
+a `$` that LLVM, which substitutes the operands, can't resolve. Of instructions it only knows which opcodes are pure.
 
 source: PTX ISA, "Syntax", "Variables", "Special Registers"; LLVM Language Reference, "Inline Assembler Expressions".
 """
@@ -21,14 +20,18 @@ from .row import B16, B32, B64, F32, F64, Capability, Direction, OpenFamily, Ope
 MOST_OUTPUTS, MOST_INPUTS = 8, 16
 
 #: Opcodes whose results depend only on their operands: arithmetic, logic, conversion, selection, moves of registers.
-PURE = frozenset(
-    "abs add addc and bfe bfi bfind bmsk brev clz cnot copysign cos cvt div dp2a dp4a ex2 fma lg2 lop3 mad mad24 madc max "
-    "min mov mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub subc szext tanh "
-    "testp xor".split()
-)
+PURE = frozenset((
+    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos",
+    "cvt", "div", "dp2a", "dp4a", "ex2", "fma", "lg2", "lop3", "mad", "mad24", "madc", "max", "min", "mov",
+    "mul", "mul24", "neg", "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp",
+    "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor",
+))
 
-#: opcodes that would end the thread behind the compiler's back, or leave the text
-_LEAVING = {"ret": "return from the kernel in Python", "exit": "return from the kernel in Python"}
+#: opcodes that read the carry, which is only known if the text sets it
+_CARRYING = ("addc", "subc", "madc")
+
+#: opcodes that end the thread, which the compiler must know of
+_LEAVING = ("ret", "exit")
 
 #: identifiers that need no declaration: constants, the sink, and the special registers
 _PREDEFINED = re.compile(
@@ -93,10 +96,10 @@ class InlineText:
 
 def read(text: str, outputs: int, inputs: int) -> InlineText:
     """Read the text for these numbers of operands; raise TextError if it has a fault."""
-    return _Reader(text, outputs + inputs).read()
+    return _TextReader(text, outputs + inputs).read()
 
 
-class _Reader:
+class _TextReader:
     def __init__(self, text: str, operands: int) -> None:
         self.text, self.operands = text, operands
         self.pieces: list[str] = []
@@ -105,6 +108,7 @@ class _Reader:
         self.scopes = [_Scope()]
         self.instructions = 0
         self.is_pure = True
+        self.sets_carry = False
 
     def fail(self, message: str, hint: str, token: _Token | int) -> NoReturn:
         raise TextError(message, hint, self.text, token if isinstance(token, int) else token.at)
@@ -231,8 +235,8 @@ class _Reader:
     def _declare(self, name: _Token, what: str) -> None:
         if len(self.scopes) == 1:
             self.fail(
-                f"the {what} {name.text} is declared outside braces", "enclose the text in { }: names in braces are local",
-                name,
+                f"the {what} {name.text} is declared outside braces",
+                "enclose the text in { }: names in braces are local", name,
             )
         if name.text in self.scopes[-1].declared:
             self.fail(f"{name.text} is declared twice", "choose another name", name)
@@ -242,13 +246,13 @@ class _Reader:
 
     def _instruction(self) -> None:
         if self.peek.text == "@":
-            guard = self.take()
+            self.take()
             if self.peek.text == "!":
                 self.take()
             if self.peek.kind != "name":
                 self.fail(
-                    "a guard names a predicate", "declare one in braces: { .reg .pred p; setp.ne.s32 p, $1, 0; @p ... }",
-                    guard,
+                    "a guard names a predicate",
+                    "declare one in braces: { .reg .pred p; setp.ne.s32 p, $1, 0; @p ... }", self.peek,
                 )
             self.scopes[-1].used.append(self.take())
         opcode = self.take()
@@ -256,11 +260,11 @@ class _Reader:
             got = repr(opcode.text) if opcode.text else "the text ends"
             self.fail(f"expected an instruction; {got}", 'write one, such as "add.s32 $0, $1, $2;"', opcode)
         if opcode.text in _LEAVING:
-            self.fail(f"{opcode.text} isn't allowed", _LEAVING[opcode.text], opcode)
+            self.fail(f"{opcode.text} isn't allowed", "return from the kernel in Python", opcode)
         self.instructions += 1
-        self.is_pure = self.is_pure and opcode.text in PURE
+        self.is_pure = self.is_pure and opcode.text in PURE and (self.sets_carry or opcode.text not in _CARRYING)
         while self.peek.kind == "suffix":
-            self.take()
+            self.sets_carry = self.take().text == ".cc" or self.sets_carry
         self._operands(opcode)
 
     def _operands(self, opcode: _Token) -> None:
@@ -275,9 +279,8 @@ class _Reader:
                 if waiting and token.text == _CLOSING[waiting[-1].text]:
                     waiting.pop()
                 elif waiting:
-                    self.fail(
-                        f"this `{waiting[-1].text}` isn't closed", f"write the `{_CLOSING[waiting[-1].text]}`", waiting[-1]
-                    )
+                    opening = waiting[-1]
+                    self.fail(f"this `{opening.text}` isn't closed", f"write the `{_CLOSING[opening.text]}`", opening)
                 else:
                     what = f"got {token.text!r}" if token.text else "the text ends"
                     self.fail(f"expected ';' after {opcode.text}; {what}", "end each instruction with ;", token)

@@ -48,6 +48,9 @@ def _shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
 
 
 def _types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
+    missing = [each.name for each in (TEXT, COUNT) if not isinstance(attrs.get(each.name), each.type)]
+    if missing:
+        return Fault(f"ptx needs {' and '.join(missing)}", "give the text and the number of its outputs")
     form, present = form_of(dtypes, attrs), sum(name in dtypes for name in OUTPUTS)
     if present != max(len(form.outputs), 1):
         return Fault(f"{present} destinations are given for {len(form.outputs)} outputs", "give one for each output")

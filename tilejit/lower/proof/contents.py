@@ -306,7 +306,8 @@ def inline_outputs(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> dict[str
     count, form = prod(tiles["dst"].region.shape), form_of(op.dtypes, dict(op.attrs))
     if not form.outputs:
         return {"dst": np.broadcast_to(tag(own.value(build.const(0, op.region("dst").dtype))), (count,))}
-    inputs = [own.value(build.cast(value, {bool_: uint16, int8: int16}.get(value.dtype, value.dtype))) for value in values]
+    wide = {bool_: uint16, int8: int16}
+    inputs = [own.value(build.cast(value, wide.get(value.dtype, value.dtype))) for value in values]
     made: dict[str, Array] = {}
     for k, (name, dtype) in enumerate(zip([name for name in OUTPUTS if name in tiles], form.outputs, strict=True)):
         value = tags.of_inline(f"{form.name} {k}.0", inputs)
@@ -318,10 +319,8 @@ def inline_outputs(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> dict[str
     return made
 
 
-def _elements(
-    op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool
-) -> tuple[Trace, list[Expr]]:
-    """Return a trace of one thread per element of the destination, and the inputs of each. by_place: as in `_computed`."""
+def _elements(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) -> tuple[Trace, list[Expr]]:
+    """Return a trace with a thread per element of the destination, and the inputs. by_place: as for `_computed`."""
     shape = tiles["dst"].region.shape
     own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
     own.values = trace.values | own.values

@@ -51,7 +51,8 @@ class InlinePlan(OwnedPlan):
         if self.form.is_pure or not vectors.padded:
             return TRUE
         digits = [*share["dst"].of_thread(b.thread(op.scope, self.threads)), *vectors.digits_of(iteration)]
-        every, holds = share.then(vectors)["dst"], TRUE
+        every = share.then(vectors)["dst"]
+        holds: Expr = TRUE
         for dim in vectors.padded:
             index = every.coordinate(dim, digits, int32)
             holds = build.logical_and(holds, build.less(index, vectors.extents[dim]))
