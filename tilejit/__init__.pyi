@@ -1247,10 +1247,7 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
-@overload
-def ptx(text: float, out: float, inputs: float, pure: float) -> Scalar: ...
-@overload
-def ptx(text: str, out: DType | DTypeLike | tuple[DType | DTypeLike, ...] = (), inputs: tuple[float | Tile, ...] = (), pure: bool | None = None) -> Tile:
+def ptx(text: str, out: DType | DTypeLike | tuple[DType | DTypeLike, ...] = (), inputs: tuple[float | Tile, ...] = (), pure: bool | None = None) -> Any:
     """Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in order with memory accesses, and on tiles, each thread that holds an element runs them for it.
 
     Example:

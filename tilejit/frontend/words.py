@@ -197,12 +197,12 @@ _INLINE = Intrinsic(
     "arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in "
     "order with memory accesses, and on tiles, each thread that holds an element runs them for it",
     (CallParameter("text", "str", "the instructions, each with its `;`"),
-     CallParameter("out", f"{_TYPES} | tuple[{_TYPES}, ...]", "the type of the output, or a tuple of at most 8 types, "
-                   "for which the result is a tuple, or None for ()", ()),
+     CallParameter("out", f"{_TYPES} | tuple[{_TYPES}, ...]", "the type of the output, a scalar or a tile, or a tuple "
+                   "of at most 8 types, for which the result is a tuple, or None for ()", ()),
      CallParameter("inputs", "tuple[float | Tile, ...]", "at most 16 scalars and local tiles", ()),
      CallParameter("pure", "bool | None", "True if the text only computes its outputs from its inputs, so that it may "
                    "be moved, merged and dropped; if None, decided by the instructions", None)),
-    "Scalar for scalars, else Tile", f'{_LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
+    "Any", f'{_LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
 )
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
