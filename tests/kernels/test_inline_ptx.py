@@ -284,6 +284,10 @@ add.s32 $0, $1, $2¦；
 { .reg .b32 t<4¦; add.s32 $0, $1, $2; }
 { .reg .b32 t<2>, ¦t1; add.s32 $0, $1, $2; }
 { .reg .b32 ¦%laneid; add.s32 $0, $1, $2; }
+{ .reg .b32 ¦%r1; mov.b32 %r1, 5; add.s32 $0, $1, $2; }
+{ .reg .b32 ¦%t<4>; mov.b32 %t1, 5; add.s32 $0, $1, $2; }
+{ .reg .b32 ¦WARP_SZ; add.s32 $0, $1, $2; }
+{ .reg .pred ¦_; add.s32 $0, $1, $2; }
 ¦again: add.s32 $0, $1, $2;
 { again: add.s32 $0, $1, $2; ¦again: }
 { ¦$0: add.s32 $0, $1, $2; }

@@ -9,7 +9,6 @@ source: PTX ISA, "Syntax", "Variables", "Special Registers"; LLVM Language Refer
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NoReturn
 
 from ..dataclass import dataclass, field
@@ -91,7 +90,6 @@ class InlineText:
 
     text: str
     is_pure: bool
-    is_single: bool
 
 
 def read(text: str, outputs: int, inputs: int) -> InlineText:
@@ -106,7 +104,7 @@ class _TextReader:
         self.tokens = self._scan()
         self.at = 0
         self.scopes = [_Scope()]
-        self.instructions = 0
+        self.is_empty = True
         self.is_pure = True
         self.sets_carry = False
 
@@ -118,7 +116,7 @@ class _TextReader:
         if self.peek.kind != "end":
             self.fail("this `}` closes nothing", "remove it, or write the `{` before it", self.peek)
         self._resolve()
-        if not self.instructions:
+        if self.is_empty:
             self.fail("the text has no instruction", 'write one, such as "add.s32 $0, $1, $2;"', self.peek)
         used = {int(token.text[1:]) for token in self.tokens if token.kind == "operand"}
         for number in range(self.operands):
@@ -127,7 +125,7 @@ class _TextReader:
                     f"the text doesn't use ${number}", "use each output and each input, or leave it out of the call",
                     self.peek,
                 )
-        return InlineText("".join(self.pieces).strip(), self.is_pure, self.instructions == 1)
+        return InlineText("".join(self.pieces).strip(), self.is_pure)
 
     def _scan(self) -> list[_Token]:
         """Return the tokens; an identifier, number or operand must not directly follow another one or a modifier."""
@@ -240,8 +238,9 @@ class _TextReader:
             )
         if name.text in self.scopes[-1].declared:
             self.fail(f"{name.text} is declared twice", "choose another name", name)
-        if _PREDEFINED.fullmatch(name.text):
-            self.fail(f"{name.text} is predefined", "choose another name", name)
+        # an operand is substituted by a name that begins with %, which a local name must not hide
+        if name.text.startswith("%") or _PREDEFINED.fullmatch(name.text):
+            self.fail(f"{name.text} is reserved", "choose a name that doesn't begin with %", name)
         self.scopes[-1].declared.add(name.text)
 
     def _instruction(self) -> None:
@@ -261,7 +260,7 @@ class _TextReader:
             self.fail(f"expected an instruction; {got}", 'write one, such as "add.s32 $0, $1, $2;"', opcode)
         if opcode.text in _LEAVING:
             self.fail(f"{opcode.text} isn't allowed", "return from the kernel in Python", opcode)
-        self.instructions += 1
+        self.is_empty = False
         self.is_pure = self.is_pure and opcode.text in PURE and (self.sets_carry or opcode.text not in _CARRYING)
         while self.peek.kind == "suffix":
             self.sets_carry = self.take().text == ".cc" or self.sets_carry
@@ -353,16 +352,12 @@ def _operand(k: int, dtype: DType, direction: Direction, *, is_early: bool = Fal
 
 
 def _row(form: InlineForm) -> Row:
-    types: Sequence[DType] = (*form.outputs, *form.inputs)
-    is_single = read(form.text, len(form.outputs), len(form.inputs)).is_single
-    operands = tuple(
-        # an instruction may write an output before a later one has read all inputs
-        _operand(k, dtype, Direction.OUT, is_early=not is_single) if k < len(form.outputs)
-        else _operand(k, dtype, Direction.IN)
-        for k, dtype in enumerate(types)
-    )
+    # one instruction may write an output before a later one has read all inputs
+    is_early, outputs = form.text.count(";") > 1, len(form.outputs)
+    operands = [_operand(k, dtype, Direction.OUT, is_early=is_early) for k, dtype in enumerate(form.outputs)]
+    operands += [_operand(k, dtype, Direction.IN) for k, dtype in enumerate(form.inputs, outputs)]
     return Row(
-        name=form.name, text=re.sub(r"\$(\d+)", r"$v\1", form.text), meaning="inline PTX", operands=operands,
+        name=form.name, text=re.sub(r"\$(\d+)", r"$v\1", form.text), meaning="inline PTX", operands=tuple(operands),
         since=75, ptx=_VERSION, memory=not form.is_pure, convergent=not form.is_pure, called="ptx",
         source="the user's text",
     )
