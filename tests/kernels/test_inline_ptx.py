@@ -401,6 +401,22 @@ def test_volatile_texts_are_neither_merged_nor_dropped():
 
 
 @tj.kernel(threads=32)
+def written(A: tj.Tensor, B: tj.Tensor, address: tj.int64, PURE: tj.constexpr):
+    i = tj.thread_id()
+    before = A[i]
+    tj.ptx("st.global.s32 [$0], $1;", inputs=(address, 5), pure=PURE)
+    B[i] = A[i] - before
+
+
+def test_loads_stay_after_a_volatile_text_that_may_write_what_they_read():
+    arrays = tj.spec(32, tj.int32), tj.spec(32, tj.int32)
+    volatile, pure = (written.compile(*arrays, 0, PURE=pure, target="sm_90a") for pure in (None, True))
+    assert volatile.ptx.count("ld.global") == 2
+    # LLVM reuses what it loads through such a pointer
+    assert "noalias" not in volatile.llvm_ir and "noalias" in pure.llvm_ir
+
+
+@tj.kernel(threads=32)
 def exchanged(X: tj.Tensor, N: tj.int32):
     i = tj.thread_id()
     x = tj.ptx("shfl.sync.bfly.b32 $0, $1, 1, 31, -1;", out=tj.int32, inputs=(X[i],))

@@ -369,3 +369,7 @@ _VERSION = (8, 1)
 INLINE = OpenFamily("inline PTX", Capability(name="ptx", since=75, ptx=_VERSION), _row, InlineForm.called)
 
 ROWS: tuple[Row, ...] = ()
+
+
+def is_inline(row: Row) -> bool:
+    return row.called == INLINE.target.name

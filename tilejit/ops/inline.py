@@ -11,7 +11,7 @@ from ..dtypes import DType
 from ..isa.inline import MOST_INPUTS, MOST_OUTPUTS, InlineForm, TextError, read
 from . import axes
 from .broadcast import broadcast_fault
-from .copies import DST
+from .copies import DST, VARIANT_NAME
 from .record import SCALAR, TILE, Attribute, Attributes, DTypes, Fault, Shapes, TileOperand, TileOperation
 
 TEXT = Attribute("text", str, "the instructions, without comments, and with single spaces")
@@ -68,7 +68,7 @@ def _reference(dst: np.ndarray, text: str = "", outputs: int = 1, is_pure: bool 
 
 
 PTX = TileOperation(
-    name="ptx", operands=tuple(_operands()), attrs=(TEXT, COUNT, IS_PURE),
+    name="ptx", operands=tuple(_operands()), attrs=(TEXT, COUNT, IS_PURE, VARIANT_NAME),
     meaning="dst, dst2, ... = the outputs of inline PTX for the elements of src, src2, ...",
     example='x = tj.cta.load(A[0:32, 0:8])\ny = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
     reference=_reference, relation=axes.ELEMENTWISE, shape_fault=_shapes, type_fault=_types, is_called=False,

@@ -18,12 +18,12 @@ from ...isa.atomics import RED_VECTOR
 from ...isa.barriers import VOTES
 from ...isa.convert import NARROW_PAIR, PAIRS, TF32
 from ...isa.cp_async import COPIES, Copy
+from ...isa.inline import is_inline
 from ...isa.mma import MMA
 from ...isa.opaque import CTA_DEPTH, XOR
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, LOADS, STORES
 from ...isa.warp import ELECT, REDUX, SHUFFLE_INDEX, SHUFFLE_XOR
-from ...ops.inline import PTX
 from ...scopes import Scope
 from ...target import WARP
 from . import tags
@@ -36,7 +36,7 @@ _Step = Callable[[Trace, Instruction, Active], None]
 
 def carry_out(trace: Trace, stmt: Instruction, active: Active) -> None:
     step = _STEPS.get(stmt.name) or (wgmma if stmt.name.startswith("wgmma.m") else None)
-    if step is None and ROWS[stmt.name].called == PTX.name:
+    if step is None and is_inline(ROWS[stmt.name]):
         step = _inline
     assert step is not None, f"the proof can't trace the instruction {stmt.name}"
     step(trace, stmt, active)
