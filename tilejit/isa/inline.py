@@ -33,15 +33,15 @@ _CARRYING = ("addc", "subc", "madc")
 _LEAVING = ("ret", "exit")
 
 #: identifiers that need no declaration: constants, the sink, and the special registers
-_PREDEFINED = re.compile(
+_PREDEFINED = (
     r"WARP_SZ|_|%(?:(?:n?tid|n?ctaid|clusterid|nclusterid|cluster_n?ctaid)|laneid|n?warpid|n?smid|gridid"
     r"|is_explicit_cluster|cluster_n?ctarank|lanemask_(?:eq|le|lt|ge|gt)|clock|clock_hi|clock64|pm[0-7](?:_64)?"
     r"|envreg(?:[12]?\d|3[01])|globaltimer(?:_lo|_hi)?|(?:total|aggr|dynamic)_smem_size"
     r"|reserved_smem_offset_(?:begin|end|cap|[01])|current_graph_exec)"
 )
 
-_TOKEN = re.compile(
-    r"""
+# patterns are compiled at first use, because most programs have no inline PTX
+_TOKEN = r"""
     (?P<blank>(?:\s|//[^\n]*|/\*.*?\*/)+)
   | (?P<operand>\$\d+)
   | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
@@ -49,9 +49,7 @@ _TOKEN = re.compile(
   | (?P<name>(?:[A-Za-z_%]|\$\$)(?:[A-Za-z0-9_]|\$\$)*)
   | (?P<suffix>\.[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*)
   | (?P<sign>[][{}();,:@!+|~<>-])
-    """,
-    re.VERBOSE | re.DOTALL | re.ASCII,
-)
+"""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 #: the most registers that a declaration such as `.reg .b32 t<4>;` makes
 _MOST_REGISTERS = 1024
@@ -131,8 +129,9 @@ class _TextReader:
         """Return the tokens; an identifier, number or operand must not directly follow another one or a modifier."""
         tokens: list[_Token] = []
         at, was_word = 0, False
+        pattern = re.compile(_TOKEN, re.VERBOSE | re.DOTALL | re.ASCII)
         while at < len(self.text):
-            match = _TOKEN.match(self.text, at)
+            match = pattern.match(self.text, at)
             if match is None:
                 self._unknown(at)
             kind = match.lastgroup or ""
@@ -239,7 +238,7 @@ class _TextReader:
         if name.text in self.scopes[-1].declared:
             self.fail(f"{name.text} is declared twice", "choose another name", name)
         # an operand is substituted by a name that begins with %, which a local name must not hide
-        if name.text.startswith("%") or _PREDEFINED.fullmatch(name.text):
+        if name.text.startswith("%") or re.fullmatch(_PREDEFINED, name.text):
             self.fail(f"{name.text} is reserved", "choose a name that doesn't begin with %", name)
         self.scopes[-1].declared.add(name.text)
 
@@ -296,7 +295,7 @@ class _TextReader:
             self.scopes[-1].used += free
             return
         for name in free:
-            if not _PREDEFINED.fullmatch(name.text):
+            if not re.fullmatch(_PREDEFINED, name.text):
                 self.fail(
                     f"{name.text} isn't declared",
                     "declare it in braces, such as { .reg .b32 t; ... }, or pass the value as an input", name,
@@ -320,7 +319,7 @@ class InlineForm:
     @staticmethod
     def called(name: str) -> InlineForm | None:
         """Parse a row's name; return None if it isn't the name of a form whose text is without faults."""
-        match = _NAME.fullmatch(name)
+        match = re.fullmatch(_NAME, name)
         if match is None:
             return None
         outputs, inputs = (_types(side) for side in (match[2], match[3]))
@@ -333,7 +332,7 @@ class InlineForm:
 
 
 _TYPES = rf"none|(?:{'|'.join(DTYPES)})(?:,(?:{'|'.join(DTYPES)}))*"
-_NAME = re.compile(rf"ptx\.(pure|volatile) ({_TYPES}) <- ({_TYPES}): (.*)")
+_NAME = rf"ptx\.(pure|volatile) ({_TYPES}) <- ({_TYPES}): (.*)"
 
 
 def _types(side: str) -> tuple[DType, ...]:
