@@ -71,7 +71,7 @@ TYPE_CASES = [
     ("«A.at(n)[0:8]» = 3", "(8) and float32 can't be assigned to", "write tj.cta.store(A.at(n)[0:8], tile)"),
     ("x = «A.layout»", "has no attribute layout", "only a whole tile or buffer with compile-time shape and strides"),
     ("x = helper(n, «cache=3»)", "helper has no parameter cache", "its parameters"),
-    ("print(«A»)", "print takes scalars, strings and tuples of these; this is a global region", "index it"),
+    ("print(«A»)", "print takes scalars, strings, local tiles and tuples of these; this is a global", "index it"),
     ("«math.sin(n)»", "sin runs at compile time", "tj.sin"),
     ("x = «missing» + 1", "missing is not defined", "define it at the top of the module"),
     ("limitt = 1\nA[0, 0] = «limit»", "limit is not defined", "did you mean limitt?"),

@@ -375,6 +375,11 @@ class Drawn:
             case "fma":
                 left = self.operand()
                 return f"tj.fma({left}, {self.other(left)}, {self.other(left)})"
+            case "ptx":
+                left = self.operand()
+                right, pure = self.other(left), self.one((None, False))
+                inputs = ", ".join(f"{x}.astype(tj.int32)" if x in self.tiles else x for x in (left, right))
+                return f'tj.ptx("xor.b32 $0, $1, $2;", out=tj.int32, inputs=({inputs}), pure={pure})'
             case "clamp":
                 return f"tj.clamp({self.operand()}, 1, 5)"
             case "unary":
@@ -648,8 +653,7 @@ class Drawn:
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product",
-    "ternary", "broadcast", "random",
-    "uses", "view", "view",
+    "ternary", "broadcast", "random", "uses", "view", "view", "ptx",
 )
 
 

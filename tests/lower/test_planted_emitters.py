@@ -66,6 +66,7 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "boxes": ("tma_store", "copy_async", (
         operand("global", (60, 8), float32, region=((8, 32), (0, 4))), memory("shared"),
     )),
+    "inline": ("reg", "ptx", (local(ROWS), local(ROWS), None, local(ROWS))),
     "part": ("reg", "fill", (operand("local", (32, 4), float32, layout=ROWS, region=((0, 32), (1, 2))), 1.5)),
 }
 
@@ -74,6 +75,8 @@ def asked(kind: str) -> Verdict[Any]:
     variant, name, operands = KINDS[kind]
     axes: dict[str, Any] = {"indices": 0, "sum": (1,), "max": (0,), "argmax": (0,), "any": (0, 1)}
     attrs = {"axis": axes[name]} if name in axes else {}
+    if name == "ptx":
+        attrs = {"text": "sub.rn.f32 $0, $1, $2;", "outputs": 1, "is_pure": True}
     scope, threads, target = ("warpgroup", 128, "sm_100a") if kind == "tensor memory" else ("warp", 32, "sm_90a")
     verdict = dispatch(name, scope, *operands, threads=threads, target=target, variant=variant, **attrs)
     assert verdict.variant == variant, verdict.declines

@@ -231,8 +231,8 @@ def inputs_of(name: str, A: np.ndarray) -> tuple[object, ...]:
     return {"fill": (np.float32(1.5),), "indices": ()}.get(name, (A,))
 
 
-#: those whose examples give no x of 32 x 8
-_OTHERS = ("gemm", "gemm_async", "atomic")
+#: those whose examples give no x of 32 x 8, and inline PTX, which NumPy has no meaning for
+_OTHERS = ("gemm", "gemm_async", "atomic", "ptx")
 EXAMPLES = [n for n, op in TILE_OPERATIONS.items() if n not in _OTHERS and op.relation is not REDUCTION]
 
 

@@ -26,6 +26,7 @@ from tilejit.ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 from tilejit.ops.fold import REDUCE, SCAN
 from tilejit.ops.gemm import GEMM, GEMM_ASYNC
+from tilejit.ops.inline import INPUTS, PTX
 from tilejit.ops.record import SCALAR, TILE, TileOperation
 from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import TILE_OPERATIONS
@@ -387,6 +388,35 @@ def _scan(draw: st.DrawFn, name: str) -> Operation:
     return draft.finish(name, operands, axis=(axis,), combine=combine, **flags)
 
 
+#: an elementwise operation and its type -> inline PTX with the same results
+INLINE = {
+    ("sub", "int32"): "sub.s32 $0, $1, $2;",
+    ("sub", "int16"): "sub.s16 $0, $1, $2;",
+    ("sub", "int8"): "{ .reg .s32 a, b; cvt.s32.s16 a, $1; cvt.s32.s16 b, $2; sub.s32 a, a, b; cvt.s16.s32 $0, a; }",
+    ("sub", "float64"): "sub.rn.f64 $0, $1, $2;",
+    ("maximum", "uint8"): "max.u16 $0, $1, $2;",
+    ("bitwise_xor", "bool_"): "xor.b16 $0, $1, $2;",
+    ("neg", "int64"): "neg.s64 $0, $1;",
+    ("fma", "float32"): "fma.rn.f32 $0, $1, $2, $3;",
+}
+
+
+def _inline(draw: st.DrawFn, name: str) -> Operation:
+    draft = OperationDraft(draw)
+    (meaning, type_name), text = draw(st.sampled_from(sorted(INLINE.items())))
+    dtype = DTYPES[type_name]
+    dst = draft.padded(draft.tile("dst", dtype))
+    operands: dict[str, Region | Expr] = {}
+    for k, operand in enumerate(INPUTS[: ELEMENTWISE[meaning].arity]):
+        kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar")))
+        make = draft.broadcast if kind == "broadcast" else draft.rearranged
+        operands[operand] = (
+            draft.scalar("abc"[k], dtype) if kind == "scalar" else draft.part(make("abc"[k], dtype, dst))
+        )
+    operands["dst"] = draft.part(dst)
+    return draft.finish(name, PTX.ordered(operands), text=text, outputs=1, is_pure=draw(st.booleans()))
+
+
 def _kept(shape: Iterable[int]) -> list[int]:
     return [n for n in shape if n != 1]
 
@@ -464,6 +494,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
     REDUCE.name: (_fold,),
     SCAN.name: (_scan,),
+    PTX.name: (_inline,),
 }
 
 

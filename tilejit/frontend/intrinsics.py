@@ -21,7 +21,7 @@ from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, random, reductions, scans, tileops, tiles
+from . import barriers, inline, random, reductions, scans, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -211,6 +211,7 @@ HANDLERS: dict[str, Handler] = {
     **{f"vote_{kind}": partial(_vote, kind) for kind in VOTE},
     "elect": _elect,
     "uniform": _uniform,
+    "ptx": inline.ptx,
     "assume_in_bounds": tileops.assume_in_bounds,
     **{name: partial(_elementwise, name) for name in ELEMENTWISE},
     # `tj.fast.exp` is recorded as the operation `fast_exp`

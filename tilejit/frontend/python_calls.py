@@ -15,7 +15,7 @@ from ..dtypes import DType, bool_, float32, float64, int32, int64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
-from . import language, messages
+from . import language, messages, printing
 from .arguments import positional_values
 from .attributes import length
 from .context import Context
@@ -234,7 +234,7 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     float: partial(_conversion, float, float32, float64),
     bool: partial(_conversion, bool, bool_, bool_),
     round: _round,
-    print: messages.print_values,
+    print: printing.print_values,
     language.static_assert: messages.static_assert_holds,
 }
 

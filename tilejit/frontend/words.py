@@ -242,6 +242,20 @@ _RANDOM = (
             CallParameter("low", "int", "the least number"),
             CallParameter("high", "int", "the end, exclusive; low >= high is an error in checked builds")),
 )
+_INLINE = Intrinsic(
+    "ptx", "Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are "
+    "the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are "
+    "in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than "
+    "arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in "
+    "order with memory accesses, and on tiles, each thread that holds an element runs them for it",
+    (CallParameter("text", "str", "the instructions, each with its `;`"),
+     CallParameter("out", f"{_TYPES} | tuple[{_TYPES}, ...]", "the type of the output, a scalar or a tile, or a tuple "
+                   "of at most 8 types, for which the result is a tuple, or None for ()", ()),
+     CallParameter("inputs", "tuple[float | Tile, ...]", "at most 16 scalars and local tiles", ()),
+     CallParameter("pure", "bool | None", "True if the text only computes its outputs from its inputs, so that it may "
+                   "be moved, merged and dropped; if None, decided by the instructions", None)),
+    "Any", f'{_LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
+)
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
     Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
@@ -380,7 +394,7 @@ def _cumulative(reduction: Reduction) -> Intrinsic:
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_RANDOM, *_ORDERED, *_SYNCS)
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_RANDOM, _INLINE, *_ORDERED, *_SYNCS)
     yield from (*_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)

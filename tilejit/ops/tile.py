@@ -9,6 +9,7 @@ from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import ELEMENTWISE_OPERATIONS
 from .fold import CUMULATIVE, REDUCE, SCAN
 from .gemm import GEMM, GEMM_ASYNC
+from .inline import PTX
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
 
@@ -19,7 +20,7 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
         COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *ELEMENTWISE_OPERATIONS,
-        *REDUCTION_OPERATIONS, REDUCE, SCAN, GEMM, GEMM_ASYNC, ATOMIC,
+        *REDUCTION_OPERATIONS, REDUCE, SCAN, GEMM, GEMM_ASYNC, ATOMIC, PTX,
     )
 }
 

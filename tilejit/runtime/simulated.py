@@ -320,10 +320,13 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span of the first line named in the message (the error's own span if on that line), or None."""
+        """Return the span of the first line named in the message (the error's own span if on that line or if none is).
+
+        It is None if neither is known.
+        """
         named = [text for text in self._located if text in error.message]
         if not named:
-            return None
+            return self._spans[error.column - 1] if 0 < error.column <= len(self._spans) else None
         first = min(named, key=error.message.index)
         is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
         return self._spans[error.column - 1] if is_party else self._located[first]

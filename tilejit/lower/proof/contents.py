@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import int32
+from ...dtypes import bool_, int8, int16, int32, uint16
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, Special, Strided, TileOp, Var, Vector
@@ -17,6 +17,7 @@ from ...layout import TileLayout
 from ...ops.atomic import ATOMIC
 from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
 from ...ops.gemm import GEMM
+from ...ops.inline import OUTPUTS, form_of
 from ...scopes import THREAD_IDS
 from ..builder import Builder
 from ..plans import launch_values
@@ -300,6 +301,32 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_
     offset: the `IndexCondition` by which the offset of random numbers is computed, or None. by_place: True
     if code is emitted for the starts that the regions have here, so that equal registers are known.
     """
+    own, values = _elements(op, tiles, trace, by_place)
+    shape = tiles["dst"].region.shape
+    return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
+
+
+def inline_outputs(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> dict[str, Array]:
+    """Return the values of the destinations of inline PTX, by name."""
+    own, values = _elements(op, tiles, trace, by_place=False)
+    count, form = prod(tiles["dst"].region.shape), form_of(op.dtypes, dict(op.attrs))
+    if not form.outputs:
+        return {"dst": np.broadcast_to(tag(own.value(build.const(0, op.region("dst").dtype))), (count,))}
+    wide = {bool_: uint16, int8: int16}
+    inputs = [own.value(build.cast(value, wide.get(value.dtype, value.dtype))) for value in values]
+    made: dict[str, Array] = {}
+    for k, (name, dtype) in enumerate(zip([name for name in OUTPUTS if name in tiles], form.outputs, strict=True)):
+        value = tags.of_inline(f"{form.name} {k}.0", inputs)
+        if dtype is bool_:
+            own.registers["word"] = {0: value}
+            word = Vector(Buffer("word", "local", uint16, (1,), _ONE, uint16.bytes), build.const(0, int32))
+            value = tag(own.value(build.cast(Load(word), bool_)))
+        made[name] = np.broadcast_to(value, (count,))
+    return made
+
+
+def _elements(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) -> tuple[Trace, list[Expr]]:
+    """Return a trace with a thread per element of the destination, and the inputs. by_place: as for `_computed`."""
     shape = tiles["dst"].region.shape
     own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
     own.values = trace.values | own.values
@@ -323,7 +350,7 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_
             if isinstance(made, Var) and made is not operand:
                 own.values[made.name] = trace.value(operand)
             values.append(made)
-    return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
+    return own, values
 
 
 _ONE = TileLayout.row_major((1,))

@@ -9,11 +9,12 @@ import numpy as np
 
 from ...ir.nodes import Const, Stmt, TileOp
 from ...ops.atomic import ATOMIC
+from ...ops.inline import PTX
 from ..builder import Builder
 from ..moves.fold import Folding
 from ..moves.scan import Scanning
 from ..plans import Plan
-from .contents import Tile, at_edges, can_trace, expected, numbers_of, old_values
+from .contents import Tile, at_edges, can_trace, expected, inline_outputs, numbers_of, old_values
 from .folds import fold_values, prove_folds, prove_scan
 from .places import elements_of_threads, whole
 from .sums import Sums
@@ -78,6 +79,10 @@ def _traced(
     if isinstance(plan, Folding):
         for name, tags in fold_values(plan, op, tiles, trace, initial).items():
             _compare_registers(tiles[name], trace, tags[None], initial[name])
+        return
+    if op.name == PTX.name:
+        for name, outputs in inline_outputs(op, tiles, trace).items():
+            _compare_registers(tiles[name], trace, outputs[None, None], initial[name])
         return
     condition = getattr(plan, "condition", None) or getattr(plan, "offset", None)
     values, written = expected(op, tiles, trace, condition)

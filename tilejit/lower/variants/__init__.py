@@ -19,6 +19,7 @@ from . import (
     elementwise,
     gemm_async_wgmma,
     gemm_mma,
+    inline_reg,
     reduce,
 )
 
@@ -43,6 +44,7 @@ VARIANTS: tuple[Variant[Any], ...] = (
     gemm_async_wgmma.VARIANT,
     gemm_mma.VARIANT,
     elementwise.INDEX,
+    inline_reg.VARIANT,
     reduce.REGISTERS,
     reduce.SHUFFLE,
     reduce.SHARED,

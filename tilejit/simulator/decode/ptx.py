@@ -46,7 +46,12 @@ class Source:
         return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
     def refusal(self, what: str, line: int) -> UnsupportedInstructionError:
-        return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
+        """Return an error at a line, with the column of the last `.loc` before that line."""
+        error = UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
+        begin = self._newlines[line - 2] if 1 < line <= len(self._newlines) + 1 else 0
+        columns = _LOC_COLUMN.findall(self.code, 0, begin)
+        error.column = int(columns[-1]) if columns else 0
+        return error
 
     def closing_brace(self, begin: int) -> int:
         """Return the position after the brace that closes the one just before `begin`; raise if there is none."""
@@ -79,6 +84,9 @@ class Cursor:
         if match:
             self.pos = match.end()
         return match
+
+
+_LOC_COLUMN = re.compile(r"^\s*\.loc\s+\d+\s+\d+\s+(\d+)", re.MULTILINE)
 
 
 def _blank_comment(match: re.Match[str]) -> str:
