@@ -301,14 +301,14 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_
     offset: the `IndexCondition` by which the offset of random numbers is computed, or None. by_place: True
     if code is emitted for the starts that the regions have here, so that equal registers are known.
     """
-    own, values = _elements(op, tiles, trace, by_place)
+    own, values = _elements(op, tiles, trace, offset, by_place)
     shape = tiles["dst"].region.shape
     return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
 
 
 def inline_outputs(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> dict[str, Array]:
     """Return the values of the destinations of inline PTX, by name."""
-    own, values = _elements(op, tiles, trace, by_place=False)
+    own, values = _elements(op, tiles, trace, None, by_place=False)
     count, form = prod(tiles["dst"].region.shape), form_of(op.dtypes, dict(op.attrs))
     if not form.outputs:
         return {"dst": np.broadcast_to(tag(own.value(build.const(0, op.region("dst").dtype))), (count,))}
@@ -325,8 +325,13 @@ def inline_outputs(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> dict[str
     return made
 
 
-def _elements(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) -> tuple[Trace, list[Expr]]:
-    """Return a trace with a thread per element of the destination, and the inputs. by_place: as for `_computed`."""
+def _elements(
+    op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_place: bool
+) -> tuple[Trace, list[Expr]]:
+    """Return a trace with a thread per element of the destination, and the inputs.
+
+    offset, by_place: as for `_computed`.
+    """
     shape = tiles["dst"].region.shape
     own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
     own.values = trace.values | own.values
