@@ -1240,6 +1240,34 @@ def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         x = tj.cta.load(A[0:32, 0:8])
         left, right = tj.split(x, 2, axis=1)
     """
+def gather(x: Tile, index: Tile, axis: int) -> Tile:
+    """Return x[..., index[..., i, ...], ...] for each element of the index, as NumPy's take_along_axis; checked builds test that indices are at least 0 and below the extent.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.gather(x, 7 - tj.cta.indices((32, 8), 1), axis=1)
+    """
+def flip(x: Tile, axis: int) -> Tile:
+    """Reverse the order of elements along an axis.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.flip(x, axis=1)
+    """
+def roll(x: Tile, shift: int, axis: int) -> Tile:
+    """Shift elements along an axis; those shifted past an end come in at the other.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.roll(x, 1, axis=0)
+    """
+def histogram(x: Tile, bins: int, mask: Tile | bool | None = None) -> Tile:
+    """Count the elements of each value from 0 to bins - 1, as int32; others are not counted.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        counts = tj.histogram(x.astype(tj.int32), 16)
+    """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
     """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.
 

@@ -24,7 +24,7 @@ from ..ir.nodes import (
 )
 from ..layout import R, S
 from ..wording import counted
-from . import barriers, buffers
+from . import barriers, buffers, exchanges
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
@@ -44,6 +44,8 @@ class _Slice:
     node: ast.AST
     #: the extent if it is given instead of `upper`, which is then unused
     extent: int | None = None
+    #: the step through the elements from `lower` to `upper`; if negative, it begins at the last of these
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
     """Like `subscript`, but load an element of memory; a rank-0 tile in a tuple remains a tile."""
     value = subscript(ctx, node)
+    if isinstance(value, Memory) and exchanges.is_apart(value):
+        return exchanges.picked(ctx, node, value)
     if not isinstance(value, Memory) or value.dims or is_single(value):
         return value
     return load_element(ctx, node, value)
@@ -133,7 +137,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
             "give at most one index or slice per dimension",
         )
     box = _box(ctx, node, memory, dims, indices)
-    return _with_axes(ctx, node, box, dims, parts) if axes else box
+    return _stepped(ctx, _with_axes(ctx, node, box, dims, parts) if axes else box, parts)
 
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
@@ -194,21 +198,45 @@ def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _
 
 
 def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
-    if node.step is not None:
-        step = ctx.evaluate(node.step)
-        if not isinstance(step, Constant) or step.value not in (None, 1):
-            name = memory.buffer.root.name
-            raise ctx.type_error(
-                node.step, "a slice's step must be 1",
-                f"use a tile of indices: {name}.at(tj.cta.indices((N,), 0) * step); for a later dimension, add axis="
-                if memory.buffer.space in ("global", "shared")
-                else "load those elements: tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
-            )
+    step = _step(ctx, node, memory)
     ends = [
         None if end is None or value is None else _integer(ctx, end, value, memory.buffer)
         for end, value in zip((node.lower, node.upper), _ends(ctx, node), strict=True)
     ]
-    return _Slice(ends[0], ends[1], node)
+    if step < 0:
+        ends = [None if end is None else build.add(end, 1) for end in reversed(ends)]
+    return _Slice(ends[0], ends[1], node, step=step)
+
+
+def _step(ctx: Context, node: ast.Slice, memory: Memory) -> int:
+    value = None if node.step is None else ctx.evaluate(node.step)
+    if node.step is None or value == Constant(None):
+        return 1
+    assert value is not None
+    step = ctx.integer(value, node.step, "the step of a slice", f"use a tile of indices: {_at_every(memory)}")
+    if step == 0:
+        raise ctx.type_error(node.step, "the step of a slice can't be 0", "leave it out, or write another step")
+    return step
+
+
+def _at_every(memory: Memory) -> str:
+    """Return how to load elements at a run-time distance."""
+    name = memory.buffer.root.name
+    if memory.is_local:
+        return f"tj.gather({name}, indices, axis)"
+    return f"{name}.at(tj.cta.indices((N,), 0) * step); for a later dimension, add axis="
+
+
+def _stepped(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At | None]) -> Memory:
+    """Return the elements that the steps of slices select."""
+    kept = [part for part in parts if not isinstance(part, _At)]
+    for axis, part in enumerate(kept):
+        if part is None or part.step == 1:
+            continue
+        if not memory.is_local:
+            raise ctx.type_error(part.node, "a slice's step must be 1", f"use a tile of indices: {_at_every(memory)}")
+        memory = exchanges.stepped(ctx, part.node, memory, axis, part.step)
+    return memory
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
@@ -313,9 +341,10 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
             "write A[i : i + N], where N is a constant or a tj.constexpr, or A.tile((N,), (i,))",
         )
     if extent < 0:
+        most = "least" if part.step > 0 else "most"
         raise ctx.type_error(
             part.node, f"this slice has extent {extent}; it can't be negative",
-            "write a stop that is at least the start; negative indices don't count from the end",
+            f"write a stop that is at {most} the start; negative indices don't count from the end",
         )
     return extent
 
