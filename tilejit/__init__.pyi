@@ -1240,8 +1240,15 @@ def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         x = tj.cta.load(A[0:32, 0:8])
         left, right = tj.split(x, 2, axis=1)
     """
+def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
+    """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.
+
+    Example:
+        def last(a, b): return tj.where(b != 0.0, b, a)
+        x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
+    """
 def gather(x: Tile, index: Tile, axis: int) -> Tile:
-    """Return x[..., index[..., i, ...], ...] for each element of the index, as NumPy's take_along_axis; checked builds test that indices are at least 0 and below the extent.
+    """Return the elements of a tile at an index along an axis, as NumPy's take_along_axis; an index must be at least 0 and below the extent, which checked builds test.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1255,25 +1262,18 @@ def flip(x: Tile, axis: int) -> Tile:
         y = tj.flip(x, axis=1)
     """
 def roll(x: Tile, shift: int, axis: int) -> Tile:
-    """Shift elements along an axis; those shifted past an end come in at the other.
+    """Shift elements along an axis; those shifted past one end come in at the other.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.roll(x, 1, axis=0)
     """
 def histogram(x: Tile, bins: int, mask: Tile | bool | None = None) -> Tile:
-    """Count the elements of each value from 0 to bins - 1, as int32; others are not counted.
+    """Count the elements of each value from 0 to bins - 1, as int32; other values are not counted.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         counts = tj.histogram(x.astype(tj.int32), 16)
-    """
-def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
-    """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.
-
-    Example:
-        def last(a, b): return tj.where(b != 0.0, b, a)
-        x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
     """Load an element with acquire semantics: writes before the release that stored it are visible after this load.

@@ -20,6 +20,7 @@ from tilejit.testing import dtypes, register_layouts
 
 EXTENTS = st.sampled_from((1, 2, 3, 5, 7, 8, 13, 16, 24, 32))
 SCOPES = st.sampled_from((("thread", 33), ("warp", 32), ("warp", 64), ("warpgroup", 128), ("cta", 48), ("cta", 128)))
+INTEGERS = ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
 DTYPES = ("bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64")
 
 
@@ -68,7 +69,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(draw)
 
 
-@given(case=cases(), dtype=dtypes(), wide=st.sampled_from(("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")))
+@given(case=cases(), dtype=dtypes(), wide=st.sampled_from(INTEGERS))
 def test_gather_is_take_along_axis(case: Case, dtype: DType, wide: str) -> None:
     extent = case.draw(st.sampled_from((1, 2, 5, 8, case.extent)))
     shape = (*case.shape[: case.axis], extent, *case.shape[case.axis + 1 :])
@@ -115,7 +116,7 @@ def test_parts_at_run_time_places(case: Case, dtype: np.dtype[Any]) -> None:
     case.check(text, expected, dtype, i=place)
 
 
-@given(case=cases(), dtype=st.sampled_from(("int8", "uint8", "int16", "uint32", "int32", "int64", "uint64")),
+@given(case=cases(), dtype=st.sampled_from(INTEGERS),
        bins=st.sampled_from((1, 2, 10, 99, 300)), is_masked=st.booleans())
 def test_histogram_counts_values(case: Case, dtype: str, bins: int, is_masked: bool) -> None:
     shift = 0 if dtype.startswith("u") else 7
@@ -124,6 +125,45 @@ def test_histogram_counts_values(case: Case, dtype: str, bins: int, is_masked: b
     expected = np.bincount(counted.ravel(), minlength=bins).astype(np.int32)
     case.values = values
     case.check(f"tj.histogram(x, {bins}{', mask=x != 1' if is_masked else ''})", expected, np.dtype(dtype))
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[str, str]:
+    """A slice, and the same one where `i` is 1."""
+    step, start = draw(st.integers(2, 5)), draw(st.integers(0, 9))
+    stop = start + draw(st.integers(1, 7))
+    if draw(st.booleans()):
+        return f"{step} * i + {start} : {step} * i + {stop} : {step}", f"{step + start} : {step + stop} : {step}"
+    return (f"{start}:{stop}:{step}",) * 2
+
+
+@given(
+    slices=st.tuples(steps(), steps()), shape=st.tuples(EXTENTS, EXTENTS), is_pinned=st.booleans(),
+    is_transposed=st.booleans(), space=st.sampled_from(("global", "shared")),
+)
+def test_regions_with_steps(
+    slices: tuple[tuple[str, str], ...], shape: tuple[int, int], is_pinned: bool, is_transposed: bool, space: str
+) -> None:
+    key, numbers = (", ".join(each) for each in zip(*slices, strict=True))
+    shape = (24, 24) if space == "shared" else shape
+    a = np.random.default_rng(1).random(shape).astype(np.float32)
+    a = np.asfortranarray(a) if is_transposed and not is_pinned else a
+    padded = np.zeros((64, 64), np.float32)
+    padded[: shape[0], : shape[1]] = a
+    expected = eval(f"padded[{numbers}]", {"padded": padded})
+    spec = f" = tj.spec({shape}, tj.float32)" if is_pinned else ""
+    name, lines = "A", [f"def k(Y, i: tj.int32, A: tj.Tensor{spec}):"]
+    if space == "shared":
+        name = "s"
+        lines += ["s = tj.alloc_shared((24, 24), tj.float32)", "tj.cta.copy(s, A[0:24, 0:24])", "tj.cta_sync()"]
+    lines += [f"x = tj.cta.load({name}[{key}])", f"tj.cta.store(Y[{box(expected.shape)}], x)"]
+    lines += [*(["tj.cta_sync()"] * (space == "shared")), f"tj.cta.store({name}[{key}], x + 1)"]
+    lines += ["tj.cta_sync()", "tj.cta.copy(A[0:24, 0:24], s)"] * (space == "shared")
+    y = np.zeros(expected.shape, np.float32)
+    tj.kernel(threads=64)(source_of("\n    ".join(lines) + "\n"))[1](y, 1, a)
+    np.testing.assert_array_equal(y, expected)
+    exec(f"padded[{numbers}] += 1", {"padded": padded})
+    np.testing.assert_array_equal(a, padded[: shape[0], : shape[1]])
 
 
 @tj.kernel(threads=128)

@@ -23,7 +23,7 @@ from . import tiles
 from .context import Context
 from .flow import Construct, innermost
 from .scalars import scalar_of
-from .values import Constant, Memory, Scalar, Value, owner_scope
+from .values import Constant, Memory, Scalar, owner_scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +173,6 @@ def along(
     return gathered(ctx, node, scope, tile, index, axis, start or Const(0, int32))
 
 
-def stepped(ctx: Context, node: ast.AST, memory: Memory, axis: int, step: int) -> Memory:
-    """Return every `step`-th element along an axis of a part of a local tile, from the last one on if negative."""
-    tile = picked(ctx, node, memory) if is_apart(memory) else memory
-    assert isinstance(tile, Memory), "a part with a dimension is a tile"
-    return along(ctx, node, tile, axis, range(tile.shape[axis])[::step])
-
-
 def section(tile: Memory, axis: int, start: int, extent: int) -> Memory:
     """Return the part of a tile from `start` on along an axis."""
     dim = tile.dims[axis]
@@ -195,10 +188,9 @@ def is_apart(memory: Memory) -> bool:
     if not memory.is_local or owner_scope(memory.buffer) == THREAD.name or memory.is_whole:
         return False
     moving = _moving(memory)
-    layout = memory.buffer.layout
-    if isinstance(layout, Open) or not memory.dims:
+    if isinstance(memory.buffer.layout, Open) or not memory.dims:
         return bool(moving) or not memory.dims
-    grouped, ends = layout.group(memory.buffer.slots or memory.buffer.fixed_shape)
+    grouped, ends = memory.buffer.tile_layout.group(memory.buffer.slots or memory.buffer.fixed_shape)
     return any(it.axis.is_thread for d in moving for it in grouped.shard[ends[d] : ends[d + 1]])
 
 

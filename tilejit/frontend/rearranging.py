@@ -6,7 +6,7 @@ import ast
 
 from ..dtypes import int32
 from ..ir.arithmetic import build
-from ..ir.nodes import Const, TileOp
+from ..ir.nodes import Const, Expr, Region, TileOp
 from ..ops.copies import FILL, INDEX
 from . import atomics, tiles
 from . import memory as mem
@@ -67,8 +67,8 @@ def roll(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             return tile
         start = build.mod(build.sub(build.const(0, shift.dtype), shift.expr), build.const(extent, shift.dtype))
         return along(ctx, node, tile, axis, range(extent), build.cast(start, int32))
-    start = -ctx.integer(shift, argument, "the shift") % max(extent, 1)
-    return along(ctx, node, tile, axis, [*range(start, extent), *range(start)], Const(start, int32))
+    first = -ctx.integer(shift, argument, "the shift") % max(extent, 1)
+    return along(ctx, node, tile, axis, [*range(first, extent), *range(first)], Const(first, int32))
 
 
 def histogram(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -98,7 +98,7 @@ def histogram(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     ctx.emit(TileOp(FILL.name, scope, (view.region(span), build.const(0, int32)), (), span))
     exchange.sync()
     place = Rows(single(view), 0, numbers)
-    operands = {"place": place.region(span), INDEX.name: numbers.region(span)}
+    operands: dict[str, Region | Expr] = {"place": place.region(span), INDEX.name: numbers.region(span)}
     atomics.update(ctx, node, "add", operands, [build.const(1, int32)], counted, "relaxed.cta")
     exchange.sync()
     return exchange.load(view)

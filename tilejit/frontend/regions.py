@@ -24,7 +24,7 @@ from ..ir.nodes import (
 )
 from ..layout import R, S
 from ..wording import counted
-from . import barriers, buffers, exchanges
+from . import barriers, buffers, exchanges, steps
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
@@ -137,7 +137,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
             "give at most one index or slice per dimension",
         )
     box = _box(ctx, node, memory, dims, indices)
-    return _stepped(ctx, _with_axes(ctx, node, box, dims, parts) if axes else box, parts)
+    return _every(ctx, _with_axes(ctx, node, box, dims, parts) if axes else box, parts)
 
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
@@ -147,7 +147,7 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
         raise ctx.type_error(
             node, f".at takes global or shared memory; this is {describe(memory)}", "copy it to shared memory first"
         )
-    if not _covers(memory, dim):
+    if not memory.covers(dim):
         raise ctx.type_error(
             node, f".at indexes a whole dimension; this region covers part of dimension {dim} of {memory.buffer.name}",
             f"add the region's start to the index, and take {memory.buffer.name}.at(...)",
@@ -198,7 +198,7 @@ def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _
 
 
 def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
-    step = _step(ctx, node, memory)
+    step = steps.step_of(ctx, node, memory)
     ends = [
         None if end is None or value is None else _integer(ctx, end, value, memory.buffer)
         for end, value in zip((node.lower, node.upper), _ends(ctx, node), strict=True)
@@ -208,34 +208,11 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
     return _Slice(ends[0], ends[1], node, step=step)
 
 
-def _step(ctx: Context, node: ast.Slice, memory: Memory) -> int:
-    value = None if node.step is None else ctx.evaluate(node.step)
-    if node.step is None or value == Constant(None):
-        return 1
-    assert value is not None
-    step = ctx.integer(value, node.step, "the step of a slice", f"use a tile of indices: {_at_every(memory)}")
-    if step == 0:
-        raise ctx.type_error(node.step, "the step of a slice can't be 0", "leave it out, or write another step")
-    return step
-
-
-def _at_every(memory: Memory) -> str:
-    """Return how to load elements at a run-time distance."""
-    name = memory.buffer.root.name
-    if memory.is_local:
-        return f"tj.gather({name}, indices, axis)"
-    return f"{name}.at(tj.cta.indices((N,), 0) * step); for a later dimension, add axis="
-
-
-def _stepped(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At | None]) -> Memory:
+def _every(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At | None]) -> Memory:
     """Return the elements that the steps of slices select."""
-    kept = [part for part in parts if not isinstance(part, _At)]
-    for axis, part in enumerate(kept):
-        if part is None or part.step == 1:
-            continue
-        if not memory.is_local:
-            raise ctx.type_error(part.node, "a slice's step must be 1", f"use a tile of indices: {_at_every(memory)}")
-        memory = exchanges.stepped(ctx, part.node, memory, axis, part.step)
+    for axis, part in enumerate([part for part in parts if not isinstance(part, _At)]):
+        if part is not None and part.step != 1:
+            memory = steps.every(ctx, part.node, memory, axis, part.step)
     return memory
 
 
@@ -307,7 +284,7 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts
             _check_slice(ctx, part, memory, dim, start, taken, extent)
         inside &= _is_inside(start, 1 if taken is None else taken, extent)
         extents[dim] = taken
-        if _covers(memory, dim):
+        if memory.covers(dim):
             starts[dim] = start
             continue
         _assert_inside(ctx, part.node, memory, dim, start, taken)
@@ -411,18 +388,13 @@ def _check_slice(
         )
 
 
-def _covers(memory: Memory, dim: int) -> bool:
-    start, extent, full = memory.starts[dim], memory.extents[dim], memory.buffer.shape[dim]
-    return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
-
-
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
     """True if a part may extend past the region in `dim`: accesses past a whole dimension of a tensor are masked."""
-    return memory.buffer.space == "global" and _covers(memory, dim)
+    return memory.buffer.space == "global" and memory.covers(dim)
 
 
 def _title(memory: Memory, dim: int) -> str:
-    return memory.buffer.name if _covers(memory, dim) else f"a region of {memory.buffer.name}"
+    return memory.buffer.name if memory.covers(dim) else f"a region of {memory.buffer.name}"
 
 
 def _assert_inside(

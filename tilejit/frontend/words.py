@@ -29,6 +29,7 @@ from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import guessed, with_article
 from .language import REQUIRED, CallParameter, Intrinsic, LanguageName
+from .rearrangements import REARRANGEMENTS
 
 # descriptions of result types that depend on the arguments
 EACH = "Scalar for scalars, else Tile"
@@ -177,33 +178,11 @@ _IDS = (
         "if tj.elect():\n    A[tj.warp_id(), 0] = 1.0",
     ),
 )
-_TILE = CallParameter("x", "Tile", "the tile")
 _TILES = (
     _word("cat", "Concatenate two tiles along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
     Intrinsic("split", "Split a tile into equal parts along an axis",
-              (_TILE, parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
+              (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
               f"{_LOAD}left, right = tj.split(x, 2, axis=1)"),
-    Intrinsic(
-        "gather", "Return x[..., index[..., i, ...], ...] for each element of the index, as NumPy's take_along_axis; "
-        "checked builds test that indices are at least 0 and below the extent",
-        (_TILE, CallParameter("index", "Tile", "integers; x's shape, but any extent along the axis"), parameter("axis")),
-        "Tile", f"{_LOAD}y = tj.gather(x, 7 - tj.cta.indices((32, 8), 1), axis=1)",
-    ),
-    Intrinsic("flip", "Reverse the order of elements along an axis", (_TILE, parameter("axis")), "Tile",
-              f"{_LOAD}y = tj.flip(x, axis=1)"),
-    Intrinsic(
-        "roll", "Shift elements along an axis; those shifted past an end come in at the other",
-        (_TILE, CallParameter("shift", "int", "the distance toward higher indices; equal in all threads of the tile"),
-         parameter("axis")),
-        "Tile", f"{_LOAD}y = tj.roll(x, 1, axis=0)",
-    ),
-    Intrinsic(
-        "histogram", "Count the elements of each value from 0 to bins - 1, as int32; others are not counted",
-        (CallParameter("x", "Tile", "a tile of integers"),
-         CallParameter("bins", "int", "the number of values, known at compile time"),
-         CallParameter("mask", "Tile | bool | None", "the elements to count: a tile of bool_ that broadcasts", None)),
-        "Tile", f"{_LOAD}counts = tj.histogram(x.astype(tj.int32), 16)",
-    ),
     Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
@@ -336,7 +315,8 @@ def _reduction(reduction: Reduction) -> Intrinsic:
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *REARRANGEMENTS)
+    yield from (*_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:
