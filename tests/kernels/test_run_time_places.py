@@ -101,8 +101,11 @@ def test_a_start_may_never_be_0():
         np.testing.assert_array_equal(b, a[:, 64 + 16 * n : 80 + 16 * n])
 
 
+ONE = tj.spec((1, 1), tj.float32)
+
+
 @tj.kernel(threads=64)
-def outside_any_grid(Y: tj.Tensor, A: tj.Tensor = tj.spec((1, 1), tj.float32)):
+def outside_any_grid(Y: tj.Tensor, A: tj.Tensor = ONE):
     n = tj.num_ctas(0)
     tj.cta.store(Y[0:1, 0:1], tj.cta.load(A[0:1, n : n + 1], fill=3))
 

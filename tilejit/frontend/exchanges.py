@@ -14,7 +14,7 @@ from ..dataclass import dataclass, replace
 from ..dtypes import DType, int32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build
-from ..ir.nodes import Alloc, Buffer, BufferView, Const, Expr, Gathered, Open, Region, Special, Sync, TileOp
+from ..ir.nodes import Alloc, Buffer, BufferView, Const, Expr, Open, Region, Special, Sync, TileOp
 from ..layout import S, TileLayout
 from ..layout.iters import weights
 from ..ops.copies import COPY, INDEX, INDICES
@@ -23,11 +23,11 @@ from . import tiles
 from .context import Context
 from .flow import Construct, innermost
 from .scalars import scalar_of
-from .values import Constant, Memory, Scalar, owner_scope
+from .values import Constant, Memory, Rows, Scalar, owner_scope
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Scratch:
     """Shared memory for a number of elements in each instance of a scope, which no thread of the instance still reads.
 
     node: the expression that exchanges elements.
@@ -40,7 +40,7 @@ class Exchange:
     instances: int
 
     @staticmethod
-    def of(ctx: Context, node: ast.AST, scope: str, dtype: DType, size: int) -> Exchange:
+    def of(ctx: Context, node: ast.AST, scope: str, dtype: DType, size: int) -> Scratch:
         """Allocate memory, or reuse that of an earlier exchange of this size after a barrier."""
         owner, span = SCOPES[scope], ctx.span(node)
         instances = 1 if owner.number_id is None else -(-ctx.threads // owner.threads(ctx.threads))
@@ -51,7 +51,7 @@ class Exchange:
             buffer = Buffer(ctx.unique("exchange"), "shared", dtype, layout.shape, layout, align, None, span)
             ctx.allocate(Alloc(buffer, span=span))
             ctx.exchanges[scope, dtype, size] = buffer
-        exchange = Exchange(ctx, node, scope, buffer, instances)
+        exchange = Scratch(ctx, node, scope, buffer, instances)
         if earlier is not None or innermost(ctx.enclosures, Construct.LOOP) is not None:
             exchange.sync()
         return exchange
@@ -79,32 +79,21 @@ class Exchange:
 
     def store(self, tile: Memory, view: Memory, mask: Memory | None = None) -> None:
         """Store a tile, or its elements for which the mask is true, and synchronize."""
-        self._copy(view, tile, {} if mask is None else {"mask": mask.region(self.ctx.span(self.node))})
+        span = self.ctx.span(self.node)
+        self._copy(view.region(span), tile.region(span), {} if mask is None else {"mask": mask.region(span)})
         self.sync()
 
-    def load(self, view: Memory) -> Memory:
-        """Return a new tile with the contents of a view, or of a part of one."""
-        return self._loaded(view, view.shape, {})
-
-    def load_at(self, view: Memory, dim: int, index: Memory) -> Memory:
-        """Return a new tile of the shape of `index`, which selects elements of a view in one dimension."""
-        region = index.region(self.ctx.span(self.node))
-        return self._loaded(single(view), index.shape, {INDEX.name: region}, Gathered(dim, index.shape))
-
-    def _loaded(
-        self, src: Memory, shape: tuple[int, ...], options: dict[str, Region], gathered: Gathered | None = None
-    ) -> Memory:
-        result = self.ctx.tile("moved", self.scope, shape, src.dtype, self.ctx.span(self.node))
-        self._copy(result, src, options, gathered)
+    def load(self, src: Memory | Rows) -> Memory:
+        """Return a new tile of the elements of a view, of a part of one, or at an index."""
+        span = self.ctx.span(self.node)
+        region = src.region(span)
+        result = self.ctx.tile("moved", self.scope, region.shape, src.dtype, span)
+        self._copy(result.region(span), region, {INDEX.name: src.operand(span)} if isinstance(src, Rows) else {})
         return result
 
-    def _copy(
-        self, dst: Memory, src: Memory, options: dict[str, Region], gathered: Gathered | None = None
-    ) -> None:
-        span = self.ctx.span(self.node)
-        source = replace(src.region(span), gathered=gathered)
-        operands = COPY.ordered({"dst": dst.region(span), "src": source, **options})
-        self.ctx.emit(TileOp(COPY.name, self.scope, operands, (), span))
+    def _copy(self, dst: Region, src: Region, options: dict[str, Region | Expr]) -> None:
+        operands = COPY.ordered({"dst": dst, "src": src, **options})
+        self.ctx.emit(TileOp(COPY.name, self.scope, operands, (), self.ctx.span(self.node)))
 
 
 def single(view: Memory) -> Memory:
@@ -120,32 +109,34 @@ def indices(ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], axi
 
 
 def gathered(
-    ctx: Context, node: ast.AST, scope: str, tile: Memory, index: Memory, axis: int,
-    start: Expr | None = None,
+    ctx: Context, node: ast.AST, scope: str, tile: Memory, index: Memory, axis: int, start: Expr | None = None
 ) -> Memory:
-    """Return the elements of a tile at `index` along an axis, of the shape of `index`.
+    """Return the elements of a tile at an index along an axis.
 
-    start: a scalar, the same in all threads, from which the index is computed, so that it is inside; if None, checked
-    builds test the index.
+    start: None if `index` has the shape of the result, and checked builds should test it. Otherwise the index is inside
+    and computed from `start`, which must be the same in all threads; if `index` has rank 1, it selects whole rows.
     """
     shape, strides = tile.shape, weights(tile.shape)
-    if 0 in index.shape:
-        return ctx.tile("moved", scope, index.shape, tile.dtype, ctx.span(node))
-    exchange = Exchange.of(ctx, node, scope, tile.dtype, prod(shape))
+    exchange = Scratch.of(ctx, node, scope, tile.dtype, prod(shape))
     exchange.store(tile, exchange.view(shape, strides))
     if ctx.is_checked and start is None:
         # this load tests the index in its own type, and its result is unused
-        exchange.load_at(exchange.view(shape, [0] * len(shape)), axis, index)
-    flat = index if index.dtype is int32 else tiles.cast(ctx, node, index, int32)
-    flat = tiles.elementwise(ctx, node, "mul", [flat, Constant(strides[axis])])
-    for d, stride in enumerate(strides):
-        if d != axis and shape[d] > 1:
-            other = indices(ctx, node, scope, index.shape, d)
-            flat = tiles.elementwise(ctx, node, "fma", [other, Constant(stride), flat])
-    view = exchange.view((prod(shape), shape[axis]), (1, 0))
-    # determines no address, because the stride is 0, but must be the same in all threads
-    common = view.starts[1] if start is None else build.cast(start, view.buffer.index_dtype)
-    return exchange.load_at(replace(view, starts=(view.starts[0], common, view.starts[2])), 0, flat)
+        exchange.load(Rows(single(exchange.view(shape, [0] * len(shape))), axis, index))
+    places = index if index.dtype is int32 else tiles.cast(ctx, node, index, int32)
+    row: tuple[int, ...] = ()
+    if len(index.shape) == 1:
+        row = shape[1:]
+    else:
+        places = tiles.elementwise(ctx, node, "mul", [places, Constant(strides[axis])])
+        for d, stride in enumerate(strides):
+            if d != axis and shape[d] > 1:
+                other = indices(ctx, node, scope, index.shape, d)
+                places = tiles.elementwise(ctx, node, "fma", [other, Constant(stride), places])
+    # the last dimension has stride 0, so that `start` determines no address, but is tested like other starts
+    view = exchange.view((prod(shape) // prod(row), *row, shape[axis]), (prod(row), *weights(row), 0))
+    common = view.starts[0] if start is None else build.cast(start, view.buffer.index_dtype)
+    selected = replace(view, starts=(*view.starts[:-2], common, view.starts[-1]), extents=(None, *row, None, None))
+    return exchange.load(Rows(selected, 0, places))
 
 
 def along(
@@ -157,15 +148,17 @@ def along(
     """
     scope, span = owner_scope(tile.buffer), ctx.span(node)
     shape = (*tile.shape[:axis], len(places), *tile.shape[axis + 1 :])
+    if 0 in shape:
+        return ctx.tile("moved", scope, shape, tile.dtype, span)
     if scope == THREAD.name and (start is None or isinstance(start, Const)):
         result = ctx.tile("moved", scope, shape, tile.dtype, span)
         for to, place in enumerate(places):
             dst, src = section(result, axis, to, 1).region(span), section(tile, axis, place, 1).region(span)
             ctx.emit(TileOp(COPY.name, scope, (dst, src), (), span))
         return result
-    index = indices(ctx, node, scope, shape, axis)
+    index = indices(ctx, node, scope, shape if axis else shape[:1], axis)
     if start is None:
-        first, step = (places[0], places[1] - places[0]) if len(places) > 1 else (sum(places), 1)
+        first, step = (places[0], places[1] - places[0]) if len(places) > 1 else (places[0], 1)
         index = tiles.elementwise(ctx, node, "fma", [index, Constant(step), Constant(first)])
     else:
         index = tiles.elementwise(ctx, node, "add", [index, Scalar(start)])
@@ -217,7 +210,7 @@ def picked(ctx: Context, node: ast.AST, memory: Memory) -> Memory | Scalar:
     # all elements along a dimension of which one index is selected share a place
     stored = [1 if memory.extents[d] is None else n for d, n in zip(dims, shape, strict=True)]
     strides = [0 if memory.extents[d] is None else w for d, w in zip(dims, weights(stored), strict=True)]
-    exchange = Exchange.of(ctx, node, scope, memory.dtype, prod(stored))
+    exchange = Scratch.of(ctx, node, scope, memory.dtype, prod(stored))
     view = exchange.view(shape, strides)
     exchange.store(whole, view, mask)
     # the starts determine no address where the stride is 0, but must be the same in all threads

@@ -12,7 +12,7 @@ from . import atomics, tiles
 from . import memory as mem
 from .arguments import Arguments
 from .context import Context
-from .exchanges import Exchange, along, gathered, single
+from .exchanges import Scratch, along, gathered, single
 from .scalars import as_scalar
 from .tileops import mask_argument
 from .values import Constant, Memory, Rows, Scalar, Value, describe
@@ -44,6 +44,8 @@ def gather(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             "gather from a tile that has elements",
         )
     scope = tiles.common_scope(ctx, node, "gather", [tile, index])
+    if 0 in index.shape:
+        return ctx.tile("gather", scope, index.shape, tile.dtype, ctx.span(node))
     return gathered(ctx, arguments["index"], scope, tile, index, axis)
 
 
@@ -93,7 +95,7 @@ def histogram(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if mask is not None:
         given_mask = mask if isinstance(mask, Memory) else Scalar(mask)
         counted = tiles.elementwise(ctx, node, "logical_and", [counted, given_mask])
-    exchange = Exchange.of(ctx, node, scope, int32, bins)
+    exchange = Scratch.of(ctx, node, scope, int32, bins)
     view = exchange.view((bins,), (1,))
     ctx.emit(TileOp(FILL.name, scope, (view.region(span), build.const(0, int32)), (), span))
     exchange.sync()

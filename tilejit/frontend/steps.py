@@ -69,6 +69,23 @@ def _strided(ctx: Context, node: ast.AST, memory: Memory, dim: int, step: int) -
     shape[dim], starts[dim], extents[dim] = count, start, taken
     if count == 0:
         return replace(memory, extents=tuple(extents))
+    if isinstance(layout, TileLayout):
+        with Located(ctx, node):
+            grouped, ends = layout.group(base.fixed_shape)
+        along = grouped.shard[ends[dim] : ends[dim + 1]]
+        is_strided = base.space == "shared" or len(grouped.shard) == len(shape)
+        if len(along) != 1 or not is_strided or layout.swizzle is not None:
+            raise ctx.type_error(
+                node, f"dimension {dim} of {base.name} has no single stride: {layout}",
+                f"use a tile of indices: {_at_every(memory)}",
+            )
+        if base.space == "global":
+            layout = Strided(tuple([it.stride for it in grouped.shard]), base.align)
+        else:
+            assert isinstance(count, int), "shared memory has no run-time extents"
+            spaced = replace(along[0], extent=count, stride=along[0].stride * step)
+            shard = (*grouped.shard[: ends[dim]], spaced, *grouped.shard[ends[dim + 1] :])
+            layout = TileLayout(grouped.replace(shard=shard), offset=((spaced.axis, first * along[0].stride),))
     if isinstance(layout, Strided):
         # the elements between two steps are a dimension of their own
         unit = layout.strides[dim]
@@ -77,20 +94,6 @@ def _strided(ctx: Context, node: ast.AST, memory: Memory, dim: int, step: int) -
         starts.insert(dim + 1, rest)
         extents.insert(dim + 1, None)
         layout = replace(layout, strides=(*layout.strides[:dim], stride, *layout.strides[dim:]))
-    else:
-        assert isinstance(layout, TileLayout) and isinstance(count, int), "only strided layouts have run-time extents"
-        with Located(ctx, node):
-            box = [(0, n) for n in base.fixed_shape]
-            box[dim] = (first, (count - 1) * step + 1)
-            grouped, ends = layout.slice(base.fixed_shape, box).group([n for _, n in box])
-        along = grouped.shard[ends[dim] : ends[dim + 1]]
-        if len(along) > 1 or layout.swizzle is not None:
-            raise ctx.type_error(
-                node, f"dimension {dim} of {base.name} has no single stride: {layout}",
-                f"use a tile of indices: {_at_every(memory)}",
-            )
-        spaced = [replace(it, extent=count, stride=it.stride * step) for it in along]
-        layout = grouped.replace(shard=(*grouped.shard[: ends[dim]], *spaced, *grouped.shard[ends[dim + 1] :]))
     view = buffers.reinterpreted(ctx, ctx.span(node), memory, tuple(shape), memory.dtype, layout)
     return replace(view, starts=tuple(starts), extents=tuple(extents), in_bounds=memory.in_bounds, span=memory.span)
 
