@@ -11,10 +11,23 @@ from collections.abc import Sequence
 from math import prod
 
 from ..dataclass import dataclass, replace
-from ..dtypes import DType, int32
+from ..dtypes import DType, int32, int64
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build
-from ..ir.nodes import Alloc, Buffer, BufferView, Const, Expr, Open, Region, Special, Sync, TileOp
+from ..ir.nodes import (
+    TRUE,
+    Alloc,
+    Assert,
+    Buffer,
+    BufferView,
+    Const,
+    Expr,
+    Open,
+    Region,
+    Special,
+    Sync,
+    TileOp,
+)
 from ..layout import S, TileLayout
 from ..layout.iters import weights
 from ..ops.copies import COPY, INDEX, INDICES
@@ -195,6 +208,9 @@ def picked(ctx: Context, node: ast.AST, memory: Memory) -> Memory | Scalar:
     """Return a part of a distributed tile as a new tile, or a single element as a scalar."""
     scope, zero, full = owner_scope(memory.buffer), Const(0, memory.buffer.index_dtype), memory.buffer.fixed_shape
     moving = _moving(memory)
+    if ctx.is_checked:
+        for d in moving:
+            _assert_inside(ctx, node, memory, d)
     dims = [d for d, extent in enumerate(memory.extents) if d in moving or extent is not None]
     whole = replace(
         memory, starts=tuple([zero if d in moving else start for d, start in enumerate(memory.starts)]),
@@ -220,3 +236,14 @@ def picked(ctx: Context, node: ast.AST, memory: Memory) -> Memory | Scalar:
     )
     result = exchange.load(part)
     return result if memory.dims else scalar_of(ctx, result, ctx.span(node))
+
+
+def _assert_inside(ctx: Context, node: ast.AST, memory: Memory, dim: int) -> None:
+    start, taken, extent = memory.starts[dim], memory.extents[dim] or 1, memory.buffer.fixed_shape[dim]
+    assert isinstance(taken, int), "extents of tiles are static"
+    cond = build.logical_and(build.greater_equal(start, 0), build.less_equal(start, extent - taken))
+    if cond != TRUE:
+        what = "index {0} is outside" if memory.extents[dim] is None else "[{0} : {1}] leaves"
+        message = f"{what} dimension {dim} of {memory.buffer.root.name}, whose extent is {extent}"
+        ends = tuple([build.cast(end, int64) for end in (start, build.add(start, taken))])
+        ctx.emit(Assert(cond, message, "bounds", ends, ctx.span(node)))
