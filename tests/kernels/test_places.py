@@ -205,6 +205,19 @@ def test_exchanges_in_loops_branches_and_several_warps(device: Device) -> None:
 
 
 @tj.kernel(threads=128)
+def row_of_each_warp(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.warp.load(X[0:8, 0:32])
+    tj.warp.store(Y[tj.warp_id(), 0:32], x[tj.warp_id()] + x[tj.warp_id() + 1, 2])
+
+
+def test_each_warp_may_take_another_part(device: Device) -> None:
+    a, result = np.random.default_rng(0).random((8, 32), np.float32), np.zeros((4, 32), np.float32)
+    with tj.use_device(device.name):
+        row_of_each_warp[1](a, result)
+    np.testing.assert_array_equal(result, a[:4] + a[1:5, 2:3])
+
+
+@tj.kernel(threads=128)
 def row(X: tj.Tensor, Y: tj.Tensor, i: tj.int32):
     x = tj.cta.load(X[0:128, 0:64])
     tj.cta.store(Y[0:64], x[i] * 2)

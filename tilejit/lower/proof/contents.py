@@ -251,6 +251,8 @@ def expected(
         index = np.meshgrid(*axes, indexing="ij") if axes else []
         at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
         own = Trace(prod(shape), trace.values | at)
+        holder = dst if dst.region.buffer.space == "local" else src
+        own.values |= {name: _of_owners(trace.values[name], holder) for name in THREAD_IDS}
         allowed = np.broadcast_to(own.number(condition.cond), (prod(shape),))
     if dst.region.buffer.space != "local" and allowed is not None:
         return src.values, written & np.asarray(allowed)
@@ -312,10 +314,17 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) 
             values.append(Load(Vector(buffer, build.const(0, int32))))
         else:
             made = b.let("scalar", operand)
-            if isinstance(made, Var) and made is not operand:
-                own.values[made.name] = trace.value(operand)
+            if isinstance(made, Special) or (isinstance(made, Var) and made is not operand):
+                own.values[made.name] = _of_owners(trace.value(operand), next(iter(tiles.values())))
             values.append(made)
     return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
+
+
+def _of_owners(value: Value, tile: Tile) -> Value:
+    """Return a scalar as the first owner of each element of a local tile sees it, if threads have several values."""
+    if np.ndim(value) == 0 or tile.region.buffer.space != "local":
+        return value
+    return np.asarray(value)[tile.threads[0]]
 
 
 _ONE = TileLayout.row_major((1,))
