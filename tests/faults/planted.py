@@ -83,8 +83,8 @@ FAULTS = (
     Fault(
         "split gives the parts of a tile in reverse order",
         "frontend/reductions.py",
-        "return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))",
-        "return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)[::-1]))",
+        "return Items(tuple(section(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))",
+        "return Items(tuple(section(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)[::-1]))",
     ),
     # ir
     Fault(

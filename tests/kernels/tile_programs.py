@@ -402,6 +402,8 @@ class Drawn:
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
+            case "moved":
+                return self.moved()
             case "product":
                 return f"({self.one(self.tiles)} @ {self.one(self.tiles)}{self.one(('', '.T'))})"
             case "ternary":
@@ -414,6 +416,38 @@ class Drawn:
             case _:
                 text = self.one(self.tiles)
                 return self.viewed(text, self.tiles[text])
+
+    def moved(self) -> str:
+        """Elements of a tile at other places."""
+        text = self.one(self.tiles)
+        shape = self.tiles[text].shape
+        if not shape:
+            return text
+        axis = self.draw(st.integers(0, len(shape) - 1))
+        before, extent = [":"] * axis, shape[axis]
+        ways = ("flip", "roll", "gather", "step", "histogram")
+        match self.one(ways if self.scope == "thread" else (*ways, "part", "element")):
+            case "flip":
+                return f"tj.flip({text}, {axis})"
+            case "roll":
+                return f"tj.roll({text}, {self.one(('1', '-3', 'n', '40'))}, axis={axis - len(shape)})"
+            case "gather":
+                count = self.one((extent, 1, 3, 8))
+                made = (*shape[:axis], count, *shape[axis + 1 :])
+                along = self.draw(st.integers(0, len(shape) - 1))
+                return f"tj.gather({text}, tj.{self.scope}.indices({made}, {along}) % {extent}, {axis})"
+            case "step":
+                step = self.one((2, 3, -1, -2))
+                return f"{text}[{', '.join([*before, f'{self.draw(st.integers(0, extent - 1))}::{step}'])}]"
+            case "part":
+                taken = self.one((f"n % {extent}", f"n % {extent} : n % {extent} + 1"))
+                return f"{text}[{', '.join([*before, taken])}]"
+            case "element":
+                return f"({text} * {text}[{', '.join(f'n % {n}' for n in shape)}])"
+            case _:
+                dtype = self.tiles[text].dtype
+                mask = f", mask={text} != 1" if self.chance(3) else ""
+                return f"tj.histogram({text if dtype.is_integer else f'{text}.astype(tj.int32)'}, {extent}{mask})"
 
     def other(self, like: str) -> str:
         value = self.value(like)
@@ -653,7 +687,8 @@ class Drawn:
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product",
-    "ternary", "broadcast", "random", "uses", "view", "view", "ptx",
+    "ternary", "broadcast", "random", "uses", "view", "view", "ptx", "moved",
+    "moved",
 )
 
 

@@ -59,6 +59,13 @@ def spacing(values: Array, dtype: DType) -> Array:
     return np.ldexp(1.0, np.maximum(exponent, lowest) - int(info.nmant))
 
 
+def _index(key: Any) -> Any:
+    """A part of an index, in which rank-0 tiles are numbers."""
+    if isinstance(key, slice):
+        return slice(_index(key.start), _index(key.stop), key.step)
+    return int(key.value) if isinstance(key, Tile) else key
+
+
 class Tile:
     """A local tile: its values, and how far right results may be from them.
 
@@ -101,7 +108,8 @@ class Tile:
         return Tile(seen, np.where(unsure, np.inf, 0))
 
     def __getitem__(self, key: Any) -> Tile:
-        return Tile(self.value[key], self.error[key])
+        keys = tuple(map(_index, key)) if isinstance(key, tuple) else _index(key)
+        return Tile(self.value[keys], self.error[keys])
 
     def astype(self, dtype: DType, saturate: bool = True) -> Tile:
         value = convert(self.value, dtype, saturate)
@@ -673,6 +681,22 @@ class Language:
             raise Refused("cat")
         parts = [a.astype(common), b.astype(common)]
         return Tile(np.concatenate([p.value for p in parts], axis), np.concatenate([p.error for p in parts], axis))
+
+    def flip(self, x: Tile, axis: int) -> Tile:
+        return Tile(np.flip(x.value, axis), np.flip(x.error, axis))
+
+    def roll(self, x: Tile, shift: Any, axis: int) -> Tile:
+        distance = _index(shift)
+        return Tile(np.roll(x.value, distance, axis), np.roll(x.error, distance, axis))
+
+    def gather(self, x: Tile, index: Tile, axis: int) -> Tile:
+        return Tile(*(np.take_along_axis(array, index.value.astype(int), axis) for array in (x.value, x.error)))
+
+    def histogram(self, x: Tile, bins: int, mask: Tile | None = None) -> Tile:
+        if x.error.any() or not x.dtype.is_integer or (mask is not None and mask.error.any()):
+            raise Refused("histogram")
+        counted = (x.value >= 0) & (x.value < bins) & (True if mask is None else mask.value)
+        return Tile(np.bincount(x.value[counted].astype(int), minlength=bins).astype(np.int32))
 
     def split(self, x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         pairs = zip(np.split(x.value, parts, axis), np.split(x.error, parts, axis), strict=True)

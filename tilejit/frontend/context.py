@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 ELECTED = Var("warp.elected", bool_)
 
 #: the lists and dicts of a context that a discarded translation must not change
-_RESTORED = ("allocations", "used", "definitions", "buffer_choices", "alternatives", "allocated_in", "fixed")
+_RESTORED = (
+    "allocations", "used", "definitions", "buffer_choices", "alternatives", "allocated_in", "fixed", "exchanges",
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +119,7 @@ class Context:
     """The state that all translation functions share.
 
     The fields up to `unrolled` are settings and the current position, which each construct restores at its end. The
-    fields from `allocations` to `fixed` are part of a `snapshot`, so that a translation can be discarded.
+    fields from `allocations` to `exchanges` are part of a `snapshot`, so that a translation can be discarded.
     """
 
     #: node type -> translator; this table and the next one cover all expressions and statements of Python
@@ -156,6 +158,8 @@ class Context:
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     #: the layouts chosen for open tiles whose layout the frontend needed, by buffer name (see `buffers`)
     fixed: dict[str, Projection] = field(default_factory=dict)
+    #: (scope, type, number of elements) -> the shared memory of exchanges (see `exchanges`)
+    exchanges: dict[tuple[str, DType, int], Buffer] = field(default_factory=dict)
 
     #: the kinds of loop-carried names in a loop's last translation, by the path to the loop (see `joins`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)

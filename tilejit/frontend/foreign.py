@@ -115,7 +115,6 @@ NOT_YET = {
     "argsort": ("the indices that sort a tile", _OTHER),
     "top_k": ("the largest elements and their indices", _OTHER),
     "topk": ("the largest elements and their indices", _OTHER),
-    "gather": ("the elements of a tile at a tile of indices", _OTHER),
 }
 
 

@@ -31,6 +31,7 @@ from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
 from .context import Context, EmitInto
+from .exchanges import section
 from .flow import sealed
 from .methods import with_shape
 from .names import closure_of, run
@@ -190,7 +191,7 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     result = ctx.tile("cat", scope, shape, dtype, span)
     start = 0
     for part in parts:
-        place = _part(result, axis, start, part.shape[axis])
+        place = section(result, axis, start, part.shape[axis])
         ctx.emit(ir.TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
         start += part.shape[axis]
     return result
@@ -231,16 +232,7 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             "pass a positive number that divides it, or slice: x[:, a:b]",
         )
     width = extent // count
-    return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
-
-
-def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
-    dim = tile.dims[axis]
-    before = tile.starts[dim]
-    assert isinstance(before, ir.Const), "a tile that is a value starts at a constant"
-    at = ir.Const(int(before.value) + start, tile.buffer.index_dtype)
-    starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
-    return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))
+    return Items(tuple(section(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
 
 
 _HINT = "it can only compute with its two arguments; do this before or after the reduction"

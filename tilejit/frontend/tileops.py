@@ -17,6 +17,7 @@ from . import barriers, scans, tiles
 from . import memory as mem
 from .arguments import Arguments, bind, is_none, optional
 from .context import Context
+from .exchanges import is_apart, picked
 from .reductions import read_combine
 from .regions import unloaded
 from .scalars import condition, convert
@@ -222,6 +223,8 @@ def _operands(
         memory = _as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:
             mem.require_writable(ctx, argument, memory)
+        elif memory.dims and is_apart(memory):
+            memory = _as_memory(ctx, argument, picked(ctx, argument, memory), rule.name)
         operands[rule.name] = memory.region(ctx.span(argument))
         tile_type = memory.dtype if kind is TILE else tile_type
     return operands

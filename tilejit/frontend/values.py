@@ -152,6 +152,11 @@ class Memory:
         at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
         return at_start and self.extents == self.buffer.shape
 
+    def covers(self, dim: int) -> bool:
+        """True if this is provably the whole buffer in a dimension."""
+        start, extent, full = self.starts[dim], self.extents[dim], self.buffer.shape[dim]
+        return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
+
     @property
     def is_value(self) -> bool:
         """True if names can hold this by value: a whole local tile, or a read-only part of one with constant starts."""

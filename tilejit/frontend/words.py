@@ -30,6 +30,7 @@ from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import guessed, with_article
 from .language import REQUIRED, CallParameter, Intrinsic, LanguageName
+from .rearrangements import REARRANGEMENTS
 
 # descriptions of result types that depend on the arguments
 EACH = "Scalar for scalars, else Tile"
@@ -394,8 +395,8 @@ def _cumulative(reduction: Reduction) -> Intrinsic:
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_RANDOM, _INLINE, *_ORDERED, *_SYNCS)
-    yield from (*_lanes(), *_atomics(), *_asynchronous())
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *REARRANGEMENTS, *_RANDOM, _INLINE)
+    yield from (*_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:

@@ -249,7 +249,7 @@ def expected(
     src = tiles["src"]
     allowed = tiles[MASK.name].over(shape) if MASK.name in tiles else None
     if condition is not None:
-        allowed = _of_index(condition, shape, trace)
+        allowed = _of_index(condition, shape, trace, dst if dst.region.buffer.space == "local" else src)
     if dst.region.buffer.space != "local" and allowed is not None:
         return src.values, written & np.asarray(allowed)
     kept = src.inside if allowed is None else src.inside & np.asarray(allowed)
@@ -260,12 +260,14 @@ def expected(
     return tags.chosen(kept, src.values, filled), written
 
 
-def _of_index(condition: Any, shape: tuple[int, ...], trace: Trace) -> Array:
-    """Return the value of an `IndexCondition` for each element of a tile of `shape`."""
+def _of_index(condition: Any, shape: tuple[int, ...], trace: Trace, holder: Tile) -> Array:
+    """Return the value of an `IndexCondition` for each element of a tile of `shape`, as the owners of `holder` see it."""
     axes = [np.arange(n) for n in shape if n != 1]
     index = np.meshgrid(*axes, indexing="ij") if axes else []
     at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
-    return np.broadcast_to(Trace(prod(shape), trace.values | at).number(condition.cond), (prod(shape),))
+    own = Trace(prod(shape), trace.values | at)
+    own.values |= {name: _of_owners(trace.values[name], holder) for name in THREAD_IDS}
+    return np.broadcast_to(own.number(condition.cond), (prod(shape),))
 
 
 def _updated(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> tuple[Value, Array]:
@@ -343,7 +345,7 @@ def _elements(
             given: Value = tile.over(shape)
             given = tag(given) if inside.all() else tags.chosen(inside, given, tags.zero(operand.dtype))
             if offset is not None and operand is op.operand("b"):
-                given = _of_index(offset, shape, trace)
+                given = _of_index(offset, shape, trace, tiles["dst"])
             # equal registers are one leaf, since `x <= x` is simplified
             same: Hashable = (tile.root, tile.places.tobytes()) if by_place else operand
             leaf = leaves.setdefault(same, name) if operand.buffer.space == "local" else name
@@ -352,10 +354,17 @@ def _elements(
             values.append(Load(Vector(buffer, build.const(0, int32))))
         else:
             made = b.let("scalar", operand)
-            if isinstance(made, Var) and made is not operand:
-                own.values[made.name] = trace.value(operand)
+            if isinstance(made, Special) or (isinstance(made, Var) and made is not operand):
+                own.values[made.name] = _of_owners(trace.value(operand), next(iter(tiles.values())))
             values.append(made)
     return own, values
+
+
+def _of_owners(value: Value, tile: Tile) -> Value:
+    """Return a scalar as the first owner of each element of a local tile sees it, if threads have several values."""
+    if np.ndim(value) == 0 or tile.region.buffer.space != "local":
+        return value
+    return np.asarray(value)[tile.threads[0]]
 
 
 _ONE = TileLayout.row_major((1,))
