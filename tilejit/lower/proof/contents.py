@@ -261,7 +261,7 @@ def expected(
 
 
 def _of_index(condition: Any, shape: tuple[int, ...], trace: Trace, holder: Tile) -> Array:
-    """Return the value of an `IndexCondition` for each element of a tile of `shape`, as the owners of `holder` see it."""
+    """Return the value of an `IndexCondition` for each element of a tile of `shape`, for its owner in `holder`."""
     axes = [np.arange(n) for n in shape if n != 1]
     index = np.meshgrid(*axes, indexing="ij") if axes else []
     at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
