@@ -1247,6 +1247,27 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
+def sort(x: _Same, axis: int = -1, descending: bool = False) -> _Same:
+    """Sort a tile along an axis, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions. Of a tuple of tiles, the first one is sorted, and the elements of the others move along; ties keep their order.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sort(x)
+    """
+def argsort(x: Tile, axis: int = -1, descending: bool = False) -> Tile:
+    """Return the indices that sort a tile along an axis, as int32, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions; ties keep their order.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.argsort(x, axis=1, descending=True)
+    """
+def top_k(x: Tile, k: int, axis: int = -1, largest: bool = True) -> tuple[Tile, Tile]:
+    """Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties the first ones, and NaNs only for lack of other elements.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        values, indices = tj.top_k(x, 3, axis=1)
+    """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
     """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
 

@@ -11,6 +11,7 @@ from .fold import REDUCE
 from .gemm import GEMM, GEMM_ASYNC
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
+from .sort import SORT
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
@@ -19,7 +20,7 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
         COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *ELEMENTWISE_OPERATIONS,
-        *REDUCTION_OPERATIONS, REDUCE, GEMM, GEMM_ASYNC, ATOMIC,
+        *REDUCTION_OPERATIONS, REDUCE, SORT, GEMM, GEMM_ASYNC, ATOMIC,
     )
 }
 

@@ -20,6 +20,7 @@ from . import (
     gemm_async_wgmma,
     gemm_mma,
     reduce,
+    sort,
 )
 
 __all__ = ["VARIANTS"]
@@ -48,4 +49,5 @@ VARIANTS: tuple[Variant[Any], ...] = (
     reduce.SHARED,
     reduce.VOTE,
     reduce.IN_ORDER,
+    sort.VARIANT,
 )
