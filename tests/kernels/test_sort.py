@@ -186,7 +186,7 @@ def test_explain_tells_stages_exchanges_and_indices() -> None:
     x = tj.spec((1024,), tj.float32)
     text = str(best_8.explain(x, x, tj.spec((1024,), tj.int32), target="sm_90a"))
     assert "8 of 1024 in 10 stages, 5 exchanges, with indices, moves 1 tile along" in text
-    assert "256 x compare.uint64" in text
+    assert "256 x sort.uint64" in text
 
 
 LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"

@@ -35,7 +35,7 @@ from .context import Context
 from .methods import permute, seen_as
 from .values import Constant, Items, Memory, Value
 
-#: the most tiles of a call: besides them, an index and the bits of a float are sorted
+#: the most tiles of a call: the operation also sorts an index and the bits of a float
 _MOST = len(PAIRS) - 2
 
 

@@ -169,10 +169,10 @@ class Network(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(name, count per thread): comparators, as "compare" with the types of keys, shuffles and barriers."""
+        """(name, count per thread): comparators, as "sort" with the types of keys, shuffles and barriers."""
         comparators, shuffles, exchanges = self._counts
         words = sum(dtype.bits // 32 for dtype in self.dtypes)
-        made = [(f"compare.{'.'.join(map(str, self.dtypes[: self.keys]))}", comparators)]
+        made = [(f"sort.{'.'.join(map(str, self.dtypes[: self.keys]))}", comparators)]
         made.append((SHUFFLE_XOR.mnemonic, shuffles * words))
         if exchanges:
             made.append((BARRIERS[SCOPES[self.scope]].mnemonic, 2 * exchanges - 1))
@@ -205,7 +205,7 @@ class Network(Plan):
             ]
             for position in positions
         }
-        for position, rows in _Emitting(b, self, b.thread(self.scope, self.threads)).carried_out(values).items():
+        for position, rows in _Comparators(b, self, b.thread(self.scope, self.threads)).carried_out(values).items():
             for k, (to, _) in enumerate(self.pairs):
                 buffer, dst = op.region(to).buffer, self.arrangements[k][0]
                 for row, value in zip(dst.rows, rows, strict=True):
@@ -239,7 +239,7 @@ Values = dict[int, list[Partial]]
 
 
 @dataclass(slots=True)
-class _Emitting:
+class _Comparators:
     b: Builder
     plan: Network
     thread: Expr
