@@ -14,6 +14,7 @@ import tilejit as tj
 from tests.support.marked import default_arguments, kernel_text, points_at, refused
 from tests.support.programs import source_of
 from tilejit.dtypes import DTYPES, DType
+from tilejit.runtime.device import Device
 
 Array = np.ndarray
 
@@ -50,7 +51,9 @@ def text_of(shape: tuple[int, ...]) -> str:
     return "[" + ", ".join(f"0:{n}" for n in shape) + "]"
 
 
-def need_sorted(scope: str, threads: int, x: Array, v: Array, axis: int, k: int, *, descending: bool) -> None:
+def need_sorted(
+    device: Device, scope: str, threads: int, x: Array, v: Array, axis: int, k: int, *, descending: bool
+) -> None:
     """Raise AssertionError unless all sorts of `x` are right, to the bit."""
     part = tuple(k if d == axis % x.ndim else n for d, n in enumerate(x.shape))
     text = SORTED.format(
@@ -59,7 +62,7 @@ def need_sorted(scope: str, threads: int, x: Array, v: Array, axis: int, k: int,
     order = stable_order(x, axis, descending=descending)
     got = [np.zeros_like(x), np.zeros(x.shape, np.int32), np.zeros_like(x), np.zeros_like(v)]
     top = np.zeros(part, x.dtype), np.zeros(part, np.int32)
-    with tj.use_device("sim"):
+    with tj.use_device(device.name):
         tj.kernel(threads=threads)(source_of(text))[1](x, v, *got, *top)
     wanted, first = np.take_along_axis(x, order, axis), tuple(slice(0, n) for n in part)
     np.testing.assert_array_equal(got[1], order)
@@ -86,7 +89,7 @@ def elements(draw: st.DrawFn, dtype: DType, shape: tuple[int, ...]) -> Array:
 
 @settings(max_examples=max(settings.default.max_examples // 8, 4))
 @given(st.data())
-def test_sorts_of_any_tile_are_numpys(data: st.DataObject) -> None:
+def test_sorts_of_any_tile_are_numpys(device: Device, data: st.DataObject) -> None:
     scope, threads = data.draw(st.sampled_from(LAUNCHES))
     extents = st.lists(st.sampled_from((1, 2, 3, 5, 8, 13, 17, 32, 37)), min_size=1, max_size=3)
     owners = {"thread": 1, "warp": 32, "warpgroup": 128}.get(scope, threads)
@@ -95,30 +98,31 @@ def test_sorts_of_any_tile_are_numpys(data: st.DataObject) -> None:
     x = data.draw(elements(data.draw(st.sampled_from(TYPES)), shape))
     v = data.draw(elements(data.draw(st.sampled_from(TYPES)), shape))
     need_sorted(
-        scope, threads, x, v, axis, data.draw(st.integers(1, shape[axis])), descending=data.draw(st.booleans())
+        device, scope, threads, x, v, axis, data.draw(st.integers(1, shape[axis])),
+        descending=data.draw(st.booleans()),
     )
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("descending", [False, True])
-def test_ties_keep_their_order_and_nans_come_last(dtype: DType, descending: bool) -> None:
+def test_ties_keep_their_order_and_nans_come_last(device: Device, dtype: DType, descending: bool) -> None:
     random, to = np.random.default_rng(1), np.dtype(dtype.numpy)
     few = [0.0, -0.0, 1, -1, np.inf, np.nan, -np.nan] if dtype.is_float else [0, 1, 2, 3]
     x = random.choice(np.array(few), (2, 21)).astype(to)
-    need_sorted("warp", 32, x, random.integers(0, 99, x.shape).astype(np.int16), 1, 20, descending=descending)
+    need_sorted(device, "warp", 32, x, random.integers(0, 99, x.shape).astype(np.int16), 1, 20, descending=descending)
 
 
 @pytest.mark.parametrize(("threads", "extent", "k"), [(64, 200, 5), (128, 250, 32), (32, 1, 1)])
-def test_rows_that_several_warps_share(threads: int, extent: int, k: int) -> None:
+def test_rows_that_several_warps_share(device: Device, threads: int, extent: int, k: int) -> None:
     random = np.random.default_rng(2)
     x, v = random.normal(size=extent).astype(np.float32), np.arange(extent)
-    need_sorted("cta", threads, x, v, 0, k, descending=True)
+    need_sorted(device, "cta", threads, x, v, 0, k, descending=True)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("threads", "extent", "k"), [(64, 1000, 5), (256, 4000, 64), (128, 2048, 2048)])
-def test_long_rows(threads: int, extent: int, k: int) -> None:
-    test_rows_that_several_warps_share(threads, extent, k)
+def test_long_rows(device: Device, threads: int, extent: int, k: int) -> None:
+    test_rows_that_several_warps_share(device, threads, extent, k)
 
 
 @tj.kernel(threads=32)

@@ -386,6 +386,9 @@ class Drawn:
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
+            case "sort":
+                word, axis = self.one(("sort", "argsort", "sort")), self.one((-1, 0, 1))
+                return f"tj.{word}({self.operand()}, axis={axis}, descending={self.chance(2)})"
             case "product":
                 return f"({self.one(self.tiles)} @ {self.one(self.tiles)}{self.one(('', '.T'))})"
             case "ternary":
@@ -621,7 +624,7 @@ class Drawn:
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
-    "uses", "view", "view",
+    "uses", "view", "view", "sort",
 )
 
 

@@ -211,23 +211,28 @@ class _Sort:
         slots = 1 << (self.kept - 1).bit_length()
         shape, sources, results = _layouts(self.scope, threads, self.shape, slots)
         operands: list[ir.Region] = []
-        made: list[Memory] = []
+        found: list[Memory] = []
         for tile in (*compared, *carried):
-            stem = "keys" if len(made) < len(compared) else "values"
+            stem = "keys" if len(found) < len(compared) else "values"
             src = ctx.tile(stem, self.scope, shape, tile.dtype, span, sources)
-            part = replace(src, extents=self.shape)
             if shape != self.shape:
                 # padding comes last
                 ones = build.const((1 << tile.dtype.bits) - 1, tile.dtype)
                 ctx.emit(ir.TileOp(FILL.name, self.scope, (src.region(span), ones), (), span))
-            ctx.emit(ir.TileOp(COPY.name, self.scope, (part.region(span), tile.region(span)), (), span))
+            self._copy(replace(src, extents=self.shape), tile)
             dst = ctx.tile("sorted", self.scope, (*shape[:-1], slots), tile.dtype, span, results)
             operands += [dst.region(span), src.region(span)]
-            made.append(replace(dst, extents=(*self.shape[:-1], self.kept)))
+            found.append(replace(dst, extents=(*self.shape[:-1], self.kept)))
         attrs = ((KEYS.name, len(compared)), (INDEXED.name, is_indexed))
         op = ir.TileOp(SORT.name, self.scope, tuple(operands), attrs, span)
         tiles.emit_sound(ctx, self.node, op)
-        return made
+        # open tiles, which take any layout where paths join
+        return [self._copy(self._tile(tile.shape, tile.dtype), tile) for tile in found]
+
+    def _copy(self, dst: Memory, src: Memory) -> Memory:
+        span = self.ctx.span(self.node)
+        self.ctx.emit(ir.TileOp(COPY.name, self.scope, (dst.region(span), src.region(span)), (), span))
+        return dst
 
     def _unsigned(self, tile: Memory) -> Memory:
         """Return the bits of a tile's elements as unsigned integers; bool_ as 0 and 1."""
@@ -237,10 +242,7 @@ class _Sort:
             return tile
         if tile.buffer.slots:
             # a padded tile in a given layout has no views of other types
-            copied = self._tile(tile.shape, tile.dtype)
-            span = self.ctx.span(self.node)
-            self.ctx.emit(ir.TileOp(COPY.name, self.scope, (copied.region(span), tile.region(span)), (), span))
-            tile = copied
+            tile = self._copy(self._tile(tile.shape, tile.dtype), tile)
         return seen_as(self.ctx, self.node, tile, _unsigned(tile.dtype.bits))
 
     def _widened(self, tile: Memory) -> Memory:
