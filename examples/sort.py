@@ -72,9 +72,9 @@ def look_back(states: tj.Tensor, block: int, digit: int, own: int) -> int:
 
 @tj.kernel(threads=THREADS)
 def sweep(
-    X: tj.Tensor, Y: tj.Tensor, places: tj.Tensor, states: tj.Tensor, PASS: tj.constexpr, ITEMS: tj.constexpr = ITEMS
+    X: tj.Tensor, Y: tj.Tensor, places: tj.Tensor, states: tj.Tensor, k: tj.int32, ITEMS: tj.constexpr = ITEMS
 ) -> None:
-    """places: of `first_places`. states: uint32, (blocks, DIGITS), all 0."""
+    """places: of `first_places`. states: uint32, (blocks, DIGITS), all 0. k: the number of the digit."""
     size, block = THREADS * ITEMS, tj.cta_id(0)
     counts = tj.alloc_shared((DIGITS + 1,), tj.int32)
     first = tj.alloc_shared((DIGITS + 1,), tj.int32)  # of each digit in the block; then where it starts in Y, less that
@@ -83,7 +83,7 @@ def sweep(
     x = tj.cta.load(X.tile(size, block))
     rank = tj.cta.indices((size,), 0)
     left = min(X.shape[0] - block * size, size)
-    digit_of = (x >> (PASS * BITS)) % DIGITS
+    digit_of = (x >> (k * BITS)) % DIGITS
     # what the block lacks comes last
     padded = tj.where(rank < left, digit_of, tj.cta.full((size,), DIGITS, tj.uint32))
     sorted_digits, keys = tj.sort((padded.astype(tj.uint16), x))
@@ -94,7 +94,7 @@ def sweep(
     tj.cta_sync()
     digit = tj.thread_id()
     before = look_back(states, block, digit, counts[digit])
-    first[digit] = places[PASS, digit] + before - first[digit]
+    first[digit] = places[k, digit] + before - first[digit]
     tj.cta_sync()
     at = tj.cta.load(first.at(digits)) + rank
     tj.cta.store(Y.at(at), keys, mask=rank < left)
@@ -107,7 +107,7 @@ def sort(x: np.ndarray, items: int = ITEMS) -> np.ndarray:
     first_places[PASSES](places)
     for k in range(PASSES):
         y = np.empty_like(x)
-        sweep[blocks](x, y, places, np.zeros((blocks, DIGITS), np.uint32), PASS=k, ITEMS=items)
+        sweep[blocks](x, y, places, np.zeros((blocks, DIGITS), np.uint32), k, ITEMS=items)
         x = y
     return x
 
@@ -121,7 +121,7 @@ def check(count: int, items: int = ITEMS) -> None:
 def main() -> None:
     check(5_003, items=2)
     x, states = tj.spec((2**28,), tj.uint32), tj.spec((2**28 // (THREADS * ITEMS), DIGITS), tj.uint32)
-    print(sweep.explain(x, x, tj.spec((PASSES, DIGITS), tj.int32), states, PASS=0))
+    print(sweep.explain(x, x, tj.spec((PASSES, DIGITS), tj.int32), states, 0))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def sorts(count: int) -> None:
         sort.first_places[sort.PASSES](places)
         source = keys
         for k in range(sort.PASSES):
-            sort.sweep[blocks](source, buffers[k % 2], places, states[k].view(torch.uint32), PASS=k)
+            sort.sweep[blocks](source, buffers[k % 2], places, states[k].view(torch.uint32), k)
             source = buffers[k % 2]
         return source
 
