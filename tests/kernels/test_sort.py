@@ -120,7 +120,7 @@ def test_rows_that_several_warps_share(device: Device, threads: int, extent: int
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("threads", "extent", "k"), [(64, 1000, 5), (256, 4000, 64), (128, 2048, 2048)])
+@pytest.mark.parametrize(("threads", "extent", "k"), [(64, 1000, 5), (256, 2048, 64), (128, 2048, 2048)])
 def test_long_rows(device: Device, threads: int, extent: int, k: int) -> None:
     test_rows_that_several_warps_share(device, threads, extent, k)
 

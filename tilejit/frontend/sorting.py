@@ -317,7 +317,7 @@ def _layouts(
 def _layout(
     scope: str, threads: int, spread: Sequence[tuple[int, int]], along: int, registers: int, slots: int
 ) -> TileLayout:
-    """Return a layout.
+    """Return the layout of a tile whose rows are spread over the threads of a scope.
 
     spread: for each dimension of rows, the number of registers and of threads. along, registers: those of a row.
     slots: number of slots of a row that the tile has; threads that only differ in later ones hold the same.
