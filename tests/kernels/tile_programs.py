@@ -404,6 +404,9 @@ class Drawn:
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
             case "moved":
                 return self.moved()
+            case "sort":
+                word, axis = self.one(("sort", "argsort", "sort")), self.one((-1, 0, 1))
+                return f"tj.{word}({self.operand()}, axis={axis}, descending={self.chance(2)})"
             case "product":
                 return f"({self.one(self.tiles)} @ {self.one(self.tiles)}{self.one(('', '.T'))})"
             case "ternary":
@@ -688,7 +691,7 @@ EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
     "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product",
     "ternary", "broadcast", "random", "uses", "view", "view", "ptx", "moved",
-    "moved",
+    "moved", "sort",
 )
 
 

@@ -170,6 +170,8 @@ class Run:
             shape, axis = self.dst.region().shape, self.op.attr("axis")
             assert isinstance(axis, int)
             return tiles.filled(self.dst, np.indices(shape)[axis], self.op.scope, before)
+        if self.op.name == "sort":
+            return self._sorted(before)
         if self.op.record.relation is REDUCTION:
             src = self.tiles[1]
             return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
@@ -206,6 +208,14 @@ class Run:
             place, value = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
             made = self.op.record.reference(place, value, operation=self.op.attr("operation"))
             tiles.put(after, self.dst.slots(self.dst.indices(first), first), made.view(after.dtype).ravel())
+        return after
+
+    def _sorted(self, before: Array) -> Array:
+        after, (dst, src) = before.copy(), self.tiles
+        for first in tiles.instances(dst, self.op.scope):
+            rows = np.sort(tiles.gathered(src, first, self.held[src.name]), axis=-1)
+            kept = np.ascontiguousarray(rows[..., : dst.region().shape[-1]])
+            tiles.put(after, dst.slots(dst.indices(first), first), kept.view(after.dtype).ravel())
         return after
 
     def _accumulates(self) -> bool:

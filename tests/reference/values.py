@@ -698,6 +698,24 @@ class Language:
         counted = (x.value >= 0) & (x.value < bins) & (True if mask is None else mask.value)
         return Tile(np.bincount(x.value[counted].astype(int), minlength=bins).astype(np.int32))
 
+    def argsort(self, x: Tile, axis: int = -1, descending: bool = False) -> Tile:
+        if not isinstance(x, Tile) or not -len(x.shape) <= axis < len(x.shape) or x.error.any():
+            raise Refused("argsort")
+        return Tile(self._order(x, axis, descending).astype(np.int32))
+
+    def sort(self, x: Tile, axis: int = -1, descending: bool = False) -> Tile:
+        if not isinstance(x, Tile) or not -len(x.shape) <= axis < len(x.shape):
+            raise Refused("sort")
+        made = np.take_along_axis(x.value, self._order(x, axis, descending), axis)
+        error = x.error.max(axis=axis, keepdims=True, initial=LEAST if x.dtype.is_float else 0)
+        return Tile(made, np.broadcast_to(error, made.shape))
+
+    def _order(self, x: Tile, axis: int, descending: bool) -> Array:
+        values = x.value.astype(np.float64) if x.dtype.is_float else x.value
+        missing = np.isnan(values) if x.dtype.is_float else np.zeros(x.shape, bool)
+        rank = np.searchsorted(np.unique(values[~missing]), np.where(missing, 0, values)).astype(np.int64)
+        return np.argsort(np.where(missing, x.value.size, -rank if descending else rank), axis=axis, kind="stable")
+
     def split(self, x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         pairs = zip(np.split(x.value, parts, axis), np.split(x.error, parts, axis), strict=True)
         return tuple(Tile(value, error) for value, error in pairs)

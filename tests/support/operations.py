@@ -10,7 +10,20 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from tilejit.dataclass import replace
-from tilejit.dtypes import DTYPES, DType, barrier, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
+from tilejit.dtypes import (
+    DTYPES,
+    DType,
+    barrier,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 from tilejit.ir import allocation
 from tilejit.ir.arithmetic import build
 from tilejit.ir.combine import Combine
@@ -29,7 +42,9 @@ from tilejit.ops.gemm import GEMM, GEMM_ASYNC
 from tilejit.ops.inline import INPUTS, PTX
 from tilejit.ops.record import SCALAR, TILE, TileOperation
 from tilejit.ops.reduce import REDUCTIONS
+from tilejit.ops.sort import SORT
 from tilejit.ops.tile import TILE_OPERATIONS
+from tilejit.scopes import SCOPES
 from tilejit.target import WARP, WARPGROUP
 from tilejit.testing.arrays import dtypes
 
@@ -417,6 +432,32 @@ def _inline(draw: st.DrawFn, name: str) -> Operation:
     return draft.finish(name, PTX.ordered(operands), text=text, outputs=1, is_pure=draw(st.booleans()))
 
 
+def _sort(draw: st.DrawFn, name: str) -> Operation:
+    """Draw a sort of rows: the bits of positions are over registers and threads, in any order."""
+    draft = OperationDraft(draw)
+    threads, axis = INSTANCES.get(draft.scope, (draft.threads, ""))[0], SCOPES[draft.scope].axis or "m"
+    distances = draw(st.permutations([1 << k for k in range((threads & -threads).bit_length() - 1)]))
+    of_rows, along = sorted(draw(st.tuples(*[st.integers(0, len(distances))] * 2)))
+    registers = draw(st.integers(0, 3))
+    over = [(2, d, axis) for d in distances[of_rows:along]], [(2, 1 << k, "m") for k in range(registers)]
+    bits = draw(st.permutations(over[0] + over[1]))
+    rows = draw(st.integers(1, 3))
+    row_digits = [(rows, 1 << registers, "m"), *((2, d, axis) for d in distances[:of_rows])]
+    copies = [(2, d, axis) for d in distances[along:]] + [(threads // (threads & -threads), threads & -threads, axis)]
+    kept = draw(st.one_of(st.just(len(bits)), st.integers(0, len(bits))))
+    lost = [bit for bit in bits[: len(bits) - kept] if bit[2] != "m"]
+    shape, dtype = (rows << of_rows, 1 << len(bits)), draw(st.sampled_from((uint32, uint64)))
+    layouts = [
+        TileLayout.from_iters([*row_digits, *some], [copy for copy in replicas if copy[0] > 1])
+        for some, replicas in ((bits[len(bits) - kept :], copies + lost), (bits, copies))
+    ]
+    dst, src = (
+        whole_of(local_buffer(n, dtype, (shape[0], columns), layout))
+        for n, columns, layout in zip(("dst", "src"), (1 << kept, shape[1]), layouts, strict=True)
+    )
+    return draft.finish(name, (dst, src), keys=1)
+
+
 def _kept(shape: Iterable[int]) -> list[int]:
     return [n for n in shape if n != 1]
 
@@ -495,6 +536,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     REDUCE.name: (_fold,),
     SCAN.name: (_scan,),
     PTX.name: (_inline,),
+    SORT.name: (_sort,),
 }
 
 

@@ -101,7 +101,6 @@ def foreign_word_in(written: str) -> ForeignWord | None:
     return replace(word, instead=word.instead.replace("(axis)", f"({AXES[parts[-1]]})"))
 
 
-_OTHER = "dir(tilejit) lists the available names"
 _ONE_STREAM = "leave it out: launches on one stream run in order"
 _OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch creates the tensor maps of its arrays"
 
@@ -111,10 +110,7 @@ NOT_YET = {
     "grid_wait": ("which waits for the previous kernel", _ONE_STREAM),
     "TensorMap": ("a tensor map that the caller creates", _OWN_MAPS),
     "tensor_map": ("a tensor map that a kernel uses", _OWN_MAPS),
-    "sort": ("the sorted elements of a tile", _OTHER),
-    "argsort": ("the indices that sort a tile", _OTHER),
-    "top_k": ("the largest elements and their indices", _OTHER),
-    "topk": ("the largest elements and their indices", _OTHER),
+    "topk": ("the largest elements and their indices", "tj.top_k(x, k) returns both"),
 }
 
 

@@ -21,7 +21,7 @@ from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, inline, random, rearranging, reductions, scans, tileops, tiles
+from . import barriers, inline, random, rearranging, reductions, scans, sorting, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -232,6 +232,7 @@ HANDLERS: dict[str, Handler] = {
     "flip": rearranging.flip,
     "roll": rearranging.roll,
     "histogram": rearranging.histogram,
+    **sorting.HANDLERS,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,

@@ -257,6 +257,30 @@ _INLINE = Intrinsic(
                    "be moved, merged and dropped; if None, decided by the instructions", None)),
     "Any", f'{_LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
 )
+_SORTED_AXIS = CallParameter("axis", "int", "the axis; negative values count from the last", -1)
+_DESCENDING = CallParameter("descending", "bool", "sort from the greatest to the least", False)
+_IN_ORDER = "by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions"
+_SORTS = (
+    Intrinsic(
+        "sort", f"Sort a tile along an axis, {_IN_ORDER}. Of a tuple of tiles, the first one is sorted, and the "
+        "elements of the others move along; ties keep their order",
+        (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), _SORTED_AXIS,
+         _DESCENDING), SAME, f"{_LOAD}y = tj.sort(x)",
+    ),
+    Intrinsic(
+        "argsort", f"Return the indices that sort a tile along an axis, as int32, {_IN_ORDER}; ties keep their order",
+        (CallParameter("x", "Tile", "the tile"), _SORTED_AXIS, _DESCENDING), "Tile",
+        f"{_LOAD}y = tj.argsort(x, axis=1, descending=True)",
+    ),
+    Intrinsic(
+        "top_k", "Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties "
+        "the first ones, and NaNs only for lack of other elements",
+        (CallParameter("x", "Tile", "the tile"),
+         CallParameter("k", "int", "the number of elements, from 1 to the extent, known at compile time"), _SORTED_AXIS,
+         CallParameter("largest", "bool", "False for the smallest elements, the smallest first", True)),
+        "tuple[Tile, Tile]", f"{_LOAD}values, indices = tj.top_k(x, 3, axis=1)",
+    ),
+)
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
     Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
@@ -395,7 +419,7 @@ def _cumulative(reduction: Reduction) -> Intrinsic:
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *REARRANGEMENTS, *_RANDOM, _INLINE)
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_SORTS, *REARRANGEMENTS, *_RANDOM, _INLINE)
     yield from (*_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)

@@ -92,6 +92,11 @@ def _reshape(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
     return {name: tuple(map(label.get, pairs[name])) for name in ("dst", "src")}
 
 
+def _sorted(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
+    """Label the dimensions that are kept; the last one is sorted."""
+    return {name: (*_broadcast(shape, len(shape))[:-1], None) for name, shape in tiles.items()}
+
+
 def _generated(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
     return {name: _broadcast(shape, len(shape)) for name, shape in tiles.items()}
 
@@ -110,5 +115,7 @@ REDUCTION = Relation(_reduction)
 PRODUCT = Relation(_product, share_layouts=False)
 #: row-major order is preserved
 RESHAPE = Relation(_reshape)
+#: rows are sorted along their last dimension; each tile has its own layout
+SORTED = Relation(_sorted, share_layouts=False)
 #: elements of the destination depend only on their indices and on scalars
 GENERATED = Relation(_generated)

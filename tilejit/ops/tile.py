@@ -12,6 +12,7 @@ from .gemm import GEMM, GEMM_ASYNC
 from .inline import PTX
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
+from .sort import SORT
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
@@ -20,7 +21,7 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
         COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *ELEMENTWISE_OPERATIONS,
-        *REDUCTION_OPERATIONS, REDUCE, SCAN, GEMM, GEMM_ASYNC, ATOMIC, PTX,
+        *REDUCTION_OPERATIONS, REDUCE, SCAN, SORT, GEMM, GEMM_ASYNC, ATOMIC, PTX,
     )
 }
 

@@ -12,10 +12,12 @@ from ...ops.atomic import ATOMIC
 from ...ops.inline import PTX
 from ..builder import Builder
 from ..moves.fold import Folding
+from ..moves.network import Network
 from ..moves.scan import Scanning
 from ..plans import Plan
 from .contents import Tile, at_edges, can_trace, expected, inline_outputs, numbers_of, old_values
 from .folds import fold_values, prove_folds, prove_scan
+from .networks import Comparisons, prove_sorted
 from .places import elements_of_threads, whole
 from .sums import Sums
 from .tags import TAG, Array, mixed, tag
@@ -30,7 +32,8 @@ def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]
 
     Each element of the destination gets its value in each place that holds it. Nothing outside the destination is
     written, an element in memory is written once, and memory accesses are aligned. A matrix product adds each product
-    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters.
+    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters. A
+    sort passes the tests of `networks.py`.
     """
     if isinstance(plan, Scanning):
         prove_scan(plan, op)
@@ -65,6 +68,7 @@ def _traced(
     trace.maps = {param.var.name: param.map for param in b.params}
     trace.roots = {tile.root: tile.region.buffer.root for tile in tiles.values()}
     trace.has_plain_casts = isinstance(plan, Folding)
+    trace.comparisons = Comparisons() if isinstance(plan, Network) else None
     trace.block(b.head)
     # a copy that CTAs share is carried out by each of them
     for rank in plan.ranks:
@@ -79,6 +83,11 @@ def _traced(
     if isinstance(plan, Folding):
         for name, tags in fold_values(plan, op, tiles, trace, initial).items():
             _compare_registers(tiles[name], trace, tags[None], initial[name])
+        return
+    if isinstance(plan, Network):
+        assert trace.comparisons is not None
+        before = [tag(tiles[of].values) for _, of in plan.pairs]
+        prove_sorted(plan, trace.comparisons, before, [_found(tiles[to], trace) for to, _ in plan.pairs])
         return
     if op.name == PTX.name:
         for name, outputs in inline_outputs(op, tiles, trace).items():
@@ -116,11 +125,7 @@ def _compare_registers(
     """
     name, columns, threads = dst.region.buffer.name, trace.registers[dst.root], trace.thread
     rows = np.stack([_of_all(columns[k], dst, len(threads)) for k in range(len(before))])
-    parts = dst.parts
-    found = rows[dst.places, dst.threads] if parts == 1 else tag(np.stack([
-        rows[dst.places * parts + p, dst.threads].ravel() for p in range(parts)
-    ])).reshape(dst.places.shape)
-    wrong = np.argwhere((found != wanted).all(axis=0) & ~np.asarray(free))
+    wrong = np.argwhere((_found(dst, trace) != wanted).all(axis=0) & ~np.asarray(free))
     if len(wrong):
         copy, element = wrong[0]
         raise AssertionError(
@@ -128,6 +133,16 @@ def _compare_registers(
             f"{dst.places[copy, element]} of thread {dst.threads[copy, element]}"
         )
     _need_no_stray_write(dst, rows, before, columns)
+
+
+def _found(dst: Tile, trace: Trace) -> Array:
+    """Return the tag of each element of a local tile in each of its places, of shape (replicas, elements)."""
+    columns, parts = trace.registers[dst.root], dst.parts
+    rows = np.stack([_of_all(columns[k], dst, len(trace.thread)) for k in sorted(columns)])
+    if parts == 1:
+        return np.asarray(rows[dst.places, dst.threads])
+    made = np.stack([rows[dst.places * parts + p, dst.threads].ravel() for p in range(parts)])
+    return tag(made).reshape(dst.places.shape)
 
 
 def _of_all(column: Any, dst: Tile, threads: int) -> Array:

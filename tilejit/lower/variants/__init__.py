@@ -21,6 +21,7 @@ from . import (
     gemm_mma,
     inline_reg,
     reduce,
+    sort,
 )
 
 __all__ = ["VARIANTS"]
@@ -51,4 +52,5 @@ VARIANTS: tuple[Variant[Any], ...] = (
     reduce.VOTE,
     reduce.IN_ORDER,
     reduce.SCAN,
+    sort.VARIANT,
 )
