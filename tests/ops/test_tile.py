@@ -231,8 +231,9 @@ def inputs_of(name: str, A: np.ndarray) -> tuple[object, ...]:
     return {"fill": (np.float32(1.5),), "indices": ()}.get(name, (A,))
 
 
-#: those whose examples give no x of 32 x 8, and inline PTX, which NumPy has no meaning for
-_OTHERS = ("gemm", "gemm_async", "atomic", "ptx")
+#: those whose examples give no x of 32 x 8; sort, whose example sorts keys that the frontend makes of x
+#: (`tests/kernels/test_sort.py` compares it with NumPy); inline PTX, which NumPy has no meaning for
+_OTHERS = ("gemm", "gemm_async", "atomic", "sort", "ptx")
 EXAMPLES = [n for n, op in TILE_OPERATIONS.items() if n not in _OTHERS and op.relation is not REDUCTION]
 
 

@@ -13,7 +13,7 @@ from math import prod
 from ..dataclass import dataclass, replace
 from ..dtypes import DType, int32, int64
 from ..ir.allocation import alignment
-from ..ir.arithmetic import build
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import (
     TRUE,
     Alloc,
@@ -197,7 +197,13 @@ def is_apart(memory: Memory) -> bool:
     if isinstance(memory.buffer.layout, Open) or not memory.dims:
         return bool(moving) or not memory.dims
     grouped, ends = memory.buffer.tile_layout.group(memory.buffer.slots or memory.buffer.fixed_shape)
-    return any(it.axis.is_thread for d in moving for it in grouped.shard[ends[d] : ends[d + 1]])
+    for d in moving:
+        iters, step = grouped.shard[ends[d] : ends[d + 1]], facts.multiple_of(memory.starts[d])
+        # a start that is a multiple of an iterator's period keeps the thread that this iterator selects
+        for it, weight in zip(iters, weights([each.extent for each in iters]), strict=True):
+            if it.axis.is_thread and step % (it.extent * weight):
+                return True
+    return False
 
 
 def _moving(memory: Memory) -> list[int]:

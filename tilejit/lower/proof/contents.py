@@ -362,7 +362,7 @@ def _elements(
 
 def _of_owners(value: Value, tile: Tile) -> Value:
     """Return a scalar as the first owner of each element of a local tile sees it, if threads have several values."""
-    if np.ndim(value) == 0 or tile.region.buffer.space != "local":
+    if np.size(value) == 1 or tile.region.buffer.space != "local":
         return value
     return np.asarray(value)[tile.threads[0]]
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..scalar import Code, Number, ScalarBuilder
-from .record import NAN, Elementwise, Formula
+from .record import NAN, Elementwise, Formula, in_double
 
 
 def _sum_or_product(name: str, symbol: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
@@ -108,6 +108,6 @@ def _sign_integer(b: ScalarBuilder, x: Number) -> Number:
 
 SIGN = Elementwise(
     name="sign", operands=("x",), kind="exact", meaning="1 if x > 0, -1 if x < 0, 0 if x is 0 or -0.0; nan stays nan",
-    formula=np.sign, floats=Code(_sign), integers=Code(_sign_integer),
+    formula=in_double(np.sign), floats=Code(_sign), integers=Code(_sign_integer),
     special=((0.0, 0.0), (-0.0, 0.0), (2.5, 1.0), (-2.5, -1.0), (NAN, NAN)), is_ascending=True,
 )
