@@ -1361,6 +1361,62 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
+def scan(x: _Same, axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> _Same:
+    """Scan a tile, or a tuple of tiles, by a function: dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+
+    Example:
+        def last(a, b): return tj.where(b != 0.0, b, a)
+        x = tj.scan(tj.cta.load(A[0:32, 0:8]), 1, last)
+    """
+def sort(x: _Same, axis: int = -1, descending: bool = False) -> _Same:
+    """Sort a tile along an axis, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions. Of a tuple of tiles, the first one is sorted, and the elements of the others move along; ties keep their order.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sort(x)
+    """
+def argsort(x: Tile, axis: int = -1, descending: bool = False) -> Tile:
+    """Return the indices that sort a tile along an axis, as int32, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions; ties keep their order.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.argsort(x, axis=1, descending=True)
+    """
+def top_k(x: Tile, k: int, axis: int = -1, largest: bool = True) -> tuple[Tile, Tile]:
+    """Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties the first ones, and NaNs only for lack of other elements.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        values, indices = tj.top_k(x, 3, axis=1)
+    """
+def gather(x: Tile, index: Tile, axis: int) -> Tile:
+    """Return the elements of a tile at an index along an axis, as NumPy's take_along_axis; an index must be at least 0 and below the extent, which checked builds test.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.gather(x, 7 - tj.cta.indices((32, 8), 1), axis=1)
+    """
+def flip(x: Tile, axis: int) -> Tile:
+    """Reverse the order of elements along an axis.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.flip(x, axis=1)
+    """
+def roll(x: Tile, shift: int, axis: int) -> Tile:
+    """Shift elements along an axis; those shifted past one end come in at the other.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.roll(x, 1, axis=0)
+    """
+def histogram(x: Tile, bins: int, mask: Tile | bool | None = None) -> Tile:
+    """Count the elements of each value from 0 to bins - 1, as int32; other values are not counted.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        counts = tj.histogram(x.astype(tj.int32), 16)
+    """
 @overload
 def rand(seed: float, offset: float) -> Scalar: ...
 @overload
@@ -1390,6 +1446,13 @@ def randint(seed: int | Tile, offset: int | Tile, low: int, high: int) -> Tile:
     Example:
         i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
         x = tj.randint(7, i, 0, 6)
+    """
+def ptx(text: str, out: DType | DTypeLike | tuple[DType | DTypeLike, ...] = (), inputs: tuple[float | Tile, ...] = (), pure: bool | None = None) -> Any:
+    """Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in order with memory accesses, and on tiles, each thread that holds an element runs them for it.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
     """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
