@@ -898,7 +898,7 @@ class _Atomic:
     def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically add value to the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically add value to the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -908,7 +908,7 @@ class _Atomic:
     def sub(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -918,7 +918,7 @@ class _Atomic:
     def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is greater, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value if that is greater, or to nan if either is nan; 0.0 is greater than -0.0; and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -928,7 +928,7 @@ class _Atomic:
     def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is less, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value if that is less, or to nan if either is nan; -0.0 is less than 0.0; and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -938,7 +938,7 @@ class _Atomic:
     def and_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -948,7 +948,7 @@ class _Atomic:
     def or_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -958,7 +958,7 @@ class _Atomic:
     def xor(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -968,7 +968,7 @@ class _Atomic:
     def exch(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -978,7 +978,7 @@ class _Atomic:
     def cas(self, place: _RegionElement, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()

@@ -68,10 +68,18 @@ def _of_region(
     ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """Emit an update of a region and return the old values. Without a tile or tile index, every thread updates it."""
+    """Emit an update of a region by a tile, a tile index or a tile mask, and return the old values."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
+    if region.shape and not tiles_given and not isinstance(place.get(INDEX.name), Region):
+        text = ast.unparse(node.args[1]) if len(node.args) > 1 else "value"
+        raise ctx.type_error(
+            node, f"tj.atomic.{name} of a region of shape {region.shape} and a scalar doesn't say how often to update it",
+            f"for one update of each element, pass tj.cta.full({region.shape}, {text}, tj.{region.dtype}) as the value; "
+            f"for one by each thread, update one element at a time, as in tj.atomic.{name}"
+            f"({region.buffer.root.name}[{', '.join('ijklmnop'[: len(region.starts)])}], {text})",
+        )
     if isinstance(mask, Memory) and mask in tiles.wide_singles(ctx, tiles_given):
         tiles_given.remove(mask)
         mask = scalar_of(ctx, mask, span).expr
@@ -112,6 +120,8 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
         return
     having = ", ".join(t.name for t in DTYPES.values() if has_type(op, t))
     hint = f"it supports {having}"
+    if dtype.bits < 16:
+        hint += "; the instructions update 16 bits or more, and those around a byte may lie past the array"
     if dtype.is_float and dtype.bits in (32, 64) and op == "cas":
         hint += f"; compare the bits: A.view(tj.int{dtype.bits})"
     raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)

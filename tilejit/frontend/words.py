@@ -246,7 +246,8 @@ def _lanes() -> Iterator[Intrinsic]:
 #: `tj.atomic.<name>` -> the update, as a phrase
 _UPDATES = {
     "add": "add value to the place", "sub": "subtract value from the place",
-    "max": "set the place to value if that is greater", "min": "set the place to value if that is less",
+    "max": "set the place to the greater of it and value, nan if either is nan, where 0.0 > -0.0",
+    "min": "set the place to the lesser of it and value, nan if either is nan, where -0.0 < 0.0",
     "and_": "set the place to its bitwise AND with value", "or_": "set the place to its bitwise OR with value",
     "xor": "set the place to its bitwise XOR with value", "exch": "set the place to value",
     "cas": "set the place to desired if it equals expected",
@@ -255,7 +256,8 @@ _UPDATES = {
 ATOMICS = {name: "add" if name == "sub" else name.rstrip("_") for name in _UPDATES}
 _ONCE_PER = (
     "Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` "
-    "for one update; a tile updates each element of a region once"
+    "for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits "
+    "or more add, sub, max, min and exch work"
 )
 
 
