@@ -29,7 +29,7 @@ BAD = [
     ("tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ between threads"),
     (VALUE + "tj.atomic.xor(P[0:8], x)", "atomic xor does not support float32"),
     ("tj.atomic.add(P[0:7], 2.5)", "pass tj.cta.full((7,), 2.5, tj.float32) as the value"),
-    ("tj.atomic.max(X[0:7, 0:2], 2.5)", "one element at a time, as in tj.atomic.max(X[i, j], 2.5)"),
+    ("tj.atomic.max(X[0:7, 0:2], 2.5)", "loop over the elements, as in tj.atomic.max(X[i, j], 2.5)"),
     ("tj.atomic.add(X.at(1)[0:4], V[0])", "of a region of shape (4,) and a scalar doesn't say how often to update it"),
     (VALUE + "tj.atomic.add(P[0:8], x.astype(tj.float16))", "the place is float32, the value float16"),
     (VALUE + "tj.atomic.add(P[0:4], x)", "a value of shape (8,) doesn't broadcast to (4,)"),

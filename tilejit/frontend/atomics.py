@@ -74,11 +74,12 @@ def _of_region(
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
     if region.shape and not tiles_given and not isinstance(place.get(INDEX.name), Region):
         text = ast.unparse(node.args[1]) if len(node.args) > 1 else "value"
+        element = f"{region.buffer.root.name}[{', '.join('ijklmnop'[: len(region.starts)])}]"
         raise ctx.type_error(
-            node, f"tj.atomic.{name} of a region of shape {region.shape} and a scalar doesn't say how often to update it",
-            f"for one update of each element, pass tj.cta.full({region.shape}, {text}, tj.{region.dtype}) as the value; "
-            f"for one by each thread, update one element at a time, as in tj.atomic.{name}"
-            f"({region.buffer.root.name}[{', '.join('ijklmnop'[: len(region.starts)])}], {text})",
+            node,
+            f"tj.atomic.{name} of a region of shape {region.shape} and a scalar doesn't say how often to update it",
+            f"to update each element once, pass tj.cta.full({region.shape}, {text}, tj.{region.dtype}) as the value; "
+            f"to update it once per thread, loop over the elements, as in tj.atomic.{name}({element}, {text})",
         )
     if isinstance(mask, Memory) and mask in tiles.wide_singles(ctx, tiles_given):
         tiles_given.remove(mask)
