@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
+from itertools import product
 
 from ..dataclass import replace
 from ..dtypes import DTYPES, DType, int64
@@ -16,7 +17,6 @@ from ..isa.fences import FENCE
 from ..ops.atomic import ATOMIC, OPERATION, ORDER
 from ..ops.copies import INDEX
 from ..scopes import THREAD
-from ..wording import counted
 from . import memory as mem
 from . import tiles
 from .arguments import Arguments, Handler, optional
@@ -141,19 +141,50 @@ def _choice(
 
 
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = _memory_scope(ctx, node, arguments)
-    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), f"acquire.{scope}")
+    return _ordered_load(ctx, node, arguments, f"acquire.{_memory_scope(ctx, node, arguments)}")
 
 
 def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = _memory_scope(ctx, node, arguments)
-    value = ctx.evaluate(arguments["value"])
-    mem.store_element(ctx, node, _shared_place(ctx, arguments["place"]), value, f"release.{scope}")
+    order = f"release.{_memory_scope(ctx, node, arguments)}"
+    value, place = ctx.evaluate(arguments["value"]), _shared_place(ctx, arguments["place"])
+    if not place.dims:
+        mem.store_element(ctx, node, place, value, order)
+        return Constant(None)
+    if not isinstance(value, Memory) or value.shape != place.shape:
+        raise ctx.type_error(
+            arguments["value"], f"a region of shape {place.shape} takes a tile of that shape; this is {describe(value)}",
+            f"store one element, or tj.thread.full({place.shape}, value, tj.{place.dtype})",
+        )
+    tile = tiles.local_tile(ctx, arguments["value"], "store_release", value)
+    for source, target in zip(_elements(tile), _elements(place), strict=True):
+        mem.store_element(ctx, node, target, mem.load_element(ctx, node, source), order)
     return Constant(None)
 
 
 def _load_volatile(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), "volatile")
+    return _ordered_load(ctx, node, arguments, "volatile")
+
+
+def _ordered_load(ctx: Context, node: ast.Call, arguments: Arguments, order: str) -> Value:
+    """Load an element, or the elements of a region, one by one, into a tile of the calling thread."""
+    place = _shared_place(ctx, arguments["place"])
+    if not place.dims:
+        return mem.load_element(ctx, node, place, order)
+    name = f"{place.buffer.root.name}.tile"
+    tile = ctx.tile(name, THREAD.name, place.shape, place.dtype, ctx.span(node))
+    for source, target in zip(_elements(place), _elements(replace(tile, writable=True)), strict=True):
+        mem.store_element(ctx, node, target, mem.load_element(ctx, node, source, order))
+    return tile
+
+
+def _elements(region: Memory) -> Iterator[Memory]:
+    """Yield the elements of a region, in row-major order."""
+    dropped = (None,) * len(region.extents)
+    for index in product(*(range(n) for n in region.shape)):
+        starts = list(region.starts)
+        for d, k in zip(region.dims, index, strict=True):
+            starts[d] = build.add(starts[d], k)
+        yield replace(region, starts=tuple(starts), extents=dropped)
 
 
 def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -163,13 +194,8 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return the element of global or shared memory that an argument names; raise KernelTypeError for anything else."""
+    """Return the element or region of global or shared memory that an argument names; raise KernelTypeError if none."""
     memory = memory_operand(ctx, node, "the place")
-    if memory.dims:
-        raise ctx.type_error(
-            node, f"the place must be one element; this is a region of {counted(len(memory.dims), 'dimension')}",
-            "index every dimension, as in A[i, j]",
-        )
     _need_shared(ctx, node, memory.buffer)
     return memory
 

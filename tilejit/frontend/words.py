@@ -99,7 +99,8 @@ def _word(name: str, meaning: str, gives: str, example: str, required: str = "",
 
 _AXIS = CallParameter("axis", "int", "the axis of the grid: 0, 1 or 2", 0)
 _CLUSTER_AXIS = CallParameter("axis", "int | None", "the axis of the cluster: 0, 1 or 2; all if None", None)
-_ELEMENT = CallParameter("place", "Region | _Gather", "one element of global or shared memory")
+_PLACE = CallParameter("place", "Region | _Gather", "an element, or a static region, of global or shared memory")
+_OWN_TILE = ". A region becomes a tile of the calling thread, loaded an element at a time"
 _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
@@ -193,13 +194,15 @@ _TILES = (
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
     Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
-              "visible after this load", (_ELEMENT, _SCOPE), "Scalar",
+              f"visible after this load{_OWN_TILE}", (_PLACE, _SCOPE), OLD,
               'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")'),
     Intrinsic("store_release", "Store an element with release semantics: a thread that acquires it sees the earlier "
-              "writes of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
+              "writes of this thread. A region takes a tile of the calling thread, an element at a time",
+              (_PLACE, CallParameter("value", "Tile | float", "the scalar or the tile to store"), _SCOPE),
               "None", "if tj.thread_id() == 0:\n    tj.store_release(H[0, 0], 1)"),
-    Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged", (_ELEMENT,),
-              "Scalar", "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
+    Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged"
+              f"{_OWN_TILE}", (_PLACE,), OLD,
+              "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
     _word("fence", "Order this thread's accesses for the threads of a scope that synchronize with it through a flag",
           "None", 'A[tj.thread_id(), 0] = 1.0\ntj.fence("gpu")', "scope"),
 )
