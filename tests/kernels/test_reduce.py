@@ -255,13 +255,13 @@ def test_a_warps_reduction_is_no_scalar_beside_a_ctas_tile() -> None:
 @pytest.mark.parametrize("shape", [(30, 5), (7, 37), (1, 200), (0, 3)], ids=str)
 def test_results_are_written_to_memory(scope: str, threads: int, space: str, shape: tuple[int, int]) -> None:
     rows, columns = shape
-    s = "S" if space == "global" else "s"
+    s, members = "S" if space == "global" else "s", {"thread": 1, "warp": 32, "warpgroup": 128}.get(scope, threads)
     text = f"""def k(A, S, G):
     def added(a, b):
         return a + b
     s = tj.alloc_shared((40, 2), tj.int32)
     x = tj.{scope}.load(A[0:{rows}, 0:{columns}])
-    if tj.thread_id() < {dict(thread=1, warp=32, warpgroup=128, cta=threads)[scope]}:
+    if tj.thread_id() < {members}:
         tj.{scope}.sum({s}[1 : {rows + 1}, 1], x, 1)
         tj.{scope}.reduce({s}[2 : {rows + 2}, 0:1], x, 1, added)
         tj.{scope}.argmax(G[0:1, 0:{rows}], x, axis=1)
@@ -273,7 +273,8 @@ def test_results_are_written_to_memory(scope: str, threads: int, space: str, sha
 """
     random = np.random.default_rng(1)
     a, out, g = random.integers(0, 99, shape, np.int32), np.zeros((40, 2), np.int32), np.full((1, 40), 7, np.int32)
-    source = text if space == "global" else text.replace("x = tj", "tj.cta.fill(s, 0)\n    tj.cta_sync()\n    x = tj", 1)
+    filled = "tj.cta.fill(s, 0)\n    tj.cta_sync()\n    x = tj"
+    source = text if space == "global" else text.replace("x = tj", filled, 1)
     tj.simulate(tj.kernel(threads=threads)(source_of(source)), 1, a, out, g)
     wanted = np.zeros_like(out)
     wanted[1 : rows + 1, 1] = wanted[2 : rows + 2, 0] = a.sum(1)

@@ -8,20 +8,39 @@ from functools import partial
 from itertools import product
 
 from ..dataclass import replace
-from ..dtypes import DTYPES, DType, int64
+from ..dtypes import DTYPES, DType, int64, uint64
 from ..ir.arithmetic import build
-from ..ir.nodes import Atomic, Buffer, Element, Expr, Instruction, Region, TileOp, Var
+from ..ir.nodes import (
+    Assign,
+    Atomic,
+    Break,
+    Buffer,
+    Declare,
+    Element,
+    Expr,
+    If,
+    Instruction,
+    Let,
+    Loop,
+    Region,
+    TileOp,
+    Var,
+)
 from ..ir.values import MEMORY_ORDERS, MEMORY_SCOPES
 from ..isa.atomics import OPERATIONS, has_type
 from ..isa.fences import FENCE
+from ..isa.miscellaneous import TIME
 from ..ops.atomic import ATOMIC, OPERATION, ORDER
 from ..ops.copies import INDEX
 from ..scopes import THREAD
+from ..source import Span
 from . import memory as mem
 from . import tiles
 from .arguments import Arguments, Handler, optional
-from .context import Context
-from .scalars import as_scalar, held, scalar_of
+from .context import Context, EmitInto
+from .flow import Construct, Enclosure, sealed
+from .names import applied
+from .scalars import as_scalar, condition, held, scalar_of
 from .tileops import mask_argument, mask_region, memory_operand, placed
 from .values import Constant, Memory, Scalar, Value, describe
 from .words import ATOMICS
@@ -152,7 +171,8 @@ def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         return Constant(None)
     if not isinstance(value, Memory) or value.shape != place.shape:
         raise ctx.type_error(
-            arguments["value"], f"a region of shape {place.shape} takes a tile of that shape; this is {describe(value)}",
+            arguments["value"],
+            f"a region of shape {place.shape} takes a tile of that shape; this is {describe(value)}",
             f"store one element, or tj.thread.full({place.shape}, value, tj.{place.dtype})",
         )
     tile = tiles.local_tile(ctx, arguments["value"], "store_release", value)
@@ -185,6 +205,43 @@ def _elements(region: Memory) -> Iterator[Memory]:
         for d, k in zip(region.dims, index, strict=True):
             starts[d] = build.add(starts[d], k)
         yield replace(region, starts=tuple(starts), extents=dropped)
+
+
+def _wait(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.wait(place, condition)` to a loop that loads the element until the condition holds."""
+    place, span = _shared_place(ctx, arguments["place"]), ctx.span(node)
+    if place.dims:
+        raise ctx.type_error(arguments["place"], "wait reads one element; this is a region", "index every dimension")
+    order = _choice(ctx, node, arguments, "order", "acquire", ("acquire", "relaxed"))
+    order = f"{order}.{_memory_scope(ctx, node, arguments)}"
+    limit = optional(ctx, arguments, "timeout")
+    timeout = None if limit is None else ctx.scalar(limit, arguments["timeout"], uint64, "the timeout, an integer,")
+    if timeout is not None and not timeout.dtype.is_integer:
+        raise ctx.type_error(arguments["timeout"], f"the timeout is a {timeout.dtype}", "pass an integer: nanoseconds")
+    start = None if timeout is None else _time(ctx, span)
+    last = Var(ctx.unique(f"{place.buffer.root.name}.last"), place.dtype, span=span, data=place.dtype is int64)
+    ctx.emit(Declare(last, None, span))
+    with EmitInto(ctx, [], 1, Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)) as block:
+        value = mem.load_element(ctx, node, place, order)
+        ctx.emit(Assign(last, value.expr, span))
+        ends = applied(ctx, arguments["condition"], value)
+        if ends == Constant(None):
+            raise ctx.type_error(arguments["condition"], "the condition returns nothing", "return a bool from it")
+        ctx.emit(If(condition(ctx, arguments["condition"], ends), (Break(span),), span=span))
+        if timeout is not None and start is not None:
+            elapsed = build.sub(_time(ctx, span), start)
+            late = build.op("greater_equal", elapsed, build.cast(timeout, uint64))
+            ctx.emit(If(late, (Break(span),), span=span))
+    ctx.emit(Loop(sealed(block), span))
+    result = Var(ctx.unique(f"{place.buffer.root.name}.awaited"), place.dtype, span=span, data=place.dtype is int64)
+    ctx.emit(Let(result, last, span))
+    return Scalar(result)
+
+
+def _time(ctx: Context, span: Span) -> Var:
+    time = Var(ctx.unique("time"), uint64, span=span, data=True)
+    ctx.emit(Instruction(TIME.name, (), (), span, time))
+    return time
 
 
 def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -221,5 +278,6 @@ ORDERED: dict[str, Handler] = {
     "load_acquire": _load_acquire,
     "store_release": _store_release,
     "load_volatile": _load_volatile,
+    "wait": _wait,
     "fence": _fence,
 }

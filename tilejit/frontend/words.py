@@ -203,6 +203,14 @@ _ORDERED = (
     Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged"
               f"{_OWN_TILE}", (_PLACE,), OLD,
               "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
+    Intrinsic("wait", "Load an element until the condition holds for it, and return it. After the timeout, return the "
+              "last value, for which the condition may not hold. On the simulator, time passes only while no thread "
+              "can do anything else, and a wait that never ends is reported as a deadlock",
+              (CallParameter("place", "Region", "an element of global or shared memory"),
+               CallParameter("condition", "Callable[[Any], Any]", "a @tj.function or nested function of the value"),
+               CallParameter("order", _literal(("acquire", "relaxed")), "the memory order of the loads", "acquire"),
+               _SCOPE, CallParameter("timeout", "int | None", "nanoseconds; if None, the wait has no limit", None)),
+              "Scalar", "def is_set(x): return x >= 0\ny = tj.wait(H[0, 0], is_set)"),
     _word("fence", "Order this thread's accesses for the threads of a scope that synchronize with it through a flag",
           "None", 'A[tj.thread_id(), 0] = 1.0\ntj.fence("gpu")', "scope"),
 )

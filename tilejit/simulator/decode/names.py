@@ -37,6 +37,9 @@ SPECIAL = {
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
 
+#: the special registers that return the simulated time
+TIMERS = ("%clock", "%clock64", "%globaltimer", "%globaltimer_lo")
+
 #: the value of the constant WARP_SZ
 WARP_SIZE = 32
 

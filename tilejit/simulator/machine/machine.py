@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
 from ..decode.blocks import EXIT, BasicBlock, can_block, is_warp_barrier
+from ..decode.names import TIMERS
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -25,6 +26,11 @@ from .registers import Registers
 from .schedule import Loops, Schedule, Standstill
 from .units import Units
 from .warp import NotTogether
+
+#: nanoseconds that pass when no group can run for the first time; each further step doubles the time
+FIRST_STEP = np.uint64(1000)
+#: the time after which threads that still wait are deadlocked
+END_OF_TIME = np.uint64(1 << 62)
 
 
 class Machine(Units):
@@ -57,6 +63,8 @@ class Machine(Units):
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
+        # nanoseconds; passes only while no group can run (`passes_time`), so that results don't depend on speed
+        self.time = np.uint64(0)
 
     def run(self) -> None:
         ready = self.ready
@@ -278,13 +286,21 @@ class Machine(Units):
         if self.parked:
             if self.program.control_flow.endless.issuperset(self.parked):
                 self.report_endless()
-            if not delivered and self.is_stuck():
+            if not delivered and self.is_stuck() and not self.passes_time():
                 self.report_deadlock()
             self.unpark()
         elif self.held:
             self.retry_held()
         elif not delivered:
             self.barriers.report(self.describe_others())
+        return True
+
+    def passes_time(self) -> bool:
+        """Advance the time, and return True, if the program reads it and less than `END_OF_TIME` has passed."""
+        body = self.program.function.body
+        if self.time > END_OF_TIME or not any(operand in TIMERS for x in body for operand in x.operands):
+            return False
+        self.time = max(self.time * np.uint64(2), FIRST_STEP)
         return True
 
     def is_stuck(self) -> bool:
