@@ -918,7 +918,7 @@ class _Atomic:
     def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is greater, or to nan if either is nan; 0.0 is greater than -0.0; and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
+        """Atomically set the place to the greater of it and value, nan if either is nan, where 0.0 > -0.0, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -928,7 +928,7 @@ class _Atomic:
     def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is less, or to nan if either is nan; -0.0 is less than 0.0; and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
+        """Atomically set the place to the lesser of it and value, nan if either is nan, where -0.0 < 0.0, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1247,26 +1247,39 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
-def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
-    """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
+@overload
+def load_acquire(place: _RegionElement, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar: ...
+@overload
+def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Tile:
+    """Load an element with acquire semantics: writes before the release that stored it are visible after this load. A region becomes a tile of the calling thread, loaded an element at a time.
 
     Example:
         ready = tj.load_acquire(H[0, 0])
         later = tj.load_acquire(H[0, 1], scope="sys")
     """
-def store_release(place: Region | _Gather, value: float, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
-    """Store an element with release semantics: a thread that acquires it sees the earlier writes of this thread.
+def store_release(place: Region | _Gather, value: Tile | float, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
+    """Store an element with release semantics: a thread that acquires it sees the earlier writes of this thread. A region takes a tile of the calling thread, an element at a time.
 
     Example:
         if tj.thread_id() == 0:
             tj.store_release(H[0, 0], 1)
     """
-def load_volatile(place: Region | _Gather) -> Scalar:
-    """Load an element from memory at every call; loads of it are never merged.
+@overload
+def load_volatile(place: _RegionElement) -> Scalar: ...
+@overload
+def load_volatile(place: Region | _Gather) -> Tile:
+    """Load an element from memory at every call; loads of it are never merged. A region becomes a tile of the calling thread, loaded an element at a time.
 
     Example:
         x = tj.load_volatile(H[0, 0])
         y = tj.load_volatile(H[0, 0])
+    """
+def wait(place: Region, condition: Callable[[Any], Any], order: Literal["acquire", "relaxed"] = 'acquire', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', timeout: int | None = None) -> Scalar:
+    """Load an element until the condition holds for it, and return it. After the timeout, return the last value, for which the condition may not hold. On the simulator, time passes only while no thread can do anything else, and a wait that never ends is reported as a deadlock.
+
+    Example:
+        def is_set(x): return x >= 0
+        y = tj.wait(H[0, 0], is_set)
     """
 def fence(scope: Literal["cta", "cluster", "gpu", "sys"]) -> None:
     """Order this thread's accesses for the threads of a scope that synchronize with it through a flag.
