@@ -20,7 +20,7 @@ from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, reductions, tileops, tiles
+from . import barriers, nibbles, reductions, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -221,6 +221,7 @@ HANDLERS: dict[str, Handler] = {
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,
+    "unpack": nibbles.unpack,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,

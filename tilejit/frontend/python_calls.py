@@ -15,7 +15,8 @@ from ..dtypes import DType, bool_, float32, float64, int32, int64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
-from . import language, messages
+from ..nibbles import pack
+from . import language, messages, nibbles
 from .arguments import positional_values
 from .attributes import length
 from .context import Context
@@ -230,6 +231,7 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     **{python: partial(_of_tuples, python) for python in (enumerate, reversed, zip)},
     language.cdiv: partial(_of_two, language.cdiv, _cdiv),
     language.tile_order: tile_order,
+    pack: nibbles.pack,
     int: partial(_conversion, int, int32, int64),
     float: partial(_conversion, float, float32, float64),
     bool: partial(_conversion, bool, bool_, bool_),

@@ -19,6 +19,7 @@ from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
+from ..nibbles import ORDERS
 from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.gemm import GEMM_ASYNC
@@ -183,6 +184,15 @@ _TILES = (
     Intrinsic("split", "Split a tile into equal parts along an axis",
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
               f"{_LOAD}left, right = tj.split(x, 2, axis=1)"),
+    Intrinsic(
+        "unpack", "Return the 4-bit numbers of a tile of int4x2, uint4x2 or float4_e2m1fn_x2, exactly; the last axis "
+        "doubles, and the low half of a byte comes first",
+        (CallParameter("x", "Tile", "a tile of packed numbers, loaded from X.view(tj.int4x2)"),
+         CallParameter("dtype", _TYPES, "int8 (of integers), float16, bfloat16 or float32 (of float4_e2m1fn_x2)"),
+         CallParameter("order", _literal(ORDERS), "interleaved for bytes in the order of tj.interleave4, which takes "
+                       "fewer instructions", "natural")),
+        "Tile", "x = tj.cta.load(H.view(tj.uint8)[0:32, 0:16]).view(tj.int4x2)\ny = tj.unpack(x, tj.float16)",
+    ),
     Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
