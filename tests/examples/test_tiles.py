@@ -37,6 +37,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "quantize": [
         (1, 1), (5, 1024), (3, 997, tj.int8, BF16), (3, 509, tj.float8_e4m3fn), (2, 256, tj.float8_e5m2, F32),
     ],
+    "int4_weights": [(1, 1, 64), (7, 100, 192), (65, 64, 128)],
     "histogram": [(1,), (16,), (8192, 1), (30_011, 3)],
     "autotune": [(1, 1), (37, 300), (64, 130)],
     "attention_small": [

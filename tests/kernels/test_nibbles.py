@@ -1,4 +1,4 @@
-"""`tj.unpack` and `tj.pack` of 4-bit numbers: all codes, types, orders, shapes, scopes; counts of instructions; errors."""
+"""`tj.unpack` and `tj.pack` of 4-bit numbers: all codes, types, orders and scopes; counts of instructions; errors."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     scope, threads = draw(st.sampled_from((("thread", 1), ("warp", 32), ("warpgroup", 128), ("cta", 48), ("cta", 128))))
     order = draw(st.sampled_from(("natural", "interleaved")))
     kind = draw(st.sampled_from(KINDS))
-    columns = draw(st.sampled_from((1, 2, 3, 5, 8, 16, 33))) * (1 if order == "natural" else 4)
+    columns = draw(st.sampled_from((1, 2, 3, 5, 8, 17))) * (1 if order == "natural" else 4)
     leading = draw(st.lists(st.sampled_from((1, 2, 3, 7)), max_size=2))
     return {
         "scope": scope, "threads": threads, "order": order, "kind": kind, "shape": (*leading, columns),
@@ -107,7 +107,8 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 def test_tiles_are_unpacked_and_packed_again(case: dict[str, Any]) -> None:
     scope, kind, order, shape, first = (case[name] for name in ("scope", "kind", "order", "shape", "first"))
     if scope == "thread":
-        shape = (shape[-1],)
+        # all registers are one thread's
+        shape = (min(shape[-1], 8),)
     *rows, columns = shape
     box = "".join(f"0:{n}, " for n in rows)
     k = tj.kernel(threads=case["threads"])(source_of(f"""def k(X, Y, Z):
@@ -184,7 +185,8 @@ BAD = [
 
 @pytest.mark.parametrize(("statement", "message"), BAD, ids=[s[:40] for s, _ in BAD])
 def test_what_makes_no_sense_is_refused(statement: str, message: str) -> None:
-    k = tj.kernel(threads=32)(source_of(f"def k(X):\n    x = tj.cta.load(X.view(tj.int4x2)[0:8])\n    y = {statement}\n"))
+    text = f"def k(X):\n    x = tj.cta.load(X.view(tj.int4x2)[0:8])\n    y = {statement}\n"
+    k = tj.kernel(threads=32)(source_of(text))
     with pytest.raises(tj.KernelTypeError) as caught:
         k.compile(tj.spec((16,), tj.uint8), target="sm_90a")
     assert message in str(caught.value) and "help: " in str(caught.value)
@@ -192,7 +194,8 @@ def test_what_makes_no_sense_is_refused(statement: str, message: str) -> None:
 
 def test_the_host_refuses_what_makes_no_sense() -> None:
     for call, message in (
-        (lambda: tj.pack([1, 2, 3], tj.int4x2), "multiple of 2"), (lambda: tj.pack([1, 2], tj.int4x2, "x"), "order= is"),
+        (lambda: tj.pack([1, 2, 3], tj.int4x2), "multiple of 2"),
+        (lambda: tj.pack([1, 2], tj.int4x2, "x"), "order= is"),
         (lambda: tj.interleave4(np.zeros(6, np.uint8)), "multiple of 4"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..dataclass import replace
-from ..dtypes import PACKED_TYPES, DType, bfloat16, float4_e2m1fn_x2, float16, float32, int8, int32, uint8, uint16, uint32
+from ..dtypes import DTYPES, PACKED_TYPES, DType, bfloat16, float4_e2m1fn_x2, float16, float32, int8, int32, uint32
 from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, Buffer, Const, Expr, Instruction, TileOp, Var
 from ..isa.convert import LOGIC, MULTIPLY_ADD, PERMUTE
@@ -27,7 +27,6 @@ from . import memory as mem
 from .arguments import Arguments, bind, optional
 from .context import Context
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
-
 
 #: the table of (a & b) ^ c for `LOGIC`
 _AND_XOR = (0xF0 & 0xCC) ^ 0xAA
@@ -73,17 +72,17 @@ def unpack(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     )
     ctx.allocate(Alloc(result, span=span))
     # a word of the source gives 4 words of floats, or 2 of integers; single bytes give half a word of integers
-    unit = uint8 if count % 4 else uint32
+    is_whole = count % 4 == 0
     wide = made is not int8
-    to = uint16 if unit is uint8 and not wide else uint32
-    source = _seen(ctx, node, methods.registers(ctx, node, x), unit)
+    to = uint32 if is_whole or wide else DTYPES["uint16"]
+    source = _seen(ctx, node, methods.registers(ctx, node, x), uint32 if is_whole else DTYPES["uint8"])
     places = _seen(ctx, node, methods.registers(ctx, node, Memory.whole(result)), to)
     at = iter(places)
     for place in source:
         word = build.cast(mem.load_element(ctx, node, place).expr, uint32)
         words = _floats(ctx, node, word, x.dtype, made, order) if wide else _integers(ctx, node, word, x.dtype, order)
-        for made_word, target in zip(words, at, strict=False) if unit is uint32 else [(next(words), next(at))]:
-            mem.store_element(ctx, node, target, Scalar(build.cast(made_word, to)))
+        for made_word in words if is_whole else [next(words)]:
+            mem.store_element(ctx, node, next(at), Scalar(build.cast(made_word, to)))
     tile = Memory.whole(result, writable=False)
     if made is not dtype:
         ctx.allocate(Alloc(cast, span=span))
@@ -96,7 +95,7 @@ def unpack(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         rows = len(shape) - 1
         tile = methods.with_shape(ctx, node, tile, (*shape[:-1], shape[-1] // 8, 2, 2, 2))
         axes = (*range(rows + 1), rows + 2, rows + 3, rows + 1)
-        tile = methods.with_shape(ctx, node, buffers.rearranged(ctx, span, tile, axes, tile.buffer.layout), shape)
+        tile = methods.with_shape(ctx, node, methods.permute(ctx, node, tile, axes), shape)
     return tile
 
 
@@ -132,7 +131,7 @@ def _integers(ctx: Context, node: ast.AST, word: Expr, packed: DType, order: str
             half = build.bitwise_xor(build.sub(high, _word(0x0808, 0x0808)), _word(0x8080, 0x8080))
         halves.append(half)
     for picked in ((0, 4, 1, 5), (2, 6, 3, 7)) if order == "natural" else ((0, 2, 4, 6), (1, 3, 5, 7)):
-        yield _permuted(ctx, node, *halves, picked)
+        yield _permuted(ctx, node, halves[0], halves[1], picked)
 
 
 def _spread(ctx: Context, node: ast.AST, word: Expr, k: int, shift: int) -> Expr:
@@ -233,11 +232,10 @@ def pack(ctx: Context, node: ast.Call) -> Value:
     code = methods.with_shape(ctx, node, code, shape)
     dim = -1 if order == "natural" else -2
     low, high = (_at(code, len(shape) + dim, k) for k in range(2))
-    made = tiles.cast(ctx, node, computed("bitwise_or", low, computed("left_shift", high, 4)), uint8)
+    made = tiles.cast(ctx, node, computed("bitwise_or", low, computed("left_shift", high, 4)), DTYPES["uint8"])
     if order == "interleaved":
         axes = (*range(len(rows) + 1), len(rows) + 2, len(rows) + 1)
-        made = buffers.rearranged(ctx, ctx.span(node), made, axes, made.buffer.layout)
-        made = methods.with_shape(ctx, node, made, (*rows, n // 2))
+        made = methods.with_shape(ctx, node, methods.permute(ctx, node, made, axes), (*rows, n // 2))
     return methods.seen_as(ctx, node, made, dtype)
 
 
