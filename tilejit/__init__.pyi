@@ -15,6 +15,11 @@ from .ahead import (
 from .compiled import (
     Compiled as Compiled,
 )
+from .dtypes import (
+    float4_e2m1fn_x2 as float4_e2m1fn_x2,
+    int4x2 as int4x2,
+    uint4x2 as uint4x2,
+)
 from .errors import (
     AsyncHazardError as AsyncHazardError,
     CacheWarning as CacheWarning,
@@ -103,6 +108,10 @@ from .lower.ask import (
     operand as operand,
     sym as sym,
 )
+from .nibbles import (
+    interleave4 as interleave4,
+    pack as pack,
+)
 from .precompile import (
     compile_many as compile_many,
 )
@@ -134,10 +143,11 @@ __all__ = [
     "RaceError", "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError", "SimulationError", "Spec",
     "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError", "UninitializedReadError",
     "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "compile_many", "constexpr", "device",
-    "dispatch", "empty", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16",
-    "int32", "int64", "int8", "kernel", "laneid", "load_compiled", "m", "nan", "next_power_of_2", "no_recompile",
-    "num_sms", "operand", "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order",
-    "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64", "float8_e4m3fn", "float8_e5m2",
+    "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4", "kernel", "laneid",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack", "simulate", "spec",
+    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32",
+    "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any
@@ -1239,6 +1249,13 @@ def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         left, right = tj.split(x, 2, axis=1)
+    """
+def unpack(x: Tile, dtype: DType | DTypeLike, order: Literal["natural", "interleaved"] = 'natural') -> Tile:
+    """Return the 4-bit numbers of a tile of int4x2, uint4x2 or float4_e2m1fn_x2, exactly; the last axis doubles, and the low half of a byte comes first.
+
+    Example:
+        x = tj.cta.load(H.view(tj.uint8)[0:32, 0:16]).view(tj.int4x2)
+        y = tj.unpack(x, tj.float16)
     """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
     """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.

@@ -191,7 +191,7 @@ _TILES = (
          CallParameter("dtype", _TYPES, "int8 (of integers), float16, bfloat16 or float32 (of float4_e2m1fn_x2)"),
          CallParameter("order", _literal(ORDERS), "interleaved for bytes in the order of tj.interleave4, which takes "
                        "fewer instructions", "natural")),
-        "Tile", "x = tj.cta.load(H.view(tj.uint8)[0:32, 0:16]).view(tj.int4x2)\ny = tj.unpack(x, tj.float16)",
+        "Tile", "x = tj.cta.load(A[0:32, 0:8]).astype(tj.uint8).view(tj.int4x2)\ny = tj.unpack(x, tj.float16)",
     ),
     Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
+from ..decode import names
 from ..decode.blocks import EXIT, BasicBlock, can_block, is_warp_barrier
-from ..decode.names import TIMERS
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -298,7 +298,7 @@ class Machine(Units):
     def passes_time(self) -> bool:
         """Advance the time, and return True, if the program reads it and less than `END_OF_TIME` has passed."""
         body = self.program.function.body
-        if self.time > END_OF_TIME or not any(operand in TIMERS for x in body for operand in x.operands):
+        if self.time > END_OF_TIME or not any(operand in names.TIMERS for x in body for operand in x.operands):
             return False
         self.time = max(self.time * np.uint64(2), FIRST_STEP)
         return True
