@@ -1254,7 +1254,7 @@ def unpack(x: Tile, dtype: DType | DTypeLike, order: Literal["natural", "interle
     """Return the 4-bit numbers of a tile of int4x2, uint4x2 or float4_e2m1fn_x2, exactly; the last axis doubles, and the low half of a byte comes first.
 
     Example:
-        x = tj.cta.load(H.view(tj.uint8)[0:32, 0:16]).view(tj.int4x2)
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.uint8).view(tj.int4x2)
         y = tj.unpack(x, tj.float16)
     """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
