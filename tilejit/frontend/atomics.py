@@ -34,14 +34,12 @@ from ..ops.atomic import ATOMIC, OPERATION, ORDER
 from ..ops.copies import INDEX
 from ..scopes import THREAD
 from ..source import Span
+from . import flow, tileops, tiles
 from . import memory as mem
-from . import tiles
 from .arguments import Arguments, Handler, optional
 from .context import Context, EmitInto
-from .flow import Construct, Enclosure, sealed
 from .names import applied
 from .scalars import as_scalar, condition, held, scalar_of
-from .tileops import mask_argument, mask_region, memory_operand, placed
 from .values import Constant, Memory, Scalar, Value, describe
 from .words import ATOMICS
 
@@ -49,14 +47,14 @@ from .words import ATOMICS
 def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     operation = OPERATIONS[ATOMICS[name]]
     _need_indexed(ctx, node, name, arguments)
-    place = placed(ctx, arguments["place"], "the place", is_written=True)
+    place = tileops.placed(ctx, arguments["place"], "the place", is_written=True)
     region = place["place"]
     assert isinstance(region, Region)
     _need_shared(ctx, arguments["place"], region.buffer)
     _need_type(ctx, arguments["place"], name, region.dtype)
     order = f"{_choice(ctx, node, arguments, 'order', 'relaxed', MEMORY_ORDERS)}.{_memory_scope(ctx, node, arguments)}"
     values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
-    mask = mask_argument(ctx, arguments)
+    mask = tileops.mask_argument(ctx, arguments)
     if not region.shape and INDEX.name not in place and mask is None:
         return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
     return _of_region(ctx, node, name, place, values, mask, order)
@@ -111,7 +109,7 @@ def _of_region(
     for operand, value in zip(("value", "desired"), values, strict=False):
         operands[operand] = value.region(span) if isinstance(value, Memory) else value
     if mask is not None:
-        operands["mask"] = mask_region(ctx, mask, scope, span)
+        operands["mask"] = tileops.mask_region(ctx, mask, scope, span)
     attrs = ((OPERATION.name, ATOMICS[name]), (ORDER.name, order))
     tiles.emit_sound(ctx, node, TileOp(ATOMIC.name, scope, ATOMIC.ordered(operands), attrs, span))
     return before
@@ -221,7 +219,7 @@ def _wait(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     start = None if timeout is None else _time(ctx, span)
     last = Var(ctx.unique(f"{place.buffer.root.name}.last"), place.dtype, span=span, data=place.dtype is int64)
     ctx.emit(Declare(last, None, span))
-    with EmitInto(ctx, [], 1, Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)) as block:
+    with EmitInto(ctx, [], 1, flow.Enclosure(flow.Construct.LOOP, node, span, ctx.depth, is_loop=True)) as block:
         value = mem.load_element(ctx, node, place, order)
         ctx.emit(Assign(last, value.expr, span))
         ends = applied(ctx, arguments["condition"], value)
@@ -232,7 +230,7 @@ def _wait(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             elapsed = build.sub(_time(ctx, span), start)
             late = build.op("greater_equal", elapsed, build.cast(timeout, uint64))
             ctx.emit(If(late, (Break(span),), span=span))
-    ctx.emit(Loop(sealed(block), span))
+    ctx.emit(Loop(flow.sealed(block), span))
     result = Var(ctx.unique(f"{place.buffer.root.name}.awaited"), place.dtype, span=span, data=place.dtype is int64)
     ctx.emit(Let(result, last, span))
     return Scalar(result)
@@ -252,7 +250,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 def _shared_place(ctx: Context, node: ast.expr) -> Memory:
     """Return the element or region of global or shared memory that an argument names; raise KernelTypeError if none."""
-    memory = memory_operand(ctx, node, "the place")
+    memory = tileops.memory_operand(ctx, node, "the place")
     _need_shared(ctx, node, memory.buffer)
     return memory
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
-from ..decode import names
+from ..decode import names, translate
 from ..decode.blocks import EXIT, BasicBlock, can_block, is_warp_barrier
-from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
 from .lanes import WARP, Index
@@ -37,8 +36,8 @@ class Machine(Units):
     """The threads of one chunk; generated code refers to the machine as `S`."""
 
     def __init__(
-        self, program: Program, access: Access, params: bytes, printer: Printer, schedule: int, delivery: Delivery,
-        limit: int,
+        self, program: translate.Program, access: Access, params: bytes, printer: Printer, schedule: int,
+        delivery: Delivery, limit: int,
     ) -> None:
         """schedule: the seed of the thread order. limit: the launch's maximum number of thread instructions."""
         super().__init__(program, access, printer, schedule, delivery)
@@ -158,7 +157,7 @@ class Machine(Units):
         self.lanes.select(group)
         self.n = self.lanes.n
 
-    def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
+    def count(self, compiled: translate.TranslatedBlock, group: Index | None) -> None:
         """Count a block that the executing threads have run. raises: SimulationError above the instruction limit."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
@@ -169,7 +168,7 @@ class Machine(Units):
         if self.definedness is not None and self.definedness.active:
             self.definedness.finish(compiled.block, self.lanes.positions())
 
-    def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
+    def common_target(self, compiled: translate.TranslatedBlock, taken: Any) -> int | None:
         """Return the executing threads' next block, or EXIT; None if they diverge, or at a switch, barrier or trap."""
         block = compiled.block
         if block.kind == "fall":
@@ -183,7 +182,7 @@ class Machine(Units):
             taken = count
         return block.targets[0 if bool(taken) != block.negated else 1]
 
-    def diverge(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+    def diverge(self, compiled: translate.TranslatedBlock, group: Index | None, extra: Any) -> None:
         block = compiled.block
         if block.kind == "branch":
             self.split(block, group, extra)
@@ -249,7 +248,7 @@ class Machine(Units):
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 
-    def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
+    def arrive(self, compiled: translate.TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)
         if request[0] == "arrive":
