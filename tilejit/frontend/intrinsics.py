@@ -133,7 +133,8 @@ def _shuffle(name: str, mode: str, ctx: Context, node: ast.Call, arguments: Argu
 def _vote(kind: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     row, dtype = VOTE[kind], uint32 if kind == "ballot" else bool_
     argument = arguments["condition"]
-    return _given(ctx, node, row.name, f"vote_{kind}", (scalars.condition(ctx, argument, ctx.evaluate(argument)),), dtype)
+    holds = scalars.condition(ctx, argument, ctx.evaluate(argument))
+    return _given(ctx, node, row.name, f"vote_{kind}", (holds,), dtype)
 
 
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
