@@ -14,6 +14,7 @@ PACKAGE = Path(tilejit.__file__).parent
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment",
     "constants", "fast_unique", "progress", "svg", "wording", "html_tables", "gc_pause", "forks", "files", "callers",
+    "nibbles",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 

@@ -17,6 +17,7 @@ _IMPORTED = _time.time()
 _TYPES = (
     "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+    "int4x2", "uint4x2", "float4_e2m1fn_x2",
 )
 
 #: module -> the public names that are imported from it
@@ -38,6 +39,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "Spec", "cdiv", "constexpr", "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
         "tile_order",
     ),
+    "nibbles": ("interleave4", "pack"),
     "lower.ask": ("dispatch", "operand", "sym"),
     "ahead": ("CompiledKernel", "load_compiled"),
     "compiled": ("Compiled",),

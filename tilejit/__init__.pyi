@@ -15,6 +15,11 @@ from .ahead import (
 from .compiled import (
     Compiled as Compiled,
 )
+from .dtypes import (
+    float4_e2m1fn_x2 as float4_e2m1fn_x2,
+    int4x2 as int4x2,
+    uint4x2 as uint4x2,
+)
 from .errors import (
     AsyncHazardError as AsyncHazardError,
     CacheWarning as CacheWarning,
@@ -103,6 +108,10 @@ from .lower.ask import (
     operand as operand,
     sym as sym,
 )
+from .nibbles import (
+    interleave4 as interleave4,
+    pack as pack,
+)
 from .precompile import (
     compile_many as compile_many,
 )
@@ -134,10 +143,11 @@ __all__ = [
     "RaceError", "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError", "SimulationError", "Spec",
     "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError", "UninitializedReadError",
     "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "compile_many", "constexpr", "device",
-    "dispatch", "empty", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16",
-    "int32", "int64", "int8", "kernel", "laneid", "load_compiled", "m", "nan", "next_power_of_2", "no_recompile",
-    "num_sms", "operand", "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order",
-    "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64", "float8_e4m3fn", "float8_e5m2",
+    "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4", "kernel", "laneid",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack", "simulate", "spec",
+    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32",
+    "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any
@@ -975,7 +985,7 @@ class _Atomic:
     def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically add value to the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically add value to the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -985,7 +995,7 @@ class _Atomic:
     def sub(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -995,7 +1005,7 @@ class _Atomic:
     def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is greater, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to the greater of it and value, nan if either is nan, where 0.0 > -0.0, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1005,7 +1015,7 @@ class _Atomic:
     def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value if that is less, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to the lesser of it and value, nan if either is nan, where -0.0 < 0.0, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1015,7 +1025,7 @@ class _Atomic:
     def and_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1025,7 +1035,7 @@ class _Atomic:
     def or_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1035,7 +1045,7 @@ class _Atomic:
     def xor(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1045,7 +1055,7 @@ class _Atomic:
     def exch(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to value, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1055,7 +1065,7 @@ class _Atomic:
     def cas(self, place: _RegionElement, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
+        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits or more add, sub, max, min and exch work.
 
         Example:
             i = tj.thread_id()
@@ -1354,6 +1364,13 @@ def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         x = tj.cta.load(A[0:32, 0:8])
         left, right = tj.split(x, 2, axis=1)
     """
+def unpack(x: Tile, dtype: DType | DTypeLike, order: Literal["natural", "interleaved"] = 'natural') -> Tile:
+    """Return the 4-bit numbers of a tile of int4x2, uint4x2 or float4_e2m1fn_x2, exactly; the last axis doubles, and the low half of a byte comes first.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.uint8).view(tj.int4x2)
+        y = tj.unpack(x, tj.float16)
+    """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
     """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.
 
@@ -1461,19 +1478,29 @@ def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu"
         ready = tj.load_acquire(H[0, 0])
         later = tj.load_acquire(H[0, 1], scope="sys")
     """
-def store_release(place: Region | _Gather, value: float, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
-    """Store an element with release semantics: a thread that acquires it sees the earlier writes of this thread.
+def store_release(place: Region | _Gather, value: Tile | float, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
+    """Store an element with release semantics: a thread that acquires it sees the earlier writes of this thread. A region takes a tile of the calling thread, an element at a time.
 
     Example:
         if tj.thread_id() == 0:
             tj.store_release(H[0, 0], 1)
     """
-def load_volatile(place: Region | _Gather) -> Scalar:
-    """Load an element from memory at every call; loads of it are never merged.
+@overload
+def load_volatile(place: _RegionElement) -> Scalar: ...
+@overload
+def load_volatile(place: Region | _Gather) -> Tile:
+    """Load an element from memory at every call; loads of it are never merged. A region becomes a tile of the calling thread, loaded an element at a time.
 
     Example:
         x = tj.load_volatile(H[0, 0])
         y = tj.load_volatile(H[0, 0])
+    """
+def wait(place: Region, condition: Callable[[Any], Any], order: Literal["acquire", "relaxed"] = 'acquire', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', timeout: int | None = None) -> Scalar:
+    """Load an element until the condition holds for it, and return it. After the timeout, return the last value, for which the condition may not hold. On the simulator, time passes only while no thread can do anything else, and a wait that never ends is reported as a deadlock.
+
+    Example:
+        def is_set(x): return x >= 0
+        y = tj.wait(H[0, 0], is_set)
     """
 def fence(scope: Literal["cta", "cluster", "gpu", "sys"]) -> None:
     """Order this thread's accesses for the threads of a scope that synchronize with it through a flag.

@@ -18,7 +18,7 @@ class DType:
     """An element type. Each type has exactly one object, so types compare by identity.
 
     name: the name in kernels, such as `float32`.
-    kind: "bool", "int", "uint" or "float"; internally also "barrier".
+    kind: "bool", "int", "uint", "float", or "packed" for bytes of two 4-bit numbers; internally also "barrier".
     bits, bytes: the width in memory; `bool_` takes 8 bits.
     is_half: True for a 16-bit float.
     is_fp8: True for an 8-bit float, which is a storage type and must be cast before arithmetic.
@@ -51,6 +51,8 @@ class DType:
         """The equivalent NumPy dtype; bfloat16 and the two float8 types come from ml_dtypes."""
         if self.name == "bool_":
             return np.dtype(np.bool_)
+        if self.kind == "packed":
+            return np.dtype(np.uint8)
         if self.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             import ml_dtypes
 
@@ -73,6 +75,10 @@ bfloat16 = DType("bfloat16", "float", 16)
 float8_e4m3fn = DType("float8_e4m3fn", "float", 8)
 float8_e5m2 = DType("float8_e5m2", "float", 8)
 
+#: bytes of two 4-bit numbers, to be unpacked before arithmetic; arrays of them are arrays of uint8
+int4x2, uint4x2, float4_e2m1fn_x2 = (DType(name, "packed", 8) for name in ("int4x2", "uint4x2", "float4_e2m1fn_x2"))
+PACKED_TYPES = (int4x2, uint4x2, float4_e2m1fn_x2)
+
 #: name -> type, in documentation order
 DTYPES: dict[str, DType] = {
     t.name: t
@@ -86,9 +92,9 @@ DTYPES: dict[str, DType] = {
 barrier = DType("barrier", "barrier", 64)
 
 #: name -> type, for all types that memory can hold
-MEMORY_TYPES: dict[str, DType] = {**DTYPES, barrier.name: barrier}
+MEMORY_TYPES: dict[str, DType] = {**DTYPES, **{t.name: t for t in PACKED_TYPES}, barrier.name: barrier}
 
-_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2, "packed": 3}
 
 
 def _by_name(name: str) -> DType:
@@ -128,6 +134,11 @@ def promote(*types: DType) -> DType:
 
     raises: KernelTypeError for uint64 with a signed type and no float, as no integer type holds both.
     """
+    for dtype in types:
+        if dtype.kind == "packed":
+            raise KernelTypeError(
+                f"{dtype} is two numbers per byte, without arithmetic", hint="unpack them: tj.unpack(x, tj.float16)"
+            )
     rank = max(_RANK[t.kind] for t in types)
     highest = [t for t in types if _RANK[t.kind] == rank]
     bits = max(t.bits for t in highest)

@@ -103,7 +103,7 @@ STATEMENTS: dict[str, Example] = {
     "Store": statement(ir.Store(FIRST, HALF), ir.Store(FIRST, ONE)),
     "Atomic": statement(
         ir.Atomic("add", ir.Vector(A, ir.Const(1, int64)), (HALF,), "acquire.cta", ir.Var("before", float32)),
-        ir.Atomic("max", ir.Vector(A, ir.Const(1, int64)), (HALF,)),
+        ir.Atomic("xor", ir.Vector(A, ir.Const(1, int64)), (HALF,)),
     ),
     "If": statement(ir.If(SMALL, (_let(N),), (ir.Declare(_CHANGING, N),)), ir.If(N, ())),
     "For": statement(ir.For(_COUNTER, ZERO, N, ONE, (_let(N),)), ir.For(_COUNTER, ZERO, N, ZERO, ())),

@@ -136,7 +136,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["atomic add s[1, 9] @ relaxed.gpu <- 1.0"], "accessing 1 from 9 is out of bounds"),
         (["atomic add s[1, 1] @ relaxed <- 1.0"], "an atomic update has no order 'relaxed'"),
         (["atomic add r[1, 1] @ relaxed.gpu <- 1.0"], "memory (r) can't have an order"),
-        (["atomic min s[1, 1] @ relaxed.gpu <- 1.0"], "no atomic min exists for float32"),
+        (["atomic xor s[1, 1] @ relaxed.gpu <- 1.0"], "no atomic xor exists for float32"),
         (["atomic raise s[1, 1] @ relaxed.gpu <- 1.0"], "unknown atomic operation 'raise'"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1.0, 2.0"], "add takes (value); got 2"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1:int32"], "s must be float32; got"),

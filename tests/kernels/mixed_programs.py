@@ -245,7 +245,7 @@ class Mixed(Drawn):
         index, mask, count = self.rows(vector)
         shape = self.tiles[vector].shape
         name = self.one([n for n, t in self.tiles.items() if t.shape == shape and t.dtype.is_integer])
-        dtype = DTYPES[self.one(("int32", "uint32", "int64", "uint64"))]
+        dtype = DTYPES[self.one(("int32", "uint32", "int64", "uint64", "int16", "uint16"))]
         memory = self.memory(dtype, (count,), "A").name
         options = f", mask={mask}" if mask else ""
         update = f"tj.atomic.{self.one(values.ATOMICS)}({memory}.at({index}), {name}.astype(tj.{dtype}){options})"

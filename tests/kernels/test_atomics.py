@@ -9,8 +9,9 @@ import pytest
 import tilejit as tj
 from tests.support.ptxas import ptxas_accepts
 
-ADDED = [np.int32, np.uint32, np.int64, np.uint64, np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
-INTEGERS = [np.int32, np.uint32, np.int64, np.uint64]
+INTEGERS = [np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+ADDED = INTEGERS + FLOATS
 
 
 def name(dtype):
@@ -45,6 +46,64 @@ def test_sums_are_numpys(dtype, where):
     added[2](x, y)
     sums = 2 * x.astype(np.int64).reshape(16, 4).sum(0)
     np.testing.assert_array_equal(y.astype(np.float64), np.stack([sums, -sums], 1).astype(dtype).astype(np.float64))
+
+
+@tj.kernel(threads=64)
+def extremes(X: tj.Tensor, Y: tj.Tensor):
+    s = tj.alloc_shared((2,), X.dtype)
+    t = tj.thread_id()
+    if t < 2:
+        s[t] = Y[t]
+    tj.cta_sync()
+    tj.atomic.max(s[0], X[t])
+    before = tj.atomic.min(s[1], X[t])
+    tj.atomic.max(Y[2], before)
+    tj.cta_sync()
+    if t < 2:
+        Y[t] = s[t]
+
+
+#: the arguments of the updates, and the resulting maximum and minimum of these and 0.0
+EXTREMES = [
+    ([-0.0], -0.0, -0.0), ([0.0], 0.0, -0.0), ([1, -2.5, -0.0], 1, -2.5), ([1, np.nan, -1], np.nan, np.nan),
+    ([np.inf, 3, -np.inf], np.inf, -np.inf),
+]
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=name)
+@pytest.mark.parametrize("case", EXTREMES, ids=str)
+def test_extremes_of_floats_propagate_nan_and_order_zeros(case, dtype, target):
+    values, greatest, least = case
+    x, y = np.resize(np.array(values, dtype), 64), np.array([-0.0, -0.0, -0.0], dtype)
+    with tj.use_device(f"sim:{target}"):
+        extremes[1](x, y)
+    wanted = np.array([greatest, least], np.float64)
+    np.testing.assert_array_equal(y[:2].astype(np.float64), wanted)
+    np.testing.assert_array_equal(np.signbit(y[:2][wanted == wanted]), np.signbit(wanted[wanted == wanted]))
+    ptxas_accepts(extremes.compile(x, y, target=target).ptx, target)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=name)
+def test_extremes_of_floats_are_numpys(dtype, where):
+    x = np.random.default_rng(4).normal(size=64).astype(dtype)
+    y = np.zeros(3, dtype)
+    extremes[1](x, y)
+    assert [y[0], y[1]] == [max(x.max(), 0), min(x.min(), 0)]
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16], ids=name)
+def test_integers_of_16_bits_are_updated_by_compare_and_swap(dtype, target):
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(5).integers(limits.min, limits.max, 64, dtype=dtype, endpoint=True)
+    y = np.zeros(8, dtype)
+    with tj.use_device(f"sim:{target}"):
+        bitwise[1](x, y)
+    assert y[2] == np.bitwise_xor.reduce(x)
+    ptx = bitwise.compile(x, y, target=target).ptx
+    assert ptx.count("atom.global.cas.b16") == 5 and "red." not in ptx
+    ptxas_accepts(ptx, target)
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
@@ -327,7 +386,7 @@ def swap(X: tj.Tensor):
     tj.atomic.cas(X[0, 0], 1, 2)
 
 
-NARROW = [np.int8, np.uint8, np.int16, np.uint16, ml_dtypes.float8_e5m2, np.bool_]
+NARROW = [np.int8, np.uint8, ml_dtypes.float8_e5m2, np.bool_]
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=name)
@@ -335,12 +394,11 @@ def test_types_without_an_update_are_refused(dtype):
     kind = {"bool": "bool_"}.get(np.dtype(dtype).name, np.dtype(dtype).name)
     refused(f"atomic add does not support {kind}", add, dtype)
     refused(f"atomic max does not support {kind}", maximum, dtype)
-    if np.dtype(dtype).itemsize == 1:
-        refused(f"atomic cas does not support {kind}", swap, dtype)
+    refused(f"atomic cas does not support {kind}", swap, dtype)
+    refused("those around a byte may lie past the array", add, dtype)
 
 
-def test_floats_have_no_extremes_and_no_compare_and_swap():
-    refused("atomic max does not support float32", maximum, np.float32)
+def test_floats_have_no_compare_and_swap():
     refused("atomic cas does not support float64", swap, np.float64)
 
 

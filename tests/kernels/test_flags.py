@@ -137,7 +137,31 @@ def test_a_scope_that_there_isnt_is_refused():
     refused(too_new, tj.DispatchError, "needs sm_90", target="sm_80")
 
 
-def test_a_flag_is_one_element_that_others_see():
+@tj.kernel(threads=32)
+def regions(F: tj.Tensor, A: tj.Tensor, B: tj.Tensor):
+    i = tj.thread_id()
+    if tj.cta_id(0) == 0:
+        if i == 0:
+            tj.store_release(F[1:3, 0:2], tj.thread.indices((2, 2), 1) + 1)
+    else:
+        flags = tj.load_acquire(F[1:3, 0:2])
+        while tj.min(flags) < 1:
+            flags = tj.load_acquire(F[1:3, 0:2])
+        tj.thread.store(A[i, 0:4], tj.cat(flags[0], flags[1], 0))
+        tj.thread.store(B[i, 0:2], tj.load_volatile(F[2, 0:2]))
+
+
+def test_regions_are_each_threads_own(where):
+    flags, a, b = np.zeros((4, 3), np.int32), np.zeros((32, 4), np.int32), np.zeros((32, 2), np.int32)
+    regions[2](flags, a, b)
+    assert flags.sum() == 6 and (a == [1, 2, 1, 2]).all() and (b == [1, 2]).all()
+    text = regions.compile(flags, a, b, target="sm_90a").ptx
+    assert text.count("st.release.gpu.global.b32") == 4 and text.count("ld.volatile.global") == 2
+    with pytest.raises(tj.OutOfBoundsError):
+        tj.simulate(regions, 2, np.zeros((2, 3), np.int32), a, b)
+
+
+def test_flags_are_places_that_others_see():
     @tj.kernel(threads=32)
     def region(Y: tj.Tensor):
         tj.store_release(Y[0:2], 1)
@@ -147,5 +171,10 @@ def test_a_flag_is_one_element_that_others_see():
         r = tj.alloc_local((4,), tj.int32)
         tj.store_release(r[0], 1)
 
-    refused(region, tj.KernelTypeError, "one element")
+    @tj.kernel(threads=32)
+    def spread(Y: tj.Tensor):
+        tj.store_release(Y[0:2], tj.cta.full((2,), 1, tj.int32))
+
+    refused(region, tj.KernelTypeError, "a region of shape .2,. takes a tile of that shape; this is the constant 1")
+    refused(spread, tj.KernelTypeError, "is distributed over the threads of a cta")
     refused(local, tj.KernelTypeError, "r is a local buffer; atomics and ordered accesses need")

@@ -248,3 +248,42 @@ def test_a_warps_reduction_is_no_scalar_beside_a_ctas_tile() -> None:
     array = tj.spec((2, 32), tj.float32)
     with pytest.raises(tj.KernelTypeError, match="each of the 2 warps has its own"):
         tj.kernel(threads=64)(k).compile(array, array, target="sm_90")
+
+
+@pytest.mark.parametrize(("scope", "threads"), SCOPES)
+@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize("shape", [(30, 5), (7, 37), (1, 200), (0, 3)], ids=str)
+def test_results_are_written_to_memory(scope: str, threads: int, space: str, shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    s, members = "S" if space == "global" else "s", {"thread": 1, "warp": 32, "warpgroup": 128}.get(scope, threads)
+    text = f"""def k(A, S, G):
+    def added(a, b):
+        return a + b
+    s = tj.alloc_shared((40, 2), tj.int32)
+    x = tj.{scope}.load(A[0:{rows}, 0:{columns}])
+    if tj.thread_id() < {members}:
+        tj.{scope}.sum({s}[1 : {rows + 1}, 1], x, 1)
+        tj.{scope}.reduce({s}[2 : {rows + 2}, 0:1], x, 1, added)
+        tj.{scope}.argmax(G[0:1, 0:{rows}], x, axis=1)
+    tj.cta_sync()
+    if tj.thread_id() == 0:
+        for i in range(1, {rows + 2}):
+            for j in tj.static_range(2):
+                S[i, j] = {s}[i, j]
+"""
+    random = np.random.default_rng(1)
+    a, out, g = random.integers(0, 99, shape, np.int32), np.zeros((40, 2), np.int32), np.full((1, 40), 7, np.int32)
+    filled = "tj.cta.fill(s, 0)\n    tj.cta_sync()\n    x = tj"
+    source = text if space == "global" else text.replace("x = tj", filled, 1)
+    tj.simulate(tj.kernel(threads=threads)(source_of(source)), 1, a, out, g)
+    wanted = np.zeros_like(out)
+    wanted[1 : rows + 1, 1] = wanted[2 : rows + 2, 0] = a.sum(1)
+    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(g[0, rows:], 7)
+    np.testing.assert_array_equal(g[0, :rows], a.argmax(1) if rows else [])
+
+
+def test_a_result_in_memory_has_the_reductions_type() -> None:
+    k = tj.kernel(threads=32)(source_of("def k(A, B):\n    tj.cta.argmax(B[0:4], tj.cta.load(A[0:4, 0:4]), 1)\n"))
+    with pytest.raises(tj.KernelTypeError, match="argmax of float32 gives int32; the destination is float32"):
+        k.compile(tj.spec((4, 4), tj.float32), tj.spec((4,), tj.float32), target="sm_90a")

@@ -267,7 +267,8 @@ for _t, _kind in (("f16x2", "f2"), ("bf16x2", "bf16")):
 def special_registers() -> None:
     """Registers of clocks and of places on the GPU hold what the row says; moves copy bits."""
     how = row_of("mov.u32")[0].fidelity.how
-    for name, value in [*((x, 0) for x in re.findall(r"%\w+", how.partition(" are 0")[0])), ("%nsmid", 1)]:
+    zeros = [x for x in re.findall(r"%\w+", how) if x != "%nsmid"]
+    for name, value in [*((x, 0) for x in zeros), ("%nsmid", 1)]:
         wide = name.endswith(("64", "timer"))
         text = f"mov.u64 %x20, {name}; cvt.u32.u64 {{d}}, %x20;" if wide else f"mov.u32 {{d}}, {name};"
         same_bits(evaluate(text, np.zeros(9, "u4"), out="u4"), np.full(9, value, "u4"))

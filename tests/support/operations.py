@@ -184,7 +184,7 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 def _update(draw: st.DrawFn, name: str) -> Operation:
     draft = OperationDraft(draw)
-    dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
+    dtype = draw(st.sampled_from((DTYPES["int16"], int32, uint64, float16, bfloat16, float32, float64)))
     operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
     value = draft.part(draft.padded(draft.tile("value", dtype)))
     space = draw(st.sampled_from(("global", "shared")))

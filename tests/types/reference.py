@@ -43,7 +43,7 @@ HOST: dict[str, tuple[str, ...]] = {
     "Kernels and launches": ("jit", "launches", "compiled", "ahead", "precompile", "tuning"),
     "Devices and arrays": ("runtime.devices", "runtime.arrays"),
     "Parameters and helpers": ("frontend.language", "frontend.annotations"),
-    "Element types": ("dtypes",),
+    "Element types": ("dtypes", "nibbles"),
     "Layouts": ("layout",),
     "Asking the dispatcher": ("lower.ask",),
 }

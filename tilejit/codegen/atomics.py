@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dtypes import uint16
 from ..ir.nodes import Atomic, Vector
-from ..isa.atomics import ATOM, OPERATIONS, AtomicForm, form_of, row_of, swap_of
+from ..isa import Row
+from ..isa.atomics import OPERATIONS, row_of, swap_of
+from ..ops.atomic import ELEMENTWISE_NAMES
 from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
@@ -25,23 +26,19 @@ from .types import register_type
 def atomic(emission: Emission, stmt: Atomic) -> None:
     """Emit an atomic update and bind the statement's variable, if any, to the previous value."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
-    dtype = stmt.place.buffer.dtype
-    form = form_of(stmt.op, dtype, stmt.place.buffer.space)
-    assert form is not None, "the verifier checks the types"
+    dtype, space = stmt.place.buffer.dtype, stmt.place.buffer.space
     values = [evaluate(emission, operand) for operand in stmt.operands]
-    if emission.has(ATOM.row(form)):
-        before = _instruction(emission, stmt, form, stmt.place, values)
+    row = row_of(stmt.op, dtype, space, stmt.order, emission.target, returns=stmt.var is not None)
+    if row is not None:
+        before = _instruction(emission, stmt, row, stmt.place, values)
     else:
-        before = _by_swaps(emission, stmt, form, stmt.place, values[0])
+        before = _by_swaps(emission, stmt, stmt.place, values[0])
     if stmt.var is not None:
         emission.scalars[stmt.var.name] = LLVMValue(before, dtype)
 
 
-def _instruction(
-    emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, values: list[LLVMValue]
-) -> str:
-    row = row_of(form, stmt.order, returns=stmt.var is not None)
-    sources = [o for o in row.operands if o.name in OPERATIONS[form.op].operands]
+def _instruction(emission: Emission, stmt: Atomic, row: Row, place: Vector, values: list[LLVMValue]) -> str:
+    sources = [o for o in row.operands if o.name in OPERATIONS[stmt.op].operands]
     operands = [converted(emission, value, source) for value, source in zip(values, sources, strict=True)]
     address, past = _address(emission, place)
     results = emission.machine(row, address, *operands, past=past, span=stmt.span)
@@ -61,13 +58,13 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
     return address, {0: past}
 
 
-def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
-    """Emit a compare-and-swap loop that adds a 16-bit float, and return the previous value.
+def _by_swaps(emission: Emission, stmt: Atomic, place: Vector, value: LLVMValue) -> str:
+    """Emit a compare-and-swap loop that updates one element, and return the previous value.
 
     The loop compares bits: a comparison of floats never finds NaNs equal, so with a NaN the loop would never end.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
-    swap = swap_of(form, stmt.order)
+    swap = swap_of(dtype, place.buffer.space, stmt.order)
     address, past = _address(emission, place)
     first = memory.load(emission, place.buffer, offset_of(emission, place.offset), "relaxed.gpu").text
     seen, again = Word(kind), w.join("again")
@@ -76,11 +73,12 @@ def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector,
     w.start(again, [seen])
     old = w.read(seen, kind)
     expected = memory.as_bits(emission, LLVMValue(old, dtype))
-    total = operation(emission, stmt.op, dtype, [old, value.text], span=stmt.span)
-    desired = memory.as_bits(emission, cast(emission, total, dtype))
+    if stmt.op != "exch":
+        value = operation(emission, ELEMENTWISE_NAMES[stmt.op], dtype, [old, value.text], span=stmt.span)
+    desired = memory.as_bits(emission, cast(emission, value, dtype))
     (now,) = emission.machine(swap, address, expected, desired, past=past, span=stmt.span)
-    w.write(seen, kind, w.bitcast(f"i{uint16.bits}", now, kind))
+    w.write(seen, kind, w.bitcast(f"i{dtype.bits}", now, kind))
     after = w.join("updated")
-    w.branch(w.value(f"icmp ne i{uint16.bits} {now}, {expected}"), again, after)
+    w.branch(w.value(f"icmp ne i{dtype.bits} {now}, {expected}"), again, after)
     w.start(after)
     return old

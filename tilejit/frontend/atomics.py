@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
+from itertools import product
 
 from ..dataclass import replace
-from ..dtypes import DTYPES, DType, int64
+from ..dtypes import DTYPES, DType, int64, uint64
 from ..ir.arithmetic import build
-from ..ir.nodes import Atomic, Buffer, Element, Expr, Instruction, Region, TileOp, Var
+from ..ir.nodes import (
+    Assign,
+    Atomic,
+    Break,
+    Buffer,
+    Declare,
+    Element,
+    Expr,
+    If,
+    Instruction,
+    Let,
+    Loop,
+    Region,
+    TileOp,
+    Var,
+)
 from ..ir.values import MEMORY_ORDERS, MEMORY_SCOPES
 from ..isa.atomics import OPERATIONS, has_type
 from ..isa.fences import FENCE
+from ..isa.miscellaneous import TIME
 from ..ops.atomic import ATOMIC, OPERATION, ORDER
 from ..ops.copies import INDEX
 from ..scopes import THREAD
-from ..wording import counted
+from ..source import Span
+from . import flow, tileops, tiles
 from . import memory as mem
-from . import tiles
 from .arguments import Arguments, Handler, optional
-from .context import Context
-from .scalars import as_scalar, held, scalar_of
-from .tileops import mask_argument, mask_region, memory_operand, placed
+from .context import Context, EmitInto
+from .names import applied
+from .scalars import as_scalar, condition, held, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe
 from .words import ATOMICS
 
@@ -30,14 +47,14 @@ from .words import ATOMICS
 def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     operation = OPERATIONS[ATOMICS[name]]
     _need_indexed(ctx, node, name, arguments)
-    place = placed(ctx, arguments["place"], "the place", is_written=True)
+    place = tileops.placed(ctx, arguments["place"], "the place", is_written=True)
     region = place["place"]
     assert isinstance(region, Region)
     _need_shared(ctx, arguments["place"], region.buffer)
     _need_type(ctx, arguments["place"], name, region.dtype)
     order = f"{_choice(ctx, node, arguments, 'order', 'relaxed', MEMORY_ORDERS)}.{_memory_scope(ctx, node, arguments)}"
     values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
-    mask = mask_argument(ctx, arguments)
+    mask = tileops.mask_argument(ctx, arguments)
     if not region.shape and INDEX.name not in place and mask is None:
         return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
     return update(ctx, node, name, place, values, mask, order)
@@ -68,10 +85,19 @@ def update(
     ctx: Context, node: ast.AST, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """Emit an update of a region and return the old values. Without a tile or tile index, every thread updates it."""
+    """Emit an update of a region by a tile, a tile index or a tile mask, and return the old values."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
+    if region.shape and not tiles_given and not isinstance(place.get(INDEX.name), Region):
+        text = ast.unparse(node.args[1]) if isinstance(node, ast.Call) and len(node.args) > 1 else "value"
+        element = f"{region.buffer.root.name}[{', '.join('ijklmnop'[: len(region.starts)])}]"
+        raise ctx.type_error(
+            node,
+            f"tj.atomic.{name} of a region of shape {region.shape} and a scalar doesn't say how often to update it",
+            f"to update each element once, pass tj.cta.full({region.shape}, {text}, tj.{region.dtype}) as the value; "
+            f"to update it once per thread, loop over the elements, as in tj.atomic.{name}({element}, {text})",
+        )
     if isinstance(mask, Memory) and mask in tiles.wide_singles(ctx, tiles_given):
         tiles_given.remove(mask)
         mask = scalar_of(ctx, mask, span).expr
@@ -83,7 +109,7 @@ def update(
     for operand, value in zip(("value", "desired"), values, strict=False):
         operands[operand] = value.region(span) if isinstance(value, Memory) else value
     if mask is not None:
-        operands["mask"] = mask_region(ctx, mask, scope, span)
+        operands["mask"] = tileops.mask_region(ctx, mask, scope, span)
     attrs = ((OPERATION.name, ATOMICS[name]), (ORDER.name, order))
     tiles.emit_sound(ctx, node, TileOp(ATOMIC.name, scope, ATOMIC.ordered(operands), attrs, span))
     return before
@@ -112,6 +138,8 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
         return
     having = ", ".join(t.name for t in DTYPES.values() if has_type(op, t))
     hint = f"it supports {having}"
+    if dtype.bits < 16:
+        hint += "; the instructions update 16 bits or more, and those around a byte may lie past the array"
     if dtype.is_float and dtype.bits in (32, 64) and op == "cas":
         hint += f"; compare the bits: A.view(tj.int{dtype.bits})"
     raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)
@@ -130,19 +158,88 @@ def _choice(
 
 
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = _memory_scope(ctx, node, arguments)
-    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), f"acquire.{scope}")
+    return _ordered_load(ctx, node, arguments, f"acquire.{_memory_scope(ctx, node, arguments)}")
 
 
 def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    scope = _memory_scope(ctx, node, arguments)
-    value = ctx.evaluate(arguments["value"])
-    mem.store_element(ctx, node, _shared_place(ctx, arguments["place"]), value, f"release.{scope}")
+    order = f"release.{_memory_scope(ctx, node, arguments)}"
+    value, place = ctx.evaluate(arguments["value"]), _shared_place(ctx, arguments["place"])
+    if not place.dims:
+        mem.store_element(ctx, node, place, value, order)
+        return Constant(None)
+    if not isinstance(value, Memory) or value.shape != place.shape:
+        raise ctx.type_error(
+            arguments["value"],
+            f"a region of shape {place.shape} takes a tile of that shape; this is {describe(value)}",
+            f"store one element, or tj.thread.full({place.shape}, value, tj.{place.dtype})",
+        )
+    tile = tiles.local_tile(ctx, arguments["value"], "store_release", value)
+    for source, target in zip(_elements(tile), _elements(place), strict=True):
+        mem.store_element(ctx, node, target, mem.load_element(ctx, node, source), order)
     return Constant(None)
 
 
 def _load_volatile(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return mem.load_element(ctx, node, _shared_place(ctx, arguments["place"]), "volatile")
+    return _ordered_load(ctx, node, arguments, "volatile")
+
+
+def _ordered_load(ctx: Context, node: ast.Call, arguments: Arguments, order: str) -> Value:
+    """Load an element, or the elements of a region, one by one, into a tile of the calling thread."""
+    place = _shared_place(ctx, arguments["place"])
+    if not place.dims:
+        return mem.load_element(ctx, node, place, order)
+    name = f"{place.buffer.root.name}.tile"
+    tile = ctx.tile(name, THREAD.name, place.shape, place.dtype, ctx.span(node))
+    for source, target in zip(_elements(place), _elements(replace(tile, writable=True)), strict=True):
+        mem.store_element(ctx, node, target, mem.load_element(ctx, node, source, order))
+    return tile
+
+
+def _elements(region: Memory) -> Iterator[Memory]:
+    """Yield the elements of a region, in row-major order."""
+    dropped = (None,) * len(region.extents)
+    for index in product(*(range(n) for n in region.shape)):
+        starts = list(region.starts)
+        for d, k in zip(region.dims, index, strict=True):
+            starts[d] = build.add(starts[d], k)
+        yield replace(region, starts=tuple(starts), extents=dropped)
+
+
+def _wait(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.wait(place, condition)` to a loop that loads the element until the condition holds."""
+    place, span = _shared_place(ctx, arguments["place"]), ctx.span(node)
+    if place.dims:
+        raise ctx.type_error(arguments["place"], "wait reads one element; this is a region", "index every dimension")
+    order = _choice(ctx, node, arguments, "order", "acquire", ("acquire", "relaxed"))
+    order = f"{order}.{_memory_scope(ctx, node, arguments)}"
+    limit = optional(ctx, arguments, "timeout")
+    timeout = None if limit is None else ctx.scalar(limit, arguments["timeout"], uint64, "the timeout, an integer,")
+    if timeout is not None and not timeout.dtype.is_integer:
+        raise ctx.type_error(arguments["timeout"], f"the timeout is a {timeout.dtype}", "pass an integer: nanoseconds")
+    start = None if timeout is None else _time(ctx, span)
+    last = Var(ctx.unique(f"{place.buffer.root.name}.last"), place.dtype, span=span, data=place.dtype is int64)
+    ctx.emit(Declare(last, None, span))
+    with EmitInto(ctx, [], 1, flow.Enclosure(flow.Construct.LOOP, node, span, ctx.depth, is_loop=True)) as block:
+        value = mem.load_element(ctx, node, place, order)
+        ctx.emit(Assign(last, value.expr, span))
+        ends = applied(ctx, arguments["condition"], value)
+        if ends == Constant(None):
+            raise ctx.type_error(arguments["condition"], "the condition returns nothing", "return a bool from it")
+        ctx.emit(If(condition(ctx, arguments["condition"], ends), (Break(span),), span=span))
+        if timeout is not None and start is not None:
+            elapsed = build.sub(_time(ctx, span), start)
+            late = build.op("greater_equal", elapsed, build.cast(timeout, uint64))
+            ctx.emit(If(late, (Break(span),), span=span))
+    ctx.emit(Loop(flow.sealed(block), span))
+    result = Var(ctx.unique(f"{place.buffer.root.name}.awaited"), place.dtype, span=span, data=place.dtype is int64)
+    ctx.emit(Let(result, last, span))
+    return Scalar(result)
+
+
+def _time(ctx: Context, span: Span) -> Var:
+    time = Var(ctx.unique("time"), uint64, span=span, data=True)
+    ctx.emit(Instruction(TIME.name, (), (), span, time))
+    return time
 
 
 def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -152,13 +249,8 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return the element of global or shared memory that an argument names; raise KernelTypeError for anything else."""
-    memory = memory_operand(ctx, node, "the place")
-    if memory.dims:
-        raise ctx.type_error(
-            node, f"the place must be one element; this is a region of {counted(len(memory.dims), 'dimension')}",
-            "index every dimension, as in A[i, j]",
-        )
+    """Return the element or region of global or shared memory that an argument names; raise KernelTypeError if none."""
+    memory = tileops.memory_operand(ctx, node, "the place")
     _need_shared(ctx, node, memory.buffer)
     return memory
 
@@ -184,5 +276,6 @@ ORDERED: dict[str, Handler] = {
     "load_acquire": _load_acquire,
     "store_release": _store_release,
     "load_volatile": _load_volatile,
+    "wait": _wait,
     "fence": _fence,
 }

@@ -21,13 +21,24 @@ from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, inline, random, rearranging, reductions, scans, sorting, tileops, tiles
+from . import (
+    atomics,
+    barriers,
+    flow,
+    inline,
+    nibbles,
+    random,
+    rearranging,
+    reductions,
+    scalars,
+    scans,
+    sorting,
+    tileops,
+    tiles,
+)
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
-from .atomics import ORDERED
 from .context import ELECTED, Context
-from .flow import Construct
-from .scalars import as_scalar, condition
 from .values import Constant, Memory, Scalar, Value, describe
 from .words import ScopeNamespace
 
@@ -88,7 +99,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             argument, f"a thread can't have {count} registers, only {LEAST} to {MOST} in steps of {STEP}",
             f"give a multiple of {STEP} from {LEAST} to {MOST}",
         )
-    if any(each.construct is Construct.LOOP for each in ctx.enclosures):
+    if any(each.construct is flow.Construct.LOOP for each in ctx.enclosures):
         raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
     if any(not isinstance(stmt, (Let, Declare)) for stmt in ctx.block):
         raise ctx.type_error(
@@ -127,7 +138,7 @@ def _shuffle(name: str, mode: str, ctx: Context, node: ast.Call, arguments: Argu
     value = _scalar(ctx, arguments["x"], name)
     by, argument = next(given for given in arguments.items() if given[0] != "x")
     row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
-    other = as_scalar(ctx, argument, ctx.evaluate(argument))
+    other = scalars.as_scalar(ctx, argument, ctx.evaluate(argument))
     lane = ctx.scalar(other, argument, int32, f"{by}, an integer,")
     if not lane.dtype.is_integer:
         raise ctx.type_error(argument, f"{by} must be an integer; this is {describe(other)}", "use int(x)")
@@ -137,7 +148,8 @@ def _shuffle(name: str, mode: str, ctx: Context, node: ast.Call, arguments: Argu
 def _vote(kind: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     row, dtype = VOTE[kind], uint32 if kind == "ballot" else bool_
     argument = arguments["condition"]
-    return _given(ctx, node, row.name, f"vote_{kind}", (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
+    holds = scalars.condition(ctx, argument, ctx.evaluate(argument))
+    return _given(ctx, node, row.name, f"vote_{kind}", (holds,), dtype)
 
 
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -180,7 +192,7 @@ def _given(ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tu
 
 
 def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
-    value = as_scalar(ctx, node, ctx.evaluate(node))
+    value = scalars.as_scalar(ctx, node, ctx.evaluate(node))
     if isinstance(value, Memory):
         raise ctx.type_error(
             node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take x.registers[k] or A[i, j]"
@@ -206,7 +218,7 @@ HANDLERS: dict[str, Handler] = {
     "cluster_sync": _cluster_sync,
     "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
     **{name: partial(_asynchronous, row) for name, row in ASYNC_CALLS.items()},
-    **ORDERED,
+    **atomics.ORDERED,
     **{name: partial(_shuffle, name, mode) for name, mode in _SHUFFLES.items()},
     **{f"vote_{kind}": partial(_vote, kind) for kind in VOTE},
     "elect": _elect,
@@ -233,6 +245,7 @@ HANDLERS: dict[str, Handler] = {
     "roll": rearranging.roll,
     "histogram": rearranging.histogram,
     **sorting.HANDLERS,
+    "unpack": nibbles.unpack,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,

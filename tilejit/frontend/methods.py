@@ -216,7 +216,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
 
 
 def seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
-    """Return a view of a local tile without padding whose elements have another type of the same width."""
+    """Return a local tile as one of another type of the same width."""
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))

@@ -24,7 +24,7 @@ from .foreign import hint_for_name
 from .joins import run_block
 from .language import Function, LanguageName
 from .source import as_function, local_names, parameter_nodes
-from .values import Binding, Closure, Constant, Unset, Value, from_parts, from_python
+from .values import Binding, Closure, Constant, Unset, Value, describe, from_parts, from_python
 
 #: the name to which a function's result is bound; not a valid identifier
 RESULT = "<result>"
@@ -142,6 +142,21 @@ def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
             raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
         value = closure.defaults[name] if argument is None else ctx.evaluate(argument)
         env[name] = Binding(value, ctx.span(node if argument is None else argument))
+    return run(ctx, node, closure, env)
+
+
+def applied(ctx: Context, node: ast.expr, value: Value) -> Value:
+    """Return what a function, the value of `node`, returns for one argument."""
+    function = ctx.evaluate(node)
+    closure = closure_of(ctx, function)
+    names = [] if closure is None else [arg.arg for arg in parameter_nodes(closure.node)]
+    needed = [] if closure is None else [name for name in names if name not in closure.defaults]
+    if closure is None or not names or needed not in ([], names[:1]):
+        raise ctx.type_error(
+            node, f"this must be a function of one value; it is {describe(function)}",
+            "pass a @tj.function or a nested function with one parameter",
+        )
+    env = {name: Binding(given, ctx.span(node)) for name, given in {**closure.defaults, names[0]: value}.items()}
     return run(ctx, node, closure, env)
 
 

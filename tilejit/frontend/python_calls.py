@@ -15,13 +15,11 @@ from ..dtypes import DType, bool_, float32, float64, int32, int64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
-from . import language, messages, printing
+from ..nibbles import pack
+from . import attributes, language, loops, messages, nibbles, operators, printing
 from .arguments import positional_values
-from .attributes import length
 from .context import Context
 from .foreign import instead
-from .loops import how_to_loop
-from .operators import binary, operation, tile_order
 from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 from .words import LAYOUTS
@@ -71,7 +69,7 @@ def _extreme(name: str, python: Callable[..., Any], ctx: Context, node: ast.Call
         )
     extreme = values[0]
     for value in values[1:]:
-        extreme = operation(ctx, node, name, python, (extreme, value))
+        extreme = operators.operation(ctx, node, name, python, (extreme, value))
     return extreme
 
 
@@ -79,7 +77,7 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
     if len(values) != 1:
         raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}", "write abs(x)")
-    return operation(ctx, node, "abs", abs, values)
+    return operators.operation(ctx, node, "abs", abs, values)
 
 
 def _of_two(
@@ -100,15 +98,16 @@ def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
-            above = binary(ctx, node, ast.Add(), a, Constant(b.value - 1))
-            return binary(ctx, node, ast.FloorDiv(), above, b)
+            above = operators.binary(ctx, node, ast.Add(), a, Constant(b.value - 1))
+            return operators.binary(ctx, node, ast.FloorDiv(), above, b)
     elif all(not isinstance(v, Memory) and getattr(v, "dtype", int32).kind != "uint" for v in values) and (
         not isinstance(a, Scalar) or a.dtype.is_float or _has_room(a.expr, -1)
     ):
-        down = binary(ctx, node, ast.FloorDiv(), operation(ctx, node, "neg", operator.neg, (a,)), b)
-        return operation(ctx, node, "neg", operator.neg, (down,))
-    down, rest = (binary(ctx, node, op, a, b) for op in (ast.FloorDiv(), ast.Mod()))
-    return binary(ctx, node, ast.Add(), down, operation(ctx, node, "not_equal", operator.ne, (rest, Constant(0))))
+        down = operators.binary(ctx, node, ast.FloorDiv(), operators.operation(ctx, node, "neg", operator.neg, (a,)), b)
+        return operators.operation(ctx, node, "neg", operator.neg, (down,))
+    down, rest = (operators.binary(ctx, node, op, a, b) for op in (ast.FloorDiv(), ast.Mod()))
+    remains = operators.operation(ctx, node, "not_equal", operator.ne, (rest, Constant(0)))
+    return operators.binary(ctx, node, ast.Add(), down, remains)
 
 
 def _has_room(x: Expr, more: int) -> bool:
@@ -160,7 +159,7 @@ def _len(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
     if len(values) == 1 and isinstance(values[0], (Items, Table)):
         return Constant(len(values[0].items))
-    extents = [length(ctx, node, value) for value in values]
+    extents = [attributes.length(ctx, node, value) for value in values]
     return _computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]
 
 
@@ -180,7 +179,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]], ctx: Context, node: ast.Cal
         else:
             raise ctx.type_error(
                 argument, f"{python.__name__} takes tuples; this is {describe(value)}",
-                how_to_loop(ctx, argument, value),
+                loops.how_to_loop(ctx, argument, value),
             )
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
     try:
@@ -213,7 +212,7 @@ def _sum(ctx: Context, node: ast.Call) -> Value:
         return folded or _computed(ctx, node, sum, values)
     total = values[1] if len(values) > 1 else Constant(0)
     for item in values[0].items:
-        total = binary(ctx, node, ast.Add(), total, item)
+        total = operators.binary(ctx, node, ast.Add(), total, item)
     return total
 
 
@@ -222,14 +221,15 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     max: partial(_extreme, "maximum", max),
     abs: _abs,
     divmod: partial(_of_two, divmod, lambda ctx, node, values: Items(tuple([
-        binary(ctx, node, op, *values) for op in (ast.FloorDiv(), ast.Mod())
+        operators.binary(ctx, node, op, *values) for op in (ast.FloorDiv(), ast.Mod())
     ]))),
     len: _len,
     tuple: _tuple,
     sum: _sum,
     **{python: partial(_of_tuples, python) for python in (enumerate, reversed, zip)},
     language.cdiv: partial(_of_two, language.cdiv, _cdiv),
-    language.tile_order: tile_order,
+    language.tile_order: operators.tile_order,
+    pack: nibbles.pack,
     int: partial(_conversion, int, int32, int64),
     float: partial(_conversion, float, float32, float64),
     bool: partial(_conversion, bool, bool_, bool_),

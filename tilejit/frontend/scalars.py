@@ -294,6 +294,11 @@ def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
     """Convert a scalar, rank-0 tile or number; raise KernelTypeError if a number doesn't fit. saturate: see `Cast`."""
     value = as_scalar(ctx, node, value)
+    if dtype.kind == "packed" and not (isinstance(value, Scalar) and value.dtype == dtype):
+        raise ctx.type_error(
+            node, f"{describe(value)} can't be converted to {dtype}: it is two numbers per byte",
+            "view the memory as tj.uint8 to write bytes",
+        )
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):
             return Scalar(_truncated(ctx, node, value.value, dtype))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from ..dataclass import replace
 from ..dtypes import DType, bool_, int32
 from ..ir.nodes import Expr, Region, TileOp
+from ..ops.axes import REDUCTION
 from ..ops.copies import COPY, FILL, INDEX, INDICES, MULTICAST
 from ..ops.fold import COMBINE, CUMULATIVE, PAIRS, SCAN
 from ..ops.record import BARRIER, CONDITION, TILE, AttributeValue, TileOperation, dimensions
@@ -192,8 +193,25 @@ def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> 
         return SHORTHANDS[call.name](ctx, node, operation, arguments)
     operands = (_elementwise if call.elementwise else _operands)(ctx, node, call, arguments)
     attrs = _attributes(ctx, arguments, call, operands)
+    stores = _results_in_memory(ctx, node, call, scope, operands)
     tiles.emit_sound(ctx, node, TileOp(call.name, scope, call.ordered(operands), attrs, ctx.span(node)))
+    for store in stores:
+        tiles.emit_sound(ctx, node, store)
     return Constant(None)
+
+
+def _results_in_memory(
+    ctx: Context, node: ast.AST, record: TileOperation, scope: str, operands: dict[str, Region | Expr]
+) -> list[TileOp]:
+    """Replace a reduction's destinations in shared or global memory by new tiles; return the copies to the former."""
+    stores: list[TileOp] = []
+    for name, _ in PAIRS if record.relation is REDUCTION else ():
+        place = operands.get(name)
+        if isinstance(place, Region) and place.buffer.space in ("shared", "global"):
+            tile = ctx.tile(record.name, scope, place.shape, place.dtype, ctx.span(node)).region(ctx.span(node))
+            operands[name] = tile
+            stores.append(TileOp(COPY.name, scope, (place, tile), (), ctx.span(node)))
+    return stores
 
 
 def _operands(

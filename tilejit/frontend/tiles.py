@@ -267,6 +267,11 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
         raise ctx.type_error(
             node, f"only local tiles and scalars can be converted; got {describe(tile)}", how_to_load(tile)
         )
+    if "packed" in (tile.dtype.kind, dtype.kind):
+        raise ctx.type_error(
+            node, f"{tile.dtype} can't be converted to {dtype}: numbers are packed two per byte",
+            "write tj.unpack(x, tj.float16), or tj.pack(x, tj.int4x2)",
+        )
     scope, span = owner_scope(tile.buffer), ctx.span(node)
     result = ctx.tile("cast", scope, tile.shape, dtype, span)
     attrs = () if saturate else (("saturate", False),)

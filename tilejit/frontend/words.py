@@ -19,6 +19,7 @@ from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
+from ..nibbles import ORDERS
 from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.fold import CUMULATIVE, REVERSE, SCAN
@@ -107,7 +108,8 @@ def _word(name: str, meaning: str, gives: str, example: str, required: str = "",
 
 _AXIS = CallParameter("axis", "int", "the axis of the grid: 0, 1 or 2", 0)
 _CLUSTER_AXIS = CallParameter("axis", "int | None", "the axis of the cluster: 0, 1 or 2; all if None", None)
-_ELEMENT = CallParameter("place", "Region | _Gather", "one element of global or shared memory")
+_PLACE = CallParameter("place", "Region | _Gather", "an element, or a static region, of global or shared memory")
+_OWN_TILE = ". A region becomes a tile of the calling thread, loaded an element at a time"
 _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
@@ -211,6 +213,15 @@ _TILES = (
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
               f"{_LOAD}left, right = tj.split(x, 2, axis=1)"),
     Intrinsic(
+        "unpack", "Return the 4-bit numbers of a tile of int4x2, uint4x2 or float4_e2m1fn_x2, exactly; the last axis "
+        "doubles, and the low half of a byte comes first",
+        (CallParameter("x", "Tile", "a tile of packed numbers, loaded from X.view(tj.int4x2)"),
+         CallParameter("dtype", _TYPES, "int8 (of integers), float16, bfloat16 or float32 (of float4_e2m1fn_x2)"),
+         CallParameter("order", _literal(ORDERS), "interleaved for bytes in the order of tj.interleave4, which takes "
+                       "fewer instructions", "natural")),
+        "Tile", "x = tj.cta.load(A[0:32, 0:8]).astype(tj.uint8).view(tj.int4x2)\ny = tj.unpack(x, tj.float16)",
+    ),
+    Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
          replace(_AXES, default=REQUIRED),
@@ -284,13 +295,23 @@ _SORTS = (
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
     Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
-              "visible after this load", (_ELEMENT, _SCOPE), "Scalar",
+              f"visible after this load{_OWN_TILE}", (_PLACE, _SCOPE), OLD,
               'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")'),
     Intrinsic("store_release", "Store an element with release semantics: a thread that acquires it sees the earlier "
-              "writes of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
+              "writes of this thread. A region takes a tile of the calling thread, an element at a time",
+              (_PLACE, CallParameter("value", "Tile | float", "the scalar or the tile to store"), _SCOPE),
               "None", "if tj.thread_id() == 0:\n    tj.store_release(H[0, 0], 1)"),
-    Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged", (_ELEMENT,),
-              "Scalar", "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
+    Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged"
+              f"{_OWN_TILE}", (_PLACE,), OLD,
+              "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
+    Intrinsic("wait", "Load an element until the condition holds for it, and return it. After the timeout, return the "
+              "last value, for which the condition may not hold. On the simulator, time passes only while no thread "
+              "can do anything else, and a wait that never ends is reported as a deadlock",
+              (CallParameter("place", "Region", "an element of global or shared memory"),
+               CallParameter("condition", "Callable[[Any], Any]", "a @tj.function or nested function of the value"),
+               CallParameter("order", _literal(("acquire", "relaxed")), "the memory order of the loads", "acquire"),
+               _SCOPE, CallParameter("timeout", "int | None", "nanoseconds; if None, the wait has no limit", None)),
+              "Scalar", "def is_set(x): return x >= 0\ny = tj.wait(H[0, 0], is_set)"),
     _word("fence", "Order this thread's accesses for the threads of a scope that synchronize with it through a flag",
           "None", 'A[tj.thread_id(), 0] = 1.0\ntj.fence("gpu")', "scope"),
 )
@@ -337,7 +358,8 @@ def _lanes() -> Iterator[Intrinsic]:
 #: `tj.atomic.<name>` -> the update, as a phrase
 _UPDATES = {
     "add": "add value to the place", "sub": "subtract value from the place",
-    "max": "set the place to value if that is greater", "min": "set the place to value if that is less",
+    "max": "set the place to the greater of it and value, nan if either is nan, where 0.0 > -0.0",
+    "min": "set the place to the lesser of it and value, nan if either is nan, where -0.0 < 0.0",
     "and_": "set the place to its bitwise AND with value", "or_": "set the place to its bitwise OR with value",
     "xor": "set the place to its bitwise XOR with value", "exch": "set the place to value",
     "cas": "set the place to desired if it equals expected",
@@ -346,7 +368,8 @@ _UPDATES = {
 ATOMICS = {name: "add" if name == "sub" else name.rstrip("_") for name in _UPDATES}
 _ONCE_PER = (
     "Every thread that executes the call updates a single element, so guard the call with `if tj.thread_id() == 0:` "
-    "for one update; a tile updates each element of a region once"
+    "for one update; a tile updates each element of a region once. Integers have 16 bits or more; on floats of 16 bits "
+    "or more add, sub, max, min and exch work"
 )
 
 

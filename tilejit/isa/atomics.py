@@ -11,6 +11,7 @@ from functools import cache
 
 from ..dataclass import dataclass, replace
 from ..dtypes import DType
+from ..target import Target
 from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, Row, address, register
 
 
@@ -64,7 +65,9 @@ def form_of(op: str, dtype: DType, space: str) -> AtomicForm | None:
 
 
 def has_type(op: str, dtype: DType) -> bool:
-    return form_of(op, dtype, "global") is not None
+    """True if `op` updates elements of `dtype`, by an instruction or by a loop of compare-and-swaps."""
+    is_looped = dtype.bits >= 16 and (dtype.is_integer or (dtype.is_float and op in ("add", "min", "max", "exch")))
+    return is_looped or form_of(op, dtype, "global") is not None
 
 
 def _types_of(op: str, dtype: DType) -> Iterator[str]:
@@ -190,13 +193,19 @@ def qualified(row: Row, order: str) -> Row:
     )
 
 
-def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
-    """Return the row of `form` and `order`: a `red` if no result is needed and `red` supports them, else an `atom`."""
+def row_of(op: str, dtype: DType, space: str, order: str, target: Target, *, returns: bool) -> Row | None:
+    """Return the instruction that updates one element; None if `target` has none, and a loop around `swap_of` does it.
+
+    It is a `red` if no result is needed and `red` supports the operation and the order, else an `atom`.
+    """
+    form = form_of(op, dtype, space)
+    if form is None or ATOM.row(form).missing(target) is not None:
+        return None
     # `red` returns no value that an acquire could observe, so PTX has no such form
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)
 
 
-def swap_of(form: AtomicForm, order: str) -> Row:
-    """Return the 16-bit compare-and-swap, with which a loop adds 16-bit floats on targets without such an addition."""
-    return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)
+def swap_of(dtype: DType, space: str, order: str) -> Row:
+    """Return the compare-and-swap of an element's bits."""
+    return qualified(ATOM.row(AtomicForm("cas", f"b{dtype.bits}", space)), order)

@@ -6,7 +6,7 @@ from functools import partial
 
 from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
-from .row import B16, B32, B64, F32, Direction, Family, Row, register
+from .row import B16, B32, B64, F32, Direction, Family, Row, constant, register
 
 _cvt = partial(Row, source='PTX ISA, "Data Movement and Conversion Instructions: cvt"')
 
@@ -111,4 +111,42 @@ PAIRS = Family.of(
     _pair,
 )
 
-ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32)
+#: type -> a · b + c of two floats in a word
+MULTIPLY_ADD = {
+    dtype: Row(
+        name=f"fma.rn.{pair}",
+        text=f"fma.rn.{pair} $result, $a, $b, $c;",
+        meaning=f"a * b + c of two {dtype} at once, each to nearest even",
+        operands=(register("result", B32, Direction.OUT), *(register(name, B32) for name in ("a", "b", "c"))),
+        since=75 if dtype is float16 else 80, ptx=(6, 3) if dtype is float16 else (7, 0),
+        source='PTX ISA, "Half Precision Floating Point Instructions: fma"',
+    )
+    for dtype, pair in _HALVES.items()
+}
+
+PERMUTE = Row(
+    name="prmt.b32",
+    text="prmt.b32 $result, $low, $high, $selector;",
+    meaning="the bytes of $low and $high that the four digits of $selector number",
+    operands=(
+        register("result", B32, Direction.OUT), register("low", B32), register("high", B32),
+        register("selector", B32, is_immediate=True),
+    ),
+    since=75, ptx=(6, 0), source='PTX ISA, "Data Movement and Conversion Instructions: prmt"',
+)
+
+LOGIC = Row(
+    name="lop3.b32",
+    text="lop3.b32 $result, $a, $b, $c, $table;",
+    meaning="each bit is that of $table which the bits of $a (4), $b (2) and $c (1) number",
+    operands=(
+        register("result", B32, Direction.OUT), *(register(name, B32) for name in ("a", "b", "c")),
+        constant("table", range(256)),
+    ),
+    since=75, ptx=(6, 0), source='PTX ISA, "Logic and Shift Instructions: lop3"',
+)
+
+ROWS = (
+    BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, *MULTIPLY_ADD.values(), PERMUTE,
+    LOGIC,
+)

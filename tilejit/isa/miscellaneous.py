@@ -1,10 +1,10 @@
-"""Reallocation of registers between the warpgroups of a CTA, and events for performance tools."""
+"""Reallocation of registers between the warpgroups of a CTA, events for performance tools, and the time."""
 
 from __future__ import annotations
 
 from ..scopes import WARPGROUP
 from ..target import THREAD_UNIT
-from .row import Row, constant
+from .row import B64, Direction, Row, constant, register
 
 #: minimum and maximum registers per thread that setmaxnreg accepts; the number must be a multiple of `STEP`
 LEAST, MOST, STEP = 24, 256, THREAD_UNIT
@@ -40,4 +40,13 @@ PMEVENT = Row(
     source='PTX ISA, "Miscellaneous Instructions: pmevent"',
 )
 
-ROWS = (PMEVENT, _INC, _DEC)
+TIME = Row(
+    name="mov.globaltimer",
+    text="mov.u64 $time, %globaltimer;",
+    meaning="$time = the time in nanoseconds",
+    # with side effects, so that LLVM reads the time where the program does
+    operands=(register("time", B64, Direction.OUT),), since=75, ptx=(6, 0), memory=True,
+    source='PTX ISA, "Special Registers: %globaltimer"',
+)
+
+ROWS = (PMEVENT, TIME, _INC, _DEC)

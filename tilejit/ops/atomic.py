@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..dtypes import bool_
@@ -49,15 +47,16 @@ def _types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     return None
 
 
-_MEANINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "exch": lambda place, value: value,
+#: operation -> the elementwise operation that gives the new value; NumPy's function has the same name
+ELEMENTWISE_NAMES = {
+    "add": "add", "max": "maximum", "min": "minimum", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
 }
 
 
 def _updated(place: np.ndarray, value: np.ndarray, operation: str = "add") -> np.ndarray:
     """Return `place` with each element updated once by `value`, which broadcasts; not defined for compare-and-swap."""
-    return np.array(_MEANINGS[operation](place, np.broadcast_to(value, place.shape)), place.dtype)
+    values = np.broadcast_to(value, place.shape)
+    return np.array(values if operation == "exch" else getattr(np, ELEMENTWISE_NAMES[operation])(place, values))
 
 
 ATOMIC = TileOperation(

@@ -17,7 +17,7 @@ from ...dtypes import int32, int64
 from ...ir.arithmetic import build
 from ...ir.nodes import Atomic, Expr, Instruction, Load, Region, Store, Sync, TileOp, Var, Vector
 from ...isa import Row
-from ...isa.atomics import ATOM, OPERATIONS, RED_VECTOR, VectorForm, form_of, row_of, swap_of
+from ...isa.atomics import OPERATIONS, RED_VECTOR, VectorForm, row_of, swap_of
 from ...layout import TileLayout
 from ...target import Target
 from ..builder import Builder
@@ -85,10 +85,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
     """Return the instruction that updates one element; if the target has none, the compare-and-swap of a loop."""
     place, order = op.region("place").buffer, str(op.attr("order"))
-    form = form_of(str(op.attr("operation")), place.dtype, place.space)
-    assert form is not None, "the operation's rule rejects other types"
-    has_instruction = ATOM.row(form).missing(target) is None
-    return row_of(form, order, returns=returns) if has_instruction else swap_of(form, order)
+    row = row_of(str(op.attr("operation")), place.dtype, place.space, order, target, returns=returns)
+    return swap_of(place.dtype, place.space, order) if row is None else row
 
 
 def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:

@@ -158,6 +158,9 @@ class Elementwise:
         fp8 = [d for d in dtypes if d.is_fp8]
         if fp8:
             return f"{self.name} of {fp8[0]}: fp8 is a storage type; cast it first, for example to float32"
+        packed = [d for d in dtypes if d.kind == "packed"]
+        if packed:
+            return f"{self.name} of {packed[0]}: it is two numbers per byte; unpack them with tj.unpack"
         if self.kind == "logical":
             return bool_, bool_
         if self.kind == "random":

@@ -31,11 +31,13 @@ SPECIAL = {
     **{f"%nclusterid.{axis}": "u4" for axis in "xyz"},
     **dict.fromkeys(("%cluster_ctarank", "%cluster_nctarank"), "u4"), "%is_explicit_cluster": "p",
     **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
-    **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
-    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo", "%envreg1", "%envreg2"), "u4"),
+    **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock_hi"), "u4"),
+    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%envreg1", "%envreg2"), "u4"),
     **{f"%reserved_smem_offset_{x}": "u4" for x in ("begin", "end", "cap", "0", "1")},
-    **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
+
+#: the special registers that return the simulated time, which no register holds
+TIMERS = ("%clock", "%clock64", "%globaltimer", "%globaltimer_lo")
 
 #: the value of the constant WARP_SZ
 WARP_SIZE = 32

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
+from ..decode import names, translate
 from ..decode.blocks import EXIT, BasicBlock, can_block, is_warp_barrier
-from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
 from .lanes import WARP, Index
@@ -26,13 +26,18 @@ from .schedule import Loops, Schedule, Standstill
 from .units import Units
 from .warp import NotTogether
 
+#: nanoseconds that pass when no group can run for the first time; each further step doubles the time
+FIRST_STEP = np.uint64(1000)
+#: the time after which threads that still wait are deadlocked
+END_OF_TIME = np.uint64(1 << 62)
+
 
 class Machine(Units):
     """The threads of one chunk; generated code refers to the machine as `S`."""
 
     def __init__(
-        self, program: Program, access: Access, params: bytes, printer: Printer, schedule: int, delivery: Delivery,
-        limit: int,
+        self, program: translate.Program, access: Access, params: bytes, printer: Printer, schedule: int,
+        delivery: Delivery, limit: int,
     ) -> None:
         """schedule: the seed of the thread order. limit: the launch's maximum number of thread instructions."""
         super().__init__(program, access, printer, schedule, delivery)
@@ -57,6 +62,8 @@ class Machine(Units):
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
+        # nanoseconds; passes only while no group can run (`passes_time`), so that results don't depend on speed
+        self.time = np.uint64(0)
 
     def run(self) -> None:
         ready = self.ready
@@ -150,7 +157,7 @@ class Machine(Units):
         self.lanes.select(group)
         self.n = self.lanes.n
 
-    def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
+    def count(self, compiled: translate.TranslatedBlock, group: Index | None) -> None:
         """Count a block that the executing threads have run. raises: SimulationError above the instruction limit."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
@@ -161,7 +168,7 @@ class Machine(Units):
         if self.definedness is not None and self.definedness.active:
             self.definedness.finish(compiled.block, self.lanes.positions())
 
-    def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
+    def common_target(self, compiled: translate.TranslatedBlock, taken: Any) -> int | None:
         """Return the executing threads' next block, or EXIT; None if they diverge, or at a switch, barrier or trap."""
         block = compiled.block
         if block.kind == "fall":
@@ -175,7 +182,7 @@ class Machine(Units):
             taken = count
         return block.targets[0 if bool(taken) != block.negated else 1]
 
-    def diverge(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+    def diverge(self, compiled: translate.TranslatedBlock, group: Index | None, extra: Any) -> None:
         block = compiled.block
         if block.kind == "branch":
             self.split(block, group, extra)
@@ -241,7 +248,7 @@ class Machine(Units):
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 
-    def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
+    def arrive(self, compiled: translate.TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)
         if request[0] == "arrive":
@@ -278,13 +285,21 @@ class Machine(Units):
         if self.parked:
             if self.program.control_flow.endless.issuperset(self.parked):
                 self.report_endless()
-            if not delivered and self.is_stuck():
+            if not delivered and self.is_stuck() and not self.passes_time():
                 self.report_deadlock()
             self.unpark()
         elif self.held:
             self.retry_held()
         elif not delivered:
             self.barriers.report(self.describe_others())
+        return True
+
+    def passes_time(self) -> bool:
+        """Advance the time, and return True, if the program reads it and less than `END_OF_TIME` has passed."""
+        body = self.program.function.body
+        if self.time > END_OF_TIME or not any(operand in names.TIMERS for x in body for operand in x.operands):
+            return False
+        self.time = max(self.time * np.uint64(2), FIRST_STEP)
         return True
 
     def is_stuck(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decode.emitter import BlockWriter, Entries, Match, approximated, expression, paired
-from ..decode.names import PTX_DTYPE, SIZE, SPECIAL
+from ..decode.names import PTX_DTYPE, SIZE, SPECIAL, TIMERS
 from ..decode.ptx import vector
 from ..machine.lanes import RANK_SHIFT
 from .integer import LOGIC
@@ -26,6 +26,8 @@ def mov(e: BlockWriter, m: Match) -> None:
         unpack(e, vector(target), source, dtype)
     elif source[0] == "{":
         pack(e, target, vector(source), dtype)
+    elif source in TIMERS:
+        e.write(target, dtype, f"S.time.astype({dtype})")
     elif e.is_register(source):
         special = SPECIAL.get(source)
         if special is None and e.names.register_bits.get(target) == e.names.register_bits[source]:
@@ -193,8 +195,9 @@ SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|(?P<far>::cluster
 SET_D = r"\.(?P<d>u32|s32|f32)"
 ENTRIES: Entries = {
     "mov": ((ANY, mov, approximated(
-        "%clock, %clock64, %clock_hi, %globaltimer, %globaltimer_lo, %smid, %gridid and %dynamic_smem_size are 0, "
-        "%nsmid is 1; exact otherwise"
+        "%clock_hi, %smid, %gridid and %dynamic_smem_size are 0, %nsmid is 1; "
+        "%clock, %clock64, %globaltimer and %globaltimer_lo advance only while no thread makes progress; "
+        "exact otherwise"
     )), (r"\.(?P<t>pred)", mov)),
     "cvta": ((r"(?P<to>\.to)?" + SPACE + r"\.(?P<t>u32|u64)", cvta),),
     "isspacep": ((SPACE, isspacep),),
