@@ -155,7 +155,7 @@ def test_a_habit_is_refused_with_what_works(body: str, hint: str) -> None:
     assert hint in (caught.value.hint or ""), caught.value
 
 
-@pytest.mark.parametrize("name", ["argsort", "topk"])
+@pytest.mark.parametrize("name", ["topk"])
 def test_what_is_not_built_is_refused_by_its_name_elsewhere(name: str) -> None:
     with pytest.raises(KernelTypeError, match=rf"tilejit\.{name}, the .* is not available|{name}, what .* available"):
         read(f"{LOADED}y = tj.{name}(x, 0)")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tilejit as tj
@@ -119,6 +119,8 @@ def test_parts_at_run_time_places(case: Case, dtype: np.dtype[Any]) -> None:
 @given(case=cases(), dtype=st.sampled_from(INTEGERS),
        bins=st.sampled_from((1, 2, 10, 99, 300)), is_masked=st.booleans())
 def test_histogram_counts_values(case: Case, dtype: str, bins: int, is_masked: bool) -> None:
+    # a thread holds all counts of its own histogram in registers
+    assume(bins < 255 or case.scope != "thread")
     shift = 0 if dtype.startswith("u") else 7
     values = case.values - shift
     counted = values[(values >= 0) & (values < bins) & ((values != 1) if is_masked else True)]
