@@ -1471,8 +1471,11 @@ def ptx(text: str, out: DType | DTypeLike | tuple[DType | DTypeLike, ...] = (), 
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))
     """
-def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
-    """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
+@overload
+def load_acquire(place: _RegionElement, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar: ...
+@overload
+def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Tile:
+    """Load an element with acquire semantics: writes before the release that stored it are visible after this load. A region becomes a tile of the calling thread, loaded an element at a time.
 
     Example:
         ready = tj.load_acquire(H[0, 0])
