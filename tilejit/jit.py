@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .dataclass import replace
@@ -198,7 +199,8 @@ def specified(
 
 def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
     """Return arguments like those of a launch: hypothetical arrays replace specs, and numbers replace dtypes."""
-    return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
+    numbers = count(1)
+    return [hypothetical(p, numbers, v) for p, v in zip(declared, values, strict=True)]
 
 
 def _tile_ir(
@@ -364,7 +366,7 @@ def simulate(
     launch = launcher.launch(values)
     request = Request(chosen, launch.threads, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
-    warn_of_rounding(compiled.executable, values, k.memory.warned)
+    warn_of_rounding(compiled.executable, call.flat, k.memory.warned)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
         delivery=delivery, orders=orders,

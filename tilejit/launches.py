@@ -127,7 +127,7 @@ class LaunchBase(ABC):
         resolved = self.run(values, None)
         generated = kernel.generated.notice(args, named, values, resolved)
         if generated is not None:
-            self._learn(generated, values, None, resolved)
+            self._learn(generated, None, resolved)
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ class LaunchBase(ABC):
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:
-            self._learn(generated, values, key, resolved)
+            self._learn(generated, key, resolved)
 
     @entry_point
     def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
@@ -154,9 +154,9 @@ class LaunchBase(ABC):
             self.memory.launch_in_context()
 
     def _learn(
-        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+        self, generated: GeneratedLauncher, key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        self.memory.remember(generated, values, key, resolved)
+        self.memory.remember(generated, key, resolved)
         self.prefer(generated)
 
 
@@ -221,7 +221,7 @@ class Launcher(LaunchBase):
         launch = self.launch(values, grid)
         executable = resolved.function.compiled.executable
         warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
-        warn_of_rounding(executable, values, self.memory.warned)
+        warn_of_rounding(executable, resolved.call.flat, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
@@ -256,7 +256,7 @@ class PreparedLaunch(LaunchBase):
         launch = self.launch(values)
         executable = self.compiled.executable
         warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
-        warn_of_rounding(executable, values, self.memory.warned)
+        warn_of_rounding(executable, self._resolved.call.flat, self.memory.warned)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
 
     def __repr__(self) -> str:
@@ -302,7 +302,7 @@ class PreparedLaunch(LaunchBase):
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
         launch = self.launch(values, grid)
-        warn_of_rounding(resolved.function.compiled.executable, values, self.memory.warned)
+        warn_of_rounding(resolved.function.compiled.executable, resolved.call.flat, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved
 

@@ -14,7 +14,7 @@ from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType
 from ..ir.params import BoxShare, Param, TensorMapSpec
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
-from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature, compile_time
+from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature, compile_time
 from ..ir.values import Buffer, Strided, Var
 from ..ir.watched import WatchedRegion
 from ..layout import Swizzle, TileLayout
@@ -51,7 +51,7 @@ def saved(value: Any) -> Any:
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        ArrayType, ScalarType, ConstexprType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec, *get_args(Param),
+        ArrayType, ScalarType, ConstexprType, ContainerType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec, *get_args(Param),
         Assertion, WatchedRegion, SharedPlace, Usage,
     )
 }

@@ -105,7 +105,8 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
         is_computed = not isinstance(value.expr, walk.LEAVES)
         return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak) if is_computed else value
     if isinstance(value, Items):
-        return Items(tuple([named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)]))
+        items = tuple([named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)])
+        return Items(items, value.container)
     return value
 
 

@@ -11,12 +11,13 @@ import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, replace
 from ..dtypes import DType, float32, int32, int64, promote
 from ..errors import KernelTypeError, shown_file
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import is_data
 from ..ir.nodes import Open, Var
+from ..ir.types import ContainerType
 from ..scopes import THREAD
 from ..source import Span
 from .buffer_choices import ONE_BUFFER, PlaceKind, Source, difference, place_kind
@@ -71,9 +72,10 @@ class TileKind:
 
 @dataclass(frozen=True, slots=True)
 class ItemsKind:
-    """Tuples of one length, with a kind for each item."""
+    """Tuples of one length, with a kind for each item. container: as in `Items`; None if it differs."""
 
     items: tuple[Kind, ...]
+    container: ContainerType | None
 
 
 Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
@@ -88,14 +90,14 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, Memory) and value.is_value:
         return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
-        return ItemsKind(tuple(kind_of(item) for item in value.items))
+        return ItemsKind(tuple(kind_of(item) for item in value.items), value.container)
     return Same(value)
 
 
 def _settled(kind: Kind) -> Kind:
     """Return the kind with every weak scalar fixed at its current type."""
     if isinstance(kind, ItemsKind):
-        return ItemsKind(tuple(_settled(item) for item in kind.items))
+        return replace(kind, items=tuple(_settled(item) for item in kind.items))
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
 
 
@@ -218,7 +220,8 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
         if isinstance(kind, Same) and isinstance(kind.value, Unset):
             return kind
         kinds.append(kind)
-    return ItemsKind(tuple(kinds))
+    containers = {b.value.container for b in bindings if isinstance(b.value, Items)}
+    return ItemsKind(tuple(kinds), containers.pop() if len(containers) == 1 else None)
 
 
 def _is_literal(value: Value) -> bool:
@@ -362,14 +365,16 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         assert isinstance(last.value, Items)
         pairs = enumerate(zip(kind.items, last.value.items, strict=True))
         items = [_outside(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
-        return next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), ItemsKind(tuple(items)))
+        unset = next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), None)
+        return unset or replace(kind, items=tuple(items))
     if isinstance(kind, PlaceKind):
         return kind.moving()
     if not isinstance(kind, Same) or isinstance(kind.value, (Constant, Unset)):
         return kind
     value = kind.value
     if isinstance(value, Items):
-        return _outside(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
+        kind = ItemsKind(tuple(map(Same, value.items)), value.container)
+        return _outside(ctx, name, kind, Binding(value, last.span))
     if not isinstance(value, Memory) or value.is_value:
         return kind_of(value)
     known = all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
@@ -438,5 +443,5 @@ def _resumed(kind: Kind, value: Value) -> Kind:
     if isinstance(kind, Same) and not isinstance(kind.value, Unset):
         return Same(value)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):
-        return ItemsKind(tuple(map(_resumed, kind.items, value.items)))
+        return replace(kind, items=tuple(map(_resumed, kind.items, value.items)))
     return kind

@@ -18,6 +18,7 @@ from ..wording import counted, shown
 from . import barriers, buffers, regions, tiles
 from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
+from .containers import declaration
 from .context import Context, Located
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
@@ -172,7 +173,7 @@ def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
 
 
 def _pinned(memory: Memory) -> str:
-    return f"pin its type: {memory.buffer.root.name}: tj.Tensor = tj.spec(shape, dtype)"
+    return f"pin its type: {declaration(memory.buffer.root.name, 'tj.Tensor')} = tj.spec(shape, dtype)"
 
 
 def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:

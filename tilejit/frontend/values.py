@@ -16,9 +16,11 @@ from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
+from ..ir.types import ContainerType
 from ..scopes import THREAD
 from ..source import Span
-from ..wording import counted, shown
+from ..wording import counted, shown, with_article
+from .containers import declaration
 from .source import KernelSource
 
 if TYPE_CHECKING:
@@ -87,9 +89,11 @@ class Scalar:
 
 @lean(frozen=True, slots=True)
 class Items:
-    """A tuple."""
+    """A tuple, or a container that is an argument."""
 
     items: tuple[Value, ...]
+    #: the structure of a named tuple or dataclass that is an argument; its fields are attributes
+    container: ContainerType | None = None
     #: the number of values in the tuple, counting those in nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
@@ -97,6 +101,12 @@ class Items:
         size = sum([item.size if isinstance(item, Items) else 1 for item in self.items])
         check_elements(size)
         object.__setattr__(self, "size", size)
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """The items that are attributes, by name."""
+        suffixes = () if self.container is None else self.container.items
+        return {suffix[1:]: item for suffix, item in zip(suffixes, self.items, strict=False)}
 
 
 @lean(frozen=True, slots=True)
@@ -160,7 +170,7 @@ class Memory:
                     f"dimension {dim} of {self.buffer.name} has a run-time extent",
                     span=place,
                     hint="take a slice of static extent, such as 0:N with a tj.constexpr N, "
-                    f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
+                    f"or pin the shape: {declaration(self.buffer.root.name, 'tj.Tensor')} = tj.spec(...)",
                 )
         return self.extents  # type: ignore[return-value]
 
@@ -372,7 +382,8 @@ def describe(value: Value) -> str:
     if isinstance(value, Scalar):
         return f"a scalar of {value.dtype}"
     if isinstance(value, Items):
-        return f"a tuple of {counted(len(value.items), 'item')}"
+        is_tuple = value.container is None
+        return f"a tuple of {counted(len(value.items), 'item')}" if is_tuple else with_article(str(value.container))
     if isinstance(value, Memory):
         kind = "tile" if value.is_local else "region"
         return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType, as_dtype
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,48 @@ class ConstexprType:
         return ConstexprType(type(value).__qualname__, value)
 
 
-ArgumentType = ArrayType | ScalarType | ConstexprType
+@dataclass(frozen=True, slots=True)
+class ContainerType:
+    """The structure of a tuple, named tuple or dataclass argument. Its items follow it in the signature."""
+
+    #: "tuple", or the class's module and qualified name
+    class_name: str
+    #: what follows the container's name in the names of its items: "[0]", or ".x" for the field x
+    items: tuple[str, ...]
+
+    @property
+    def is_tuple(self) -> bool:
+        """True if the items have no names."""
+        return self.class_name == "tuple"
+
+    def __str__(self) -> str:
+        """The structure as text: `tuple of 2`, or `Params(x, w)` for a class."""
+        if self.is_tuple:
+            return f"tuple of {len(self.items)}"
+        return f"{self.class_name.rpartition('.')[2]}({', '.join([item[1:] for item in self.items])})"
+
+
+ArgumentType = ArrayType | ScalarType | ConstexprType | ContainerType
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types of a kernel's arguments, by parameter name, in order."""
+    """The types of a kernel's arguments, by name, in order: each parameter, followed by the items of a container."""
 
     arguments: tuple[tuple[str, ArgumentType], ...]
+
+    def fold(self, make: Callable[[str, ArgumentType, list[T]], T]) -> list[T]:
+        """Return the result of `make` for each parameter. make: takes a name, its type, and the results for its items.
+
+        raises: IndexError if items are missing.
+        """
+        waiting = list(reversed(self.arguments))
+
+        def made() -> T:
+            name, kind = waiting.pop()
+            return make(name, kind, [made() for _ in kind.items] if isinstance(kind, ContainerType) else [])
+
+        results: list[T] = []
+        while waiting:
+            results.append(made())
+        return results
