@@ -254,6 +254,12 @@ def kernel(
     needs it), `float` means float32, and `bool` means bool_. Python numbers that are passed for parameters without
     annotation have these types, too.
 
+    A tuple, a named tuple or a frozen dataclass of arrays, scalars, None and further containers is one argument, for a
+    parameter without annotation or annotated with its class, `tuple` or `tuple[tj.Tensor, tj.int32]`. In the kernel,
+    `P[0]`, `P.w`, `len(P)`, loops and unpacking give its items, which messages, signatures and keys of `tj.autotune`
+    name in the same way. The annotations of the fields of its class have the same meaning as those of parameters. Its
+    methods and properties can't be used in kernels.
+
     threads: threads per CTA.
     target: the architecture to compile for, instead of the device's own.
     max_registers: maximum number of 32-bit registers per thread.

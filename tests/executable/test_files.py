@@ -107,6 +107,33 @@ def test_names_that_are_not_identifiers_are_refused(name, tmp_path):
         read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(name="a\0b"), executable))
 
 
+@pytest.mark.parametrize("name", ["P[0]", "P[2]", "P", "P[1] or f()", "P.x", "P[1][0]"])
+def test_items_of_containers_are_named_by_their_positions(name, tmp_path):
+    executable = EXECUTABLES["contained"]().executable
+
+    def change(record):
+        names = [name for name, _ in record["signature"]]
+        record["signature"][names.index("P[1]")][0] = name
+
+    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write"):
+        read_executable(forged(tmp_path / "k.ptx", change, executable))
+
+
+@pytest.mark.parametrize("fields", [[".w", ".f()", ".K"], [".w", "n", ".K"], [".w", ".n"], [".w", ".w", ".K"], ["[0]"]])
+def test_fields_of_containers_are_identifiers(fields, tmp_path):
+    executable = EXECUTABLES["contained"]().executable
+
+    def change(record):
+        arguments = record["signature"]
+        start = [name for name, _ in arguments].index("Q")
+        arguments[start][1]["ContainerType"][1] = fields
+        for argument, field in zip(arguments[start + 1 :], fields, strict=False):
+            argument[0] = f"Q{field}"
+
+    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write"):
+        read_executable(forged(tmp_path / "k.ptx", change, executable))
+
+
 @pytest.mark.parametrize("entry", ['k"\n#include "k.h"', "a b", "", "$\n"])
 def test_entries_that_are_no_names_of_ptx_are_refused(entry, tmp_path):
     executable = EXECUTABLES["scalars"]().executable

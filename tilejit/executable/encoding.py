@@ -51,8 +51,8 @@ def saved(value: Any) -> Any:
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        ArrayType, ScalarType, ConstexprType, ContainerType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec, *get_args(Param),
-        Assertion, WatchedRegion, SharedPlace, Usage,
+        ArrayType, ScalarType, ConstexprType, ContainerType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec,
+        *get_args(Param), Assertion, WatchedRegion, SharedPlace, Usage,
     )
 }
 

@@ -10,9 +10,13 @@ from typing import Any, ForwardRef
 from ..ir.types import ContainerType
 
 
-@lru_cache(maxsize=256)
-def fields_of(cls: type) -> tuple[str, ...] | None:
+def fields_of(cls: Any) -> tuple[str, ...] | None:
     """Return the names of the fields of a named tuple or a frozen dataclass; None for any other class."""
+    return _fields_of(cls)
+
+
+@lru_cache(maxsize=256)
+def _fields_of(cls: Any) -> tuple[str, ...] | None:
     if issubclass(cls, tuple):
         return tuple(cls._fields) if hasattr(cls, "_fields") and hasattr(cls, "_make") else None
     # tilejit's own dataclasses, such as layouts, are values of the language

@@ -124,13 +124,13 @@ def _items(parameter: Parameter, value: Any) -> list[tuple[Parameter, Any]]:
         raise LaunchError(f"{name} is {what}; got {typed(value)}", hint=f"pass {what}, or change its annotation")
     names = tuple([name + suffix for suffix in suffixes(value)])
     if declared is None:
-        is_tuple = type(value) is tuple
-        declared = tuple([Parameter(each, _ANY) for each in names]) if is_tuple else fields(type(value), name)
+        cls: Any = type(value)
+        declared = tuple([Parameter(each, _ANY) for each in names]) if cls is tuple else fields(cls, name)
     elif tuple([p.name for p in declared]) != names:
-        expected = ", ".join([p.name for p in declared])
+        expected = ", ".join([p.name for p in declared]) or "an empty tuple"
         raise LaunchError(
-            f"{name} has {counted(len(names), 'item')}; expected {len(declared)}",
-            hint=f"pass {expected or 'an empty tuple'}",
+            f"{name} is {with_article(str(container_type(value)))}; expected {expected}",
+            hint="pass a container with these items",
         )
     return list(zip(declared, items_of(value), strict=True))
 
@@ -182,7 +182,8 @@ class Call:
             if isinstance(value, (int, float, np.generic)):
                 raise LaunchError(
                     f"{parameter.name} is an array parameter; got {typed(value)}",
-                    hint=f"annotate it with a scalar type, as in `{declaration(parameter.name, 'tj.int32')}`, or `tj.constexpr`",
+                    hint="annotate it with a scalar type, as in "
+                    f"`{declaration(parameter.name, 'tj.int32')}`, or `tj.constexpr`",
                 ) from None
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view

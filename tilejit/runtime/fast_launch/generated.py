@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...forks import renewed_at_fork
 from ...frontend import Parameter, ParameterKind
@@ -49,7 +49,7 @@ class Choosing(NamedTuple):
 
 
 #: the type of an argument; for a container, its type followed by those of its items
-GivenType = Union[type, tuple["GivenType", ...]]
+GivenType: TypeAlias = "type | tuple[GivenType, ...]"
 
 #: types of the positional arguments, and names and types of the keyword arguments
 GivenTypes = tuple[tuple[GivenType, ...], frozenset[tuple[str, GivenType]]]
