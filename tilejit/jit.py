@@ -19,6 +19,7 @@ from .launches import Launchable, Launcher, Options
 from .runtime import devices
 from .runtime.captured import Captured, CapturedValues
 from .runtime.grid import check_cluster, check_registers, check_threads
+from .runtime.reshapes import check_reshapes
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variant_builder import Compiler, VariantBuilder
@@ -373,6 +374,7 @@ def simulate(
     request = Request(chosen, launch.threads, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
     warn_of_rounding(compiled.executable, call.flat, k.memory.warned)
+    check_reshapes(compiled.executable, call)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
         delivery=delivery, orders=orders,

@@ -19,6 +19,7 @@ from .runtime.fast_launch.generated import ABSENT, Choosing, GeneratedLauncher, 
 from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import GridFunction, check_clustered, check_grid, check_threads, split, warn_of_unused_axes
 from .runtime.once import Once
+from .runtime.reshapes import check_reshapes
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe
 from .runtime.variant_builder import Compiler
@@ -372,6 +373,8 @@ class Launchable(ABC):
                 return self.resolve(threads, values, compiler)
             function = self._loaded.get((device, compiled), lambda: device.load(compiled))
             self._functions[quick] = function
+        if function.compiled.executable.reshapes:
+            check_reshapes(function.compiled.executable, call)
         return ResolvedLaunch(call, function, captured)
 
     @abstractmethod

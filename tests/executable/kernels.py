@@ -70,6 +70,12 @@ def contained(P, Q: Weights, P_0: tj.int32):
 
 
 @tj.kernel(threads=32)
+def reshaped(A: tj.Tensor, n: tj.int32):
+    """Views whose shapes a launch checks."""
+    A.reshape(-1)[n] = A.reshape(n // 2, -1, A.shape[1])[0, 0, 1]
+
+
+@tj.kernel(threads=32)
 def register(A: tj.Tensor, int: tj.int32, A_extent_0: tj.int32, größe: tj.int32):
     """Names that C doesn't take, or that collide with those of extents."""
     if tj.int64(int) + A_extent_0 + größe < A.shape[0]:
@@ -126,6 +132,7 @@ EXECUTABLES: dict[str, Callable[[], Compiled]] = {
     "clustered": lambda: clustered.compile(F32, target="sm_90a"),
     "large": lambda: large.compile(F32, tj.spec((64, 48), tj.float32, (1, 64)), target="sm_80"),
     "contained": lambda: contained.compile((F32, (tj.float32,)), Weights(F32, tj.int32), tj.int32, target="sm_90a"),
+    "reshaped": lambda: reshaped.compile(F32, tj.int32, target="sm_90a"),
     "register": lambda: register.compile(F32, **numbers(register), target="sm_75"),
     "pinned": lambda: pinned.compile(target="sm_100a"),
     "indexed": lambda: indexed.compile(F32, tj.int32, target="sm_90a"),

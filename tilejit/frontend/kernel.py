@@ -34,9 +34,7 @@ from .expressions import EXPRESSIONS
 from .flow import sealed
 from .source import KernelSource, parameter_nodes
 from .statements import STATEMENTS
-from .values import Binding, Items, Memory, Scalar, Value, from_python
-
-_LARGEST_EXTENT = 2**40
+from .values import LARGEST_EXTENT, Binding, Items, Memory, Scalar, Value, from_python
 
 
 def build(
@@ -53,10 +51,10 @@ def build(
     if cluster is not None:
         _check_cluster(cluster, nonportable_cluster, span)
     params, env = _kernel_params(source, signature)
+    defined = frozenset([param.defines.name for param in params if param.defines is not None])
     ctx = Context(
         EXPRESSIONS, STATEMENTS, target, threads, Frame(source, source.node, env=env), cooperative, max_registers,
-        cluster, debug,
-        used=dict.fromkeys([*env, *[param.defines.name for param in params if param.defines is not None]], 0),
+        cluster, debug, defined, used=dict.fromkeys([*env, *defined], 0),
     )
     ctx.execute(source.node.body)
     entry_code = (Instruction(ELECT.name, (), (), span, ELECTED),) if ctx.elects else ()
@@ -121,7 +119,7 @@ def _buffer(name: str, array: ArrayType) -> Buffer:
     shape: tuple[int | Var, ...] = array.shape or tuple(
         Var(
             f"{name}.shape.{d}", int64,
-            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, _LARGEST_EXTENT),
+            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, LARGEST_EXTENT),
         )
         for d in range(array.rank)
     )

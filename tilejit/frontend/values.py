@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .context import Frame
 
 
+#: an upper bound of an array's extents
+LARGEST_EXTENT = 2**40
 #: the maximum number of bits of an integer
 MAX_BITS = 4096
 #: the maximum length of a string or bytes, and the maximum number of elements of a tuple, counting nested tuples'

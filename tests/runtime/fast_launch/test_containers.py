@@ -107,3 +107,24 @@ def test_a_tuple_adds_only_its_own_checks_to_the_text(driver):
     checks = {"_type(P) is not _type0", "_len(P) != 2"}
     added = [line.strip().removeprefix("or ") for line in texts[1] if line not in texts[0]]
     assert checks <= set(added) and len(texts[1]) == len(texts[0]) + 2
+
+
+def by_shape(A, n):
+    A.reshape(-1, 2)[n, 0] = 1
+
+
+def by_number(A, n):
+    A.reshape(n, -1)[0, 0] = 1
+
+
+def test_shapes_that_depend_on_numbers_are_checked_at_each_launch(driver, monkeypatch):
+    a, b = tensor(4, 8), tensor(3, 5)
+    for function, is_fast in ((by_shape, True), (by_number, False)):
+        quick, usual = pair(driver, function)
+        for n in (2, 3, 2, 4, 4, 5, 4):
+            for array in (a, b, a):
+                results = [outcome(driver, lambda k=k, x=array, n=n: k[1](x, n)) for k in (quick, usual)]
+                assert results[0] == results[1]
+        assert is_quick(monkeypatch, quick, lambda k=quick: k[1](a, 4)) == is_fast
+        with pytest.raises(tj.LaunchError, match="A of shape .* can't be reshaped to"):
+            quick[1](b, 4)

@@ -11,6 +11,7 @@ from ...frontend import Parameter, ParameterKind
 from ...frontend.containers import items_of
 from ..captured import CapturedPlaces, CapturedValues
 from ..device import LoadedKernel
+from ..reshapes import reads_scalars
 from ..signature import Call, flattened
 
 if TYPE_CHECKING:
@@ -169,4 +170,5 @@ def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
 def _is_direct(resolved: ResolvedLaunch) -> bool:
     call = resolved.call
     has_direct = resolved.function.direct is not None and not resolved.is_empty
-    return has_direct and call.first is not None and not call.has_host
+    is_simple = has_direct and call.first is not None and not call.has_host
+    return is_simple and not reads_scalars(resolved.function.compiled.executable)
