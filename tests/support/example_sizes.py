@@ -32,6 +32,7 @@ from examples import (
     softmax,
     tensor_memory,
     transpose,
+    tuples,
     vector_add,
 )
 from tilejit.compiled import Compiled
@@ -108,6 +109,8 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     in_one = reduce.sum_in_one_launch
     yield "sum_in_one_launch", compilation(in_one, vector(16384 * 16384), parts, vector(1, I32), one)
     yield "autotune", compilation(autotune.row_sums, matrix(ROWS, 500, F32), vector(ROWS), N=500, ROWS=4)
+    weight = tuples.Weight(*[matrix(4096, 4096, F32)] * 4)
+    yield "adamw", compilation(tuples.adamw, (weight,), tuples.AdamW(F32, F32, F32, F32, I32))
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
