@@ -32,36 +32,38 @@ class Weight:
 
 
 class AdamW(NamedTuple):
-    rate: tj.float32
-    beta1: tj.float32
-    beta2: tj.float32
-    decay: tj.float32
-    step: tj.int32
+    rate: float
+    beta1: float
+    beta2: float
+    decay: float
+    step: int
     BLOCK: tj.constexpr = 1024
+
+
+@tj.function
+def block(x: tj.Tensor, i: int, how: AdamW) -> tj.Region:
+    return x.reshape(-1).tile(how.BLOCK, i)
 
 
 @tj.function
 def update(w: Weight, i: int, how: AdamW) -> None:
     """Update block i of the elements of `w`."""
-    blocks = ()
-    for x in (w.value, w.gradient, w.mean, w.square):
-        blocks += (x.reshape(-1).tile(how.BLOCK, i),)
-    value = tj.cta.load(blocks[0]).astype(tj.float32)
-    gradient = tj.cta.load(blocks[1]).astype(tj.float32)
-    mean, square = tj.cta.load(blocks[2]), tj.cta.load(blocks[3])
+    value = tj.cta.load(block(w.value, i, how)).astype(tj.float32)
+    gradient = tj.cta.load(block(w.gradient, i, how)).astype(tj.float32)
+    mean, square = tj.cta.load(block(w.mean, i, how)), tj.cta.load(block(w.square, i, how))
     mean = mean * how.beta1 + gradient * (1.0 - how.beta1)
     square = square * how.beta2 + gradient * gradient * (1.0 - how.beta2)
     # the means begin at 0, which these divisors correct
-    n = tj.float32(how.step)
+    n = float(how.step)
     direction = mean / (1.0 - tj.pow(how.beta1, n)) / (tj.sqrt(square / (1.0 - tj.pow(how.beta2, n))) + 1e-8)
     value -= how.rate * (direction + how.decay * value)
-    tj.cta.store(blocks[0], value.astype(w.value.dtype))
-    tj.cta.store(blocks[2], mean)
-    tj.cta.store(blocks[3], square)
+    tj.cta.store(block(w.value, i, how), value.astype(w.value.dtype))
+    tj.cta.store(block(w.mean, i, how), mean)
+    tj.cta.store(block(w.square, i, how), square)
 
 
 @tj.kernel(threads=THREADS)
-def adamw(weights: tuple, how: AdamW) -> None:
+def adamw(weights: tuple[Weight, ...], how: AdamW) -> None:
     i = tj.cta_id(0)
     for w in weights:
         blocks = tj.cdiv(w.value.size, how.BLOCK)
@@ -79,19 +81,20 @@ def expected(w: Weight, how: AdamW) -> tuple[Any, ...]:
     return value - how.rate * (direction + how.decay * value), mean, square
 
 
-def check(shapes: Sequence[tuple[int, ...]], block: int = 1024, dtype: tj.DType = tj.float32) -> None:
-    random = np.random.default_rng(block)
-    weights = tuple(
-        Weight(
-            *[random.standard_normal(shape).astype(dtype.numpy) for _ in range(2)],
-            random.standard_normal(shape).astype(np.float32), random.random(shape).astype(np.float32),
-        )
-        for shape in shapes
-    )
-    how = AdamW(1e-2, 0.9, 0.999, 0.1, 3, block)
+def weight(random: np.random.Generator, shape: tuple[int, ...], dtype: tj.DType) -> Weight:
+    value, gradient, mean = (random.standard_normal(shape) for _ in range(3))
+    arrays: list[Any] = [value.astype(dtype.numpy), gradient.astype(dtype.numpy), mean.astype(np.float32)]
+    square: Any = random.random(shape, np.float32)
+    return Weight(arrays[0], arrays[1], arrays[2], square)
+
+
+def check(shapes: Sequence[tuple[int, ...]], size: int = 1024, dtype: tj.DType = tj.float32) -> None:
+    random = np.random.default_rng(size)
+    weights = tuple(weight(random, shape, dtype) for shape in shapes)
+    how = AdamW(1e-2, 0.9, 0.999, 0.1, 3, size)
     wanted = [expected(w, how) for w in weights]
 
-    adamw[sum(tj.cdiv(w.value.size, block) for w in weights)](weights, how)
+    adamw[sum(tj.cdiv(w.value.size, size) for w in weights)](weights, how)
 
     for w, results in zip(weights, wanted, strict=True):
         for x, result in zip((w.value, w.mean, w.square), results, strict=True):

@@ -110,7 +110,7 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     yield "sum_in_one_launch", compilation(in_one, vector(16384 * 16384), parts, vector(1, I32), one)
     yield "autotune", compilation(autotune.row_sums, matrix(ROWS, 500, F32), vector(ROWS), N=500, ROWS=4)
     weight = tuples.Weight(*[matrix(4096, 4096, F32)] * 4)
-    yield "adamw", compilation(tuples.adamw, (weight,), tuples.AdamW(F32, F32, F32, F32, I32))
+    yield "adamw", compilation(tuples.adamw, (weight,), tuples.AdamW(1e-2, 0.9, 0.999, 0.1, 3))
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
