@@ -119,7 +119,7 @@ def test_known_alignment_survives() -> None:
         assert "ld.global.v4" in k.compile(tj.spec(spec, tj.float32), target="sm_90a").ptx
 
 
-def test_a_check_is_made_wherever_the_view_stands() -> None:
+def test_a_check_is_made_wherever_the_view_is() -> None:
     texts = (
         "    Z = X.reshape(n, -1)\n",
         "    if n > 100:\n        X.reshape(n, -1)[0, 0] = 1\n",

@@ -29,23 +29,23 @@ _UNUSED_STRIDE = 32
 _EXTENT_ALIGN = 16
 
 
-class Product(NamedTuple):
+class Monomial(NamedTuple):
     """A product of a number and other expressions, sorted by their text."""
 
     number: int = 1
     factors: tuple[Expr, ...] = ()
 
     @staticmethod
-    def of(extent: int | Expr) -> Product:
+    def of(extent: int | Expr) -> Monomial:
         if isinstance(extent, int):
-            return Product(extent)
+            return Monomial(extent)
         if isinstance(extent, Const):
-            return Product(int(extent.value))
+            return Monomial(int(extent.value))
         if isinstance(extent, Op) and extent.name == "mul":
-            return product(map(Product.of, extent.args))
-        return Product(1, (extent,))
+            return product(map(Monomial.of, extent.args))
+        return Monomial(1, (extent,))
 
-    def over(self, other: Product) -> Product | None:
+    def over(self, other: Monomial) -> Monomial | None:
         """Return the quotient if it is known to be exact, else None."""
         factors = list(self.factors)
         if not other.number or self.number % other.number:
@@ -54,7 +54,7 @@ class Product(NamedTuple):
             if factor not in factors:
                 return None
             factors.remove(factor)
-        return Product(self.number // other.number, tuple(factors))
+        return Monomial(self.number // other.number, tuple(factors))
 
     @property
     def expr(self) -> Expr:
@@ -64,12 +64,12 @@ class Product(NamedTuple):
         return value
 
 
-def product(parts: Iterable[Product]) -> Product:
+def product(parts: Iterable[Monomial]) -> Monomial:
     number, factors = 1, list[Expr]()
     for part in parts:
         number *= part.number
         factors += part.factors
-    return Product(number, tuple(sorted(factors, key=repr)))
+    return Monomial(number, tuple(sorted(factors, key=repr)))
 
 
 def reshaped(ctx: Context, node: ast.Call, given: ast.expr, memory: Memory, strides: Sequence[int | Var]) -> Memory:
@@ -80,7 +80,7 @@ def reshaped(ctx: Context, node: ast.Call, given: ast.expr, memory: Memory, stri
             "reshape the whole tensor first, then slice it",
         )
     shape = memory.buffer.shape
-    old = [Product.of(n if isinstance(n, int) else expanded(ctx, n)) for n in shape]
+    old = [Monomial.of(n if isinstance(n, int) else expanded(ctx, n)) for n in shape]
     new = _extents(ctx, given, product(old))
     span = ctx.span(node)
     extents: list[int | Var] = [0] * len(new)
@@ -100,30 +100,30 @@ def reshaped(ctx: Context, node: ast.Call, given: ast.expr, memory: Memory, stri
     )
 
 
-def _extents(ctx: Context, given: ast.expr, total: Product) -> list[Product]:
+def _extents(ctx: Context, given: ast.expr, total: Monomial) -> list[Monomial]:
     """Return the extents that `given` denotes. total: the number of elements, by which -1 is replaced."""
     value = ctx.evaluate(given)
     items = value.items if isinstance(value, Items) else (value,)
     wanted = [_extent(ctx, given, item) for item in items]
-    free = [d for d, each in enumerate(wanted) if each == Product(-1)]
+    free = [d for d, each in enumerate(wanted) if each == Monomial(-1)]
     others = product(each for d, each in enumerate(wanted) if d not in free)
     is_static = not total.factors and not others.factors
     rest = total.over(others)
     if len(free) > 1 or any(each.number < 0 for d, each in enumerate(wanted) if d not in free):
         raise ctx.type_error(given, f"can't reshape to {ast.unparse(given)}", "one extent may be -1, none less")
-    if is_static and (rest is None or not free and rest != Product()):
+    if is_static and (rest is None or not free and rest != Monomial()):
         raise ctx.type_error(
             given, f"can't reshape {counted(total.number, 'element')} to {ast.unparse(given)}",
             "one extent may be -1, if the product of the others divides the number of elements",
         )
     for d in free:
-        wanted[d] = rest or Product(1, (build.floordiv(total.expr, others.expr),))
+        wanted[d] = rest or Monomial(1, (build.floordiv(total.expr, others.expr),))
     return wanted
 
 
-def _extent(ctx: Context, given: ast.expr, value: Value) -> Product:
+def _extent(ctx: Context, given: ast.expr, value: Value) -> Monomial:
     if not isinstance(value, Scalar):
-        return Product(ctx.integer(value, given, "an extent of a shape"))
+        return Monomial(ctx.integer(value, given, "an extent of a shape"))
     if not value.dtype.is_integer:
         raise ctx.type_error(given, f"an extent of a shape must be an integer; this is {describe(value)}", "convert it")
     extent = build.cast(expanded(ctx, value.expr), int64)
@@ -133,7 +133,7 @@ def _extent(ctx: Context, given: ast.expr, value: Value) -> Product:
                 given, "an extent of a tensor's shape must be computed from the kernel's arguments: launches check it",
                 "compute it from scalar parameters, X.shape and constants",
             )
-    return Product.of(extent)
+    return Monomial.of(extent)
 
 
 def _at_entry(ctx: Context, name: str, value: Expr, span: Span, bounds: tuple[int, int] | None) -> int | Var:
@@ -148,13 +148,13 @@ def _at_entry(ctx: Context, name: str, value: Expr, span: Span, bounds: tuple[in
     return var
 
 
-def _groups(old: Sequence[Product], new: Sequence[Product]) -> Iterator[tuple[list[int], list[int]]]:
+def _groups(old: Sequence[Monomial], new: Sequence[Monomial]) -> Iterator[tuple[list[int], list[int]]]:
     """Yield pairs of adjacent dimensions, of the old and of the new shape, that contain the same elements.
 
     Equal products are matched from the first dimensions on, then from the last ones; what remains is one pair. Extents
     of 1 are left out.
     """
-    left, right = ([d for d, extent in enumerate(extents) if extent != Product()] for extents in (old, new))
+    left, right = ([d for d, extent in enumerate(extents) if extent != Monomial()] for extents in (old, new))
     for step in (1, -1):
         found = True
         while found:

@@ -126,12 +126,14 @@ class Signature:
         raises: IndexError if items are missing.
         """
         waiting = list(reversed(self.arguments))
-
-        def made() -> T:
-            name, kind = waiting.pop()
-            return make(name, kind, [made() for _ in kind.items] if isinstance(kind, ContainerType) else [])
-
         results: list[T] = []
         while waiting:
-            results.append(made())
+            results.append(_folded(waiting, make))
         return results
+
+
+def _folded(waiting: list[tuple[str, ArgumentType]], make: Callable[[str, ArgumentType, list[T]], T]) -> T:
+    """Remove an argument and its items from the end of `waiting`, and return the result for it."""
+    name, kind = waiting.pop()
+    count = len(kind.items) if isinstance(kind, ContainerType) else 0
+    return make(name, kind, [_folded(waiting, make) for _ in range(count)])
