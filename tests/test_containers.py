@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.support.programs import source_of
+from tilejit.testing import check
 
 N = 32
 
@@ -246,6 +247,23 @@ def test_a_rounded_item_is_reported() -> None:
     k = kernel("def k(P):\n    P[0][tj.thread_id()] *= P[1]\n")
     with pytest.warns(tj.PrecisionWarning, match=r"P\[1\] of k is 0.1"):
         k[1]((array(dtype=np.float64), 0.1))
+
+
+def test_check_compares_the_arrays_in_containers() -> None:
+    k = kernel("def k(P, W: Pair):\n    i = tj.thread_id()\n    P[0][i] = tj.sqrt(W.x[i]) * P[1]\n")
+    p, w = (array(0), 0.1), Pair(array(2), 1)
+
+    def expected(p: Any, w: Any) -> Any:
+        p[0][:] = np.sqrt(w.x) * p[1]
+
+    check(k, 1, p, w, expected=expected, ulp=1.5)
+    check(k, 1, p, w, expected={"P[0]": np.sqrt(array(2)) * np.float32(0.1)}, schedules=2)
+    check(k, 1, p, w, expected=[np.sqrt(array(2)) * np.float32(0.1), array(2)])
+    assert not p[0].any()
+    with pytest.raises(AssertionError, match=r"P\[0\]"):
+        check(k, 1, p, w, expected=lambda p, w: p[0].fill(1))
+    with pytest.raises(ValueError, match=r"the arguments are P\[0\], P\[1\], W.x, W.n"):
+        check(k, 1, p, w, expected={"P": array(2)})
 
 
 _LEAVES = st.sampled_from(["array", "int", "float", "none"])
