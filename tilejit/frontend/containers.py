@@ -55,16 +55,11 @@ def with_items(value: Any, items: list[Any]) -> Any:
     return other
 
 
-def suffixes(value: Any) -> tuple[str, ...]:
-    """Return what follows the container's name in the names of its items: `[0]`, or `.x` for the field x."""
-    if type(value) is tuple:
-        return tuple([f"[{k}]" for k in range(len(value))])
-    return tuple([f".{name}" for name in fields_of(type(value)) or ()])
-
-
 def container_type(value: Any) -> ContainerType:
     cls = type(value)
-    return ContainerType("tuple" if cls is tuple else f"{cls.__module__}.{cls.__qualname__}", suffixes(value))
+    if cls is tuple:
+        return ContainerType("tuple", tuple([f"[{k}]" for k in range(len(value))]))
+    return ContainerType(f"{cls.__module__}.{cls.__qualname__}", tuple([f".{name}" for name in fields_of(cls) or ()]))
 
 
 def annotations_of(cls: type) -> dict[str, Any]:
@@ -82,16 +77,6 @@ def annotations_of(cls: type) -> dict[str, Any]:
                 annotation = eval(text, names, dict(vars(owner))) if isinstance(text, str) else annotation
             found[name] = annotation
     return found
-
-
-def default_of(cls: type, name: str, missing: Any) -> Any:
-    """Return the default of a field, or `missing`."""
-    if issubclass(cls, tuple):
-        return cls._field_defaults.get(name, missing) if hasattr(cls, "_field_defaults") else missing
-    field = cls.__dict__.get("__dataclass_fields__", {})[name]
-    from dataclasses import MISSING
-
-    return missing if field.default is MISSING else field.default
 
 
 def is_inside(leaf: str, name: str) -> bool:

@@ -17,7 +17,7 @@ from ..errors import KernelSyntaxError, KernelTypeError, LaunchError
 from ..layout import Swizzle, TileLayout
 from ..wording import shown, with_article
 from .annotations import Tensor
-from .containers import annotations_of, default_of, fields_of
+from .containers import annotations_of, fields_of
 from .language import Constexpr, Function, LanguageName, Spec
 from .source import KernelSource, parameter_nodes
 
@@ -157,9 +157,11 @@ def fields(cls: type, name: str) -> tuple[Parameter, ...]:
     found: list[Parameter] = []
     try:
         annotations = annotations_of(cls)
+        defaults = getattr(cls, "_field_defaults", None) or getattr(cls, "__dataclass_fields__", {})
         for field in fields_of(cls) or ():
-            default = default_of(cls, field, NO_DEFAULT)
-            found.append(_declared(f"{name}.{field}", default, annotations.get(field), ""))
+            # a named tuple has defaults, a dataclass has descriptions of fields; only specs matter, which pin a field
+            default = defaults.get(field)
+            found.append(_declared(f"{name}.{field}", getattr(default, "default", default), annotations.get(field), ""))
     except _Unsupported as error:
         raise LaunchError(str(error), hint=error.hint) from None
     except (NameError, AttributeError, SyntaxError, TypeError) as error:

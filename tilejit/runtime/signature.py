@@ -17,7 +17,7 @@ import numpy as np
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures, fields
-from ..frontend.containers import container_type, declaration, is_container, items_of, suffixes, with_items
+from ..frontend.containers import container_type, declaration, is_container, items_of, with_items
 from ..frontend.language import Function, Spec
 from ..ir.types import (
     ArgumentType,
@@ -122,7 +122,7 @@ def _items(parameter: Parameter, value: Any) -> list[tuple[Parameter, Any]]:
     if not is_wanted:
         what = "a container" if wanted is None else with_article(wanted.__name__)
         raise LaunchError(f"{name} is {what}; got {typed(value)}", hint=f"pass {what}, or change its annotation")
-    names = tuple([name + suffix for suffix in suffixes(value)])
+    names = tuple([name + suffix for suffix in container_type(value).items])
     if declared is None:
         cls: Any = type(value)
         declared = tuple([Parameter(each, _ANY) for each in names]) if cls is tuple else fields(cls, name)

@@ -13,7 +13,7 @@ from ..dataclass import dataclass
 from ..dtypes import DType, float32, from_numpy
 from ..errors import SimulationError
 from ..frontend import ParameterKind
-from ..frontend.containers import is_container, items_of, suffixes, with_items
+from ..frontend.containers import container_type, is_container, items_of, with_items
 from ..wording import counted
 from .arrays import Array, assert_equal, in_room
 
@@ -257,7 +257,7 @@ def _leaves(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
         is_leaf = not is_container(value)
-        found |= {name: value} if is_leaf else _leaves([name + s for s in suffixes(value)], items_of(value))
+        found |= {name: value} if is_leaf else _leaves([name + s for s in container_type(value).items], items_of(value))
     return found
 
 
@@ -270,7 +270,7 @@ def _duplicate(value: Any) -> Any:
 def _copied(name: str, value: Any, rooms: dict[str, tuple[Array, Array]]) -> Any:
     """Return an argument with copies of its arrays, and add these with their memory to `rooms`, by name."""
     if is_container(value):
-        pairs = zip(suffixes(value), items_of(value), strict=True)
+        pairs = zip(container_type(value).items, items_of(value), strict=True)
         return with_items(value, [_copied(name + suffix, item, rooms) for suffix, item in pairs])
     if not isinstance(value, np.ndarray):
         return value
