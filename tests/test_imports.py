@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment",
-    "fast_unique", "progress", "svg", "wording", "html_tables", "gc_pause", "forks", "files", "callers",
+    "constants", "fast_unique", "progress", "svg", "wording", "html_tables", "gc_pause", "forks", "files", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 

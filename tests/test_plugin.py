@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,30 @@ def test_the_device_and_the_schedules_are_those_of_the_options(tmp_path: Path) -
     assert "AssertionError: A[0] is 0, expected 1; wrong elements: 1 of 1; under schedule " in text
     assert ": needs a GPU, and --tilejit-device is sim:sm_80 (2 more cases)" in text
     assert "1 failed, 1 passed, 1 skipped, 2 deselected" in text
+
+
+TICKET = '''
+import numpy as np
+import tilejit as tj
+from tilejit.testing import check
+
+@tj.kernel(threads=32)
+def ticket(counter: tj.Tensor, out: tj.Tensor):
+    if tj.thread_id() == 0:
+        out[tj.cta_id(0)] = tj.atomic.add(counter[0], 1)
+
+def test_ticket():
+    arrays = [np.zeros(1, np.int32), np.zeros(2, np.int32)]
+    check(ticket, 2, *arrays, expected=[np.array([2], np.int32), np.array([0, 1], np.int32)])
+'''
+
+
+def test_the_orders_are_those_of_the_option(tmp_path: Path) -> None:
+    assert "1 passed" in pytest_says(tmp_path, text=TICKET)
+    text = pytest_says(tmp_path, "--tilejit-orders", "all", text=TICKET)
+    assert "1 failed" in text and re.search(r"in this order:\nE +CTA \(1, 0, 0\) sets counter\+0 to 1", text)
+    refused = pytest_says(tmp_path, "--tilejit-orders", "some")
+    assert "argument --tilejit-orders: 'some' is not a number of orders: pass 1, 2, ... or all" in refused
 
 
 def test_a_device_that_is_not_there_ends_the_run_before_a_test(tmp_path: Path) -> None:

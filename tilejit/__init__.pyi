@@ -244,6 +244,13 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.abs(x, A[0:32, 0:8])
         """
+    def sign(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = sign(...): 1 if x > 0, -1 if x < 0, 0 if x is 0 or -0.0; nan stays nan.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.sign(x, A[0:32, 0:8])
+        """
     def div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = div(...): x / y, correctly rounded; integers divide in float32.
 
@@ -271,6 +278,13 @@ class _Operations:
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.round(x, A[0:32, 0:8])
+        """
+    def trunc(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = trunc(...): x rounded to an integer toward zero; integers are unchanged.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.trunc(x, A[0:32, 0:8])
         """
     def floordiv(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = floordiv(...): x // y, rounded down; integer division by 0 gives 0, and is an error for scalars in checked builds.
@@ -636,6 +650,27 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.greater_equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
+    def isnan(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = isnan(...): true for nan.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.isnan(x, A[0:32, 0:8])
+        """
+    def isinf(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = isinf(...): true for infinities of either sign.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.isinf(x, A[0:32, 0:8])
+        """
+    def isfinite(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = isfinite(...): true unless x is nan or infinite.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.isfinite(x, A[0:32, 0:8])
+        """
     def logical_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
         """dst = logical_not(...): not x.
 
@@ -663,6 +698,13 @@ class _Operations:
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def random_bits(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = random_bits(...): word offset % 4 of block offset // 4 of Philox 4x32-10 with the key seed: the same on all devices.
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.random_bits(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
@@ -782,6 +824,41 @@ class _Operations:
         Example:
             ring = tj.alloc_ring(2)
             tj.cta.release(ring[0])
+        """
+    def scan(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> None:
+        """dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+
+        Example:
+            def last(a, b): return tj.where(b > 2.0, b, a)
+            x = tj.alloc_shared((32, 8), tj.float32); tj.thread.scan(x, A[0:32, 0:8], 1, last)
+        """
+    def cumsum(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cumsum(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
+    def cumprod(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cumprod(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
+    def cummax(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the maximum; nan if any is nan.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cummax(A[tj.thread_id(), 0:8], x, axis=-1)
+        """
+    def cummin(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, reverse: bool = False, exclusive: bool = False) -> None:
+        """dst = for each prefix along an axis of src: the minimum; nan if any is nan.
+
+        Example:
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.cummin(A[tj.thread_id(), 0:8], x, axis=-1)
         """
 
 class _Thread(_Operations):
@@ -1226,6 +1303,43 @@ def elect() -> bool:
         if tj.elect():
             A[tj.warp_id(), 0] = 1.0
     """
+@overload
+def mean(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def mean(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the sum divided by the number of elements; float32 for integers and bool_; float16 and bfloat16 are computed in float32 and rounded once.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.mean(x, axis=1)
+    """
+@overload
+def var(x: Tile, axis: None = None, ddof: int = 0, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def var(x: Tile, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the mean square of the differences from the mean, in two passes; float32 for integers and bool_; float16 and bfloat16 are computed in float32 and rounded once.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.var(x, axis=1)
+    """
+@overload
+def std(x: Tile, axis: None = None, ddof: int = 0, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def std(x: Tile, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the square root of var; float32 for integers and bool_; float16 and bfloat16 are computed in float32 and rounded once.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.std(x, axis=1)
+    """
+def broadcast_to(x: Tile, shape: int | Sequence[int]) -> Tile:
+    """Repeat a tile along axes of extent 1 and new leading axes, as NumPy does.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))
+    """
 def cat(a: Tile, b: Tile, axis: int) -> Tile:
     """Concatenate two tiles along an axis.
 
@@ -1246,6 +1360,36 @@ def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
+    """
+@overload
+def rand(seed: float, offset: float) -> Scalar: ...
+@overload
+def rand(seed: int | Tile, offset: int | Tile) -> Tile:
+    """Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24.
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.rand(7, i)
+    """
+@overload
+def randn(seed: float, offset: float) -> Scalar: ...
+@overload
+def randn(seed: int | Tile, offset: int | Tile) -> Tile:
+    """Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and at the next one.
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.randn(7, i)
+    """
+@overload
+def randint(seed: float, offset: float, low: float, high: float) -> Scalar: ...
+@overload
+def randint(seed: int | Tile, offset: int | Tile, low: int, high: int) -> Tile:
+    """Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low).
+
+    Example:
+        i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)
+        x = tj.randint(7, i, 0, 6)
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
     """Load an element with acquire semantics: writes before the release that stored it are visible after this load.
@@ -1420,6 +1564,13 @@ def abs(x: _Value) -> _Value:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.abs(x)
     """
+def sign(x: _Value) -> _Value:
+    """1 if x > 0, -1 if x < 0, 0 if x is 0 or -0.0; nan stays nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sign(x)
+    """
 @overload
 def div(x: float, y: float) -> Scalar: ...
 @overload
@@ -1450,6 +1601,13 @@ def round(x: _Value) -> _Value:
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.round(x)
+    """
+def trunc(x: _Value) -> _Value:
+    """x rounded to an integer toward zero; integers are unchanged.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.trunc(x)
     """
 @overload
 def floordiv(x: float, y: float) -> Scalar: ...
@@ -1875,6 +2033,27 @@ def greater_equal(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.greater_equal(x, x)
     """
+def isnan(x: _Value) -> _Value:
+    """true for nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.isnan(x)
+    """
+def isinf(x: _Value) -> _Value:
+    """true for infinities of either sign.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.isinf(x)
+    """
+def isfinite(x: _Value) -> _Value:
+    """true unless x is nan or infinite.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.isfinite(x)
+    """
 def logical_not(x: _Value) -> _Value:
     """not x.
 
@@ -1913,9 +2092,19 @@ def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
         y = tj.where(x > 0, x, x)
     """
 @overload
-def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def random_bits(seed: float, offset: float) -> Scalar: ...
 @overload
-def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
+def random_bits(seed: Tile | float, offset: Tile | float) -> Tile:
+    """word offset % 4 of block offset // 4 of Philox 4x32-10 with the key seed: the same on all devices.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.random_bits(x, x)
+    """
+@overload
+def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
+@overload
+def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
     Example:
@@ -1923,9 +2112,9 @@ def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DType
         y = tj.sum(x, axis=1)
     """
 @overload
-def max(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def max(x: Tile, axis: None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
 @overload
-def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the maximum; nan if any is nan.
 
     Example:
@@ -1933,9 +2122,9 @@ def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
         y = tj.max(x, axis=1)
     """
 @overload
-def min(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def min(x: Tile, axis: None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
 @overload
-def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the minimum; nan if any is nan.
 
     Example:
@@ -1943,9 +2132,9 @@ def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
         y = tj.min(x, axis=1)
     """
 @overload
-def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
+def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False, initial: float | None = None) -> Scalar: ...
 @overload
-def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
+def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False, initial: float | None = None) -> Tile:
     """over axes of a tile: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
     Example:
@@ -1991,4 +2180,32 @@ def argmin(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.argmin(x, axis=1)
+    """
+def cumsum(x: Tile, axis: int, dtype: DType | DTypeLike | None = None, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cumsum(x, axis=1)
+    """
+def cumprod(x: Tile, axis: int, dtype: DType | DTypeLike | None = None, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cumprod(x, axis=1)
+    """
+def cummax(x: Tile, axis: int, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the maximum; nan if any is nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cummax(x, axis=1)
+    """
+def cummin(x: Tile, axis: int, reverse: bool = False, exclusive: bool = False) -> Tile:
+    """for each prefix of the elements along an axis of a tile: the minimum; nan if any is nan.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cummin(x, axis=1)
     """

@@ -223,7 +223,8 @@ _CACHE_ACTIONS = {"info": cache_info, "clear": cache_clear, "verify": cache_veri
 _COMMANDS: dict[str, Callable[..., Iterator[str]]] = {
     "doctor": doctor, "explain": explain, "compile": compile_ahead, "count": count, "layouts": layouts,
     "operations": operations, "simulator": simulator, "cache": lambda action: _CACHE_ACTIONS[action](),
-    "run": running.run, "check": partial(check_command.check, version=__version__), "mcp": mcp.serve,
+    "run": partial(running.run, version=__version__),
+    "check": partial(check_command.check, version=__version__), "mcp": mcp.serve,
 }
 
 

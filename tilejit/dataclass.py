@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
     from dataclasses import dataclass as lean
 
-__all__ = ["dataclass", "field", "lean", "replace"]
+__all__ = ["dataclass", "field", "frozen_fields", "lean", "replace"]
 
 _MISSING: Any = object()
 
@@ -278,6 +278,16 @@ class _StandardFields:
             fields[name].name = name
             fields[name]._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
         return fields
+
+
+def frozen_fields(value: Any) -> dict[str, Any] | None:
+    """Return the fields of an object of a frozen dataclass by name, without unset ones; None for any other value."""
+    params = getattr(type(value), "__dataclass_params__", None)
+    if params is None or not params.frozen:
+        return None
+    import dataclasses
+
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if hasattr(value, each.name)}
 
 
 def _replace(instance: Any, /, **changes: Any) -> Any:

@@ -30,6 +30,10 @@ VARIABLES = (
     EnvironmentVariable(
         "TILEJIT_SCHEDULES", "a number", "number of thread orders in which tilejit.testing.check runs each kernel", "1"
     ),
+    EnvironmentVariable(
+        "TILEJIT_ORDERS", "a number, all", "orders of synchronizing events in which tilejit.testing.check runs each "
+        "kernel on the simulator", "one schedule",
+    ),
     EnvironmentVariable("TILEJIT_CACHE", "0, 1", "whether compiled kernels are cached on disk", "1"),
     EnvironmentVariable("TILEJIT_CACHE_DIR", "a folder", "location of the kernel cache", "the user's cache folder"),
     EnvironmentVariable(

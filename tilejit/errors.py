@@ -154,7 +154,7 @@ class SimulationError(TilejitError):
     instructions: indices in the kernel's PTX of the instructions involved; () if unknown.
     threads: zero-based indices in the grid of the threads that are at fault or waiting; for two conflicting accesses,
     of those that executed `instructions[0]`. () if unknown.
-    column: the column in the `.loc` directive of `instructions[0]`, 0 if it has none.
+    column: the column in the `.loc` directive of `instructions[0]`, or of PTX that isn't supported, 0 if it has none.
 
     Example:
         @tj.kernel(threads=32)

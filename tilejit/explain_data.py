@@ -13,13 +13,14 @@ from .ir import walk
 from .ir.analyses.precision import float64_arithmetic
 from .ir.analyses.uniformity import repeated_additions
 from .ir.clusters import ctas_along
-from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Var, Vector
+from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, TileOp, Var, Vector
 from .ir.values import Strided
 from .isa import ROWS
 from .isa.fences import PROXY_ASYNC_OF
 from .isa.mbarrier import ARRIVE_AT_PEER, ARRIVE_EXPECT, EXPECT
 from .lower.plans import Plan, VectorPlan
 from .ops.copies import CAST
+from .ops.inline import IS_PURE, PTX, TEXT
 from .source import Span
 from .target import SECTOR_BYTES, WARP
 from .wording import counted
@@ -38,7 +39,7 @@ def decisions(record: Derivation) -> Decisions:
         layouts=tuple(map(str, record.layouts)),
         elements=element_accesses(record.tile),
         inserted=insertions(record.tile, record.lane),
-        remarks=(*repetitions(record.tile), *double_precision(record.open)),
+        remarks=(*inline_texts(record.tile), *repetitions(record.tile), *double_precision(record.open)),
     )
 
 
@@ -106,6 +107,15 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
             what = f"{buffer.name}: {buffer.space} {place.buffer.dtype}"
             times[_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8] += 1
     return tuple(ElementAccess(*access, count) for access, count in times.items())
+
+
+def inline_texts(kernel: Kernel) -> tuple[str, ...]:
+    """Return a remark for each inline PTX: whether it is pure, and its text."""
+    called = [(op, dict(op.attrs)) for op in walk.each(kernel.body, TileOp) if op.name == PTX.name]
+    kinds = {True: "pure: may be moved, merged and dropped", False: "volatile: stays in place"}
+    return tuple(dict.fromkeys([
+        f"{_line(op.span)}: inline PTX, {kinds[bool(attrs[IS_PURE.name])]}: {attrs[TEXT.name]}" for op, attrs in called
+    ]))
 
 
 def repetitions(kernel: Kernel) -> tuple[str, ...]:

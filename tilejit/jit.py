@@ -315,7 +315,9 @@ def simulate(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     delivery: str = "late",
-    orders: Literal[1] | None = None,
+    orders: int | str | None = None,
+    limit: int = 10_000,
+    seconds: float | None = None,
     **constexprs: Any,
 ) -> Report:
     """Run a kernel on the simulator, whatever device is in use, and return a report.
@@ -330,8 +332,9 @@ def simulate(
     schedule: selects a legal order of the threads, on which no result may depend.
     delivery: when TMA copies and other bulk copies complete: "late" for as late as possible, "early" for
     immediately, "random:7" for random times with seed 7. No result may depend on it.
-    orders: 1 to examine whether the launch's synchronizing events can happen in another order: `report.orders` has a
-    `verdict`, which is "clean" if there is one order, and `races`, the pairs of source lines whose order is open.
+    orders: "all" to run the launch in all orders of its synchronizing events, up to the first finding; n to run at most
+    n orders; "replay:" and the `choices` of an earlier report to run one order again. See below.
+    limit, seconds: the limits of "all".
     raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 
     With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
@@ -345,6 +348,15 @@ def simulate(
     path is always endless. Any other loop in which a branch or a store address depends on a counter is assumed to end:
     in a checked build, a failed check may end `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the number
     of thread instructions of a launch.
+
+    With `orders`, `report.orders` has a `verdict`: "clean" if no order has a finding; "finding", with the events that
+    lead to it as its `story`; or "incomplete" if orders are left: `at_least` is a lower bound of their number, and
+    `races` are the pairs of source lines whose order is open. `results` is the number of different outputs.
+    Synchronizing events are strong accesses, atomics, barriers and the ends of copies; orders that differ only in the
+    order of independent events count once. So a kernel without flags, locks and tickets has one order, and n CTAs that
+    take one lock have n!. The verdict holds for these arguments and this grid. Not examined: weaker orders of the
+    memory model, which the race check covers; the order of the lanes of a warp; contention for `setmaxnreg`; the
+    rounding of floating-point atomics.
 
     Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, only the first
     and the last are recorded and, in kernels with named barriers, fences or releases, the last of each of eight groups
@@ -377,5 +389,5 @@ def simulate(
     check_reshapes(compiled.executable, call)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
-        delivery=delivery, orders=orders,
+        delivery=delivery, orders=orders, limit=limit, seconds=seconds,
     )

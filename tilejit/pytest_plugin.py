@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Generator
 
 import pytest
 
 _GPU = "gpu: runs on a CUDA GPU; skipped if none is available or --tilejit-device is the simulator"
 _GPU_SIM, _ARCH = "--gpu-sim", "sm_90"
+_is_arch = re.compile(r"sm_\d+a?").fullmatch
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,12 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="number of thread orders in which tilejit.testing.check runs each kernel on the simulator",
     )
     group.addoption(
+        "--tilejit-orders", metavar="N", type=_orders,
+        help="orders of synchronizing events in which tilejit.testing.check runs each kernel on the simulator, or all",
+    )
+    group.addoption(
         _GPU_SIM, metavar="ARCH", nargs="?", const=_ARCH, type=_arch_or_path,
         help="run Triton's and Numba's kernels on the simulator, compiled for ARCH (sm_90); findings fail tests",
     )
     group.addoption(
         "--gpu-sim-schedules", metavar="N", type=_count, default=1,
         help="number of thread orders in which each of these kernels runs",
+    )
+    group.addoption(
+        "--gpu-sim-orders", metavar="N", type=_orders,
+        help="orders of synchronizing events in which each of these kernels runs, or all",
     )
     group.addoption(
         "--gpu-sim-checks", choices=("default", "strict"), default="default",
@@ -46,10 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run all configurations of an autotuned kernel, or only the first",
     )
     group.addoption("--gpu-sim-sarif", metavar="FILE", help="file for the findings, in SARIF")
-
-
-def _is_arch(text: str) -> bool:
-    return text.startswith("sm_") and text.removeprefix("sm_").removesuffix("a").isdecimal()
 
 
 def _arch_or_path(text: str) -> str:
@@ -63,6 +69,12 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: pass 1, 2, ...")
     return int(text)
+
+
+def _orders(text: str) -> int | str:
+    if text != "all" and (not text.isdecimal() or int(text) < 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of orders: pass 1, 2, ... or all")
+    return text if text == "all" else int(text)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -91,22 +103,25 @@ def _separate(known: argparse.Namespace, args: list[str]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _GPU)
-    wanted = {
-        "TILEJIT_DEVICE": config.getoption("--tilejit-device"),
-        "TILEJIT_SCHEDULES": config.getoption("--tilejit-schedules"),
-    }
     changes = pytest.MonkeyPatch()
     config.add_cleanup(changes.undo)
-    for name, value in wanted.items():
+    for name in ("device", "schedules", "orders"):
+        value = config.getoption(f"--tilejit-{name}")
         if value is not None:
-            changes.setenv(name, str(value))
+            changes.setenv(f"TILEJIT_{name.upper()}", str(value))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the device of --tilejit-device; skip tests marked `gpu` if they can't run, and report one per function."""
     name = config.getoption("--tilejit-device")
     if name is not None:
-        _open(name)
+        from .errors import DeviceError
+        from .runtime import devices
+
+        try:
+            devices.named(name).open()
+        except DeviceError as error:
+            raise pytest.UsageError(f"--tilejit-device={name}: {error}") from None
     marked = [item for item in items if item.get_closest_marker("gpu")]
     reason = _why_not(name) if marked else None
     if reason is None:
@@ -121,17 +136,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     silent = {item for _, *others in functions.values() for item in others}
     config.hook.pytest_deselected(items=list(silent))
     items[:] = [item for item in items if item not in silent]
-
-
-def _open(name: str) -> None:
-    """Open a device; raise UsageError if it isn't available."""
-    from .errors import DeviceError
-    from .runtime import devices
-
-    try:
-        devices.named(name).open()
-    except DeviceError as error:
-        raise pytest.UsageError(f"--tilejit-device={name}: {error}") from None
 
 
 def _why_not(name: str | None) -> str | None:

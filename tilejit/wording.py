@@ -15,7 +15,7 @@ _SHOWN = 60
 _CONSONANTS = ("uint", "uni", "use")
 #: words that begin with a consonant letter but a vowel sound
 _VOWELS = ("f-string", "mbarrier", "ndarray")
-_PLURALS = {"axis": "axes", "index": "indices"}
+_PLURALS = {"axis": "axes", "index": "indices", "launch": "launches"}
 
 #: attributes of arrays; the arrays of any supported library have at least one
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")

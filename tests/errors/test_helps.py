@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections import Counter
 from textwrap import indent
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 import tilejit as tj
 from tests.support.programs import source_of
 
-Config = dataclasses.make_dataclass("Config", [("relu", int)], frozen=True)
 NAMES: dict[str, Any] = {
-    "CONFIG": Config(1), "RELU": 1, "LIST": [1, 2], "TUPLE": (1, 2), "DICT": {"a": 1}, "ONE": 1,
+    "CONFIG": SimpleNamespace(relu=1), "RELU": 1, "LIST": [1, 2], "TUPLE": (1, 2), "DICT": {"a": 1},
+    "COUNTER": Counter("a"),
     "outside": lambda x: x + 1,
 }
 NAMES["inside"] = tj.function(source_of("def inside(x):\n    return x + 1\n"))
@@ -44,8 +45,8 @@ HELPS = {
         X + "y = x.astype(tj.float16) @ x.astype(tj.float16)",
     ),
     "a batch of products": (
-        X + "x = x.reshape((4, 8, 8))\ny = x @ x", "load A[i, 0:M, 0:K] and B[i, 0:K, 0:N] in a loop over i",
-        "for i in range(2):\n    y = tj.cta.load(T[i, 0:16, 0:16]) @ tj.cta.load(T[i, 0:16, 0:16])",
+        "x = tj.cta.load(T[0:2, 0:16, 0:8])\ny = x @ x", ".permute(0, 2, 1) for batches",
+        "x = tj.cta.load(T[0:2, 0:16, 0:8])\ny = x @ x.permute(0, 2, 1)",
     ),
     "a vector as a factor": (
         X + ROW.replace("x", "y") + "z = x @ y", "x[:, None] or x[None, :]",
@@ -78,10 +79,10 @@ HELPS = {
         "x = tj.cta.load(V.at(tj.cta.indices((4,), 0) * 2))",
     ),
     "a captured list": ("x = LIST[0]", "make it a tuple", "x = TUPLE[0]"),
-    "a captured dict": ("x = DICT['a']", "under separate names, or as a tuple", "x = ONE + TUPLE[0]"),
+    "a captured counter": ("x = COUNTER['a']", "make it a dict", "x = DICT['a']"),
     "an attribute named like a function": ("x = CONFIG.relu", "capture the value", "x = RELU"),
     "a lambda from outside": ("x = outside(n)", "a def, decorated with @tj.function", "x = inside(n)"),
-    "a lambda inside": ("f = lambda x: x", "write a nested def", "def f(x):\n    return x\nx = f(n)"),
+    "a lambda inside": ("f = lambda *x: x[0]", "name the parameters", "f = lambda x: x\nx = f(n)"),
     "bytes of a type": ("x = A.dtype.itemsize", "it has name, kind, bits, bytes", "x = A.dtype.bytes"),
     "a tuple of numbers": ("x = any((n > 0, n > 1))", "index its items", "t = (n > 0, n > 1)\nx = t[0] or t[1]"),
 }

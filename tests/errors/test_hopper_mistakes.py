@@ -128,7 +128,7 @@ MISTAKES: dict[str, Mistake] = {
             without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
             "tj.cta.arrive(full)\ntj.cta.copy_async(b",
         ),
-        AsyncHazardError, "expects more bytes when everything else in phase 0 has arrived or is in flight",
+        AsyncHazardError, "expected bytes in phase 0 of mbarrier full",
         "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy before the last arrival",
     ),
     "no thread arrives": Mistake(

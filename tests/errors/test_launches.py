@@ -152,7 +152,7 @@ ARGUMENTS = [
     (lambda: typed[1](B, 1.5, 1.0, 1), LAUNCH, "n is int8; got float 1.5", "pass ints"),
     (lambda: typed[1](B, 1, "x", 1), LAUNCH, "x is float32; got str 'x'", "pass floats"),
     (lambda: typed[1](B, 1, 1.0, -1), LAUNCH, "u is uint16, which holds 0 to 65535; got -1", "signed type"),
-    (lambda: typed[1](B, 1, 1.0, 1, [1]), LAUNCH, "K is a constexpr; a list can't be one", "tuples of these"),
+    (lambda: typed[1](B, 1, 1.0, 1, [1]), LAUNCH, "K is a constexpr; a list can't be one", "dicts of these"),
     (lambda: add[1].bind(A), LAUNCH, "add is missing B", "pass every parameter that has no default"),
     (lambda: add[1](np.zeros(17, np.uint8)[1:].view(np.float32), B), LAUNCH, "the address of A", "copy"),
     (lambda: add[1].bind(A, B, 1)(A), LAUNCH, "add takes 3 arguments that aren't constexprs; got 1", "pass all"),
@@ -474,7 +474,7 @@ def test_a_constexpr_deeper_than_python_recurses_is_refused():
     deep = ()
     for _ in range(5000):
         deep = (deep,)
-    with pytest.raises(tj.LaunchError, match="n is a constexpr tuple nested several hundred levels deep") as caught:
+    with pytest.raises(tj.LaunchError, match="n is a constexpr nested several hundred levels deep") as caught:
         names["k"][1](np.zeros(1, np.float32), deep)
     assert caught.value.hint == "pass a flat tuple"
 

@@ -32,7 +32,6 @@ WORDS = {
     "tj.grid_wait()": ("which waits for the previous kernel, is not", "tj.grid_wait", "run in order"),
     "tj.grid_trigger()": ("which lets the next kernel start, is not", "tj.grid_trigger", "run in order"),
     "m = tj.TensorMap(A)": ("a tensor map that the caller creates, is not", "tj.TensorMap", "creates the tensor maps"),
-    "x = tj.rand(1, 2)": ("uniform random numbers, is not available", "tj.rand", "pass an array of random numbers"),
     "tj.warp.commit(full)": ("not available in this version", "full", "arrive at a barrier with tj.warp.arrive(b)"),
     f"{PRODUCT}, scale_a=a)": ("takes no scale_a; one is given", PRODUCT, ""),
     f"{PRODUCT}, barrier=full)": ("takes no barrier; one is given", PRODUCT, ""),

@@ -83,8 +83,8 @@ FAULTS = (
     Fault(
         "split gives the parts of a tile in reverse order",
         "frontend/reductions.py",
-        "return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))",
-        "return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)[::-1]))",
+        "return Items(tuple(section(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))",
+        "return Items(tuple(section(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)[::-1]))",
     ),
     # ir
     Fault(
@@ -186,8 +186,8 @@ FAULTS = (
     Fault(
         "a clean kernel hides the findings of another one",
         "sanitize/report.py",
-        "return min(verdicts, key=order.index)",
-        "return max(verdicts, key=order.index)",
+        'return min(verdicts, key=order.index, default="incomplete")',
+        'return max(verdicts, key=order.index, default="incomplete")',
     ),
     Fault(
         "an array that is asked to hold one value holds zeros",

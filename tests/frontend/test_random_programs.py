@@ -28,7 +28,8 @@ def expressions(draw: st.DrawFn, names: tuple[str, ...] = NAMES, depth: int = 2)
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return draw(st.sampled_from([*names, "n", "0", "1", "2", "5", "-3"]))
     left, right = (draw(expressions(names, depth - 1)) for _ in range(2))
-    kind = draw(st.sampled_from(["+", "-", "*", "//", "%", "min", "max", "choose", "cdiv", "tile", "divmod", "power"]))
+    kinds = ["+", "-", "*", "//", "%", "min", "max", "choose", "cdiv", "tile", "divmod", "power", "sum", "lambda"]
+    kind = draw(st.sampled_from(kinds))
     if kind in ("min", "max"):
         return f"{kind}({left}, {right})"
     if kind == "choose":
@@ -41,6 +42,13 @@ def expressions(draw: st.DrawFn, names: tuple[str, ...] = NAMES, depth: int = 2)
         return f"tj.tile_order({right} % 12, (4, {left} % 3 + 3){group})[{draw(st.integers(0, 1))}]"
     if kind == "divmod":
         return f"divmod({left}, {divisor})[{draw(st.integers(0, 1))}]"
+    # a name of a comprehension or lambda hides the kernel's
+    name = draw(st.sampled_from(names))
+    if kind == "sum":
+        test = draw(st.sampled_from(["", " if w != 1"]))
+        return f"sum([{left} + w for w, {name} in enumerate(({right}, 2)){test}])"
+    if kind == "lambda":
+        return f"(lambda {name}, w={draw(st.sampled_from(names))}: {left} - w)({right})"
     if kind == "power":
         return f"({left} + tj.next_power_of_2({draw(st.integers(0, 40))}))"
     return f"({left} {kind} {divisor if kind in ('//', '%') else right})"
@@ -51,6 +59,9 @@ def conditions(draw: st.DrawFn, names: tuple[str, ...] = NAMES, depth: int = 1) 
     simple = f"{draw(expressions(names, 1))} {draw(st.sampled_from(['<', '<=', '==', '!=', '>']))} " + draw(
         expressions(names, 1)
     )
+    if draw(st.integers(0, 5)) == 0:
+        listed = ", ".join(draw(expressions(names, 1)) for _ in range(2))
+        return f"{draw(expressions(names, 1))} {draw(st.sampled_from(['in', 'not in']))} ({listed})"
     if depth == 0 or draw(st.booleans()):
         return simple
     kind = draw(st.sampled_from(["and", "or", "not"]))

@@ -11,6 +11,7 @@ import pytest
 import tilejit as tj
 from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
+from tilejit.frontend import KernelSource
 
 #: texts that mean the same in Python and in a kernel: they set `y`, from numbers i, j and k
 TEXTS = [
@@ -32,6 +33,25 @@ TEXTS = [
     "y = len(tuple(zip())) + len(tuple(enumerate(()))) + i",
     "y = min((i, j, k)) + max((i, j))",
     "y = 0\nfor n, w in zip((i, j), 'ab'):\n    y = y * 2 + (n if w == 'b' else k)",
+    "y = sum([n * w for n, w in enumerate((i, j, k))])",
+    "t = tuple(i * n for n in STATIC(5) if n % 2)\ny = t[0] + t[1] * len(t)",
+    "y = max(a * b for a in (i, j) for b in (a, k) if True)",
+    "n = k\nt = [n + i for n in (1, 2)]\ny = n * t[1] + len([n for n in (n, n) for n in (n, 3, 4)])",
+    "y = 0\nfor n in STATIC(3):\n    y += sum([n * m for m in STATIC(n)])\n    y += n",
+    "n = 2\nwhile n < 40:\n    n += sum([n for n in (n, i * i)])\ny = n",
+    "f = lambda a, b=j: a * b - i\ny = f(k) + f(2, 3) + f(b=4, a=k)",
+    "f = lambda a: lambda b: a * 10 + b\ny = f(i)(j)",
+    "fs = [lambda a: a * n + i for n in (2, 3)]\ny = fs[0](k) + fs[1](j)",
+    "fs = [lambda a, n=n: a * n for n in (2, 3)]\ny = fs[0](k) + fs[1](j)",
+    "f = lambda: n\nn = i\ny = f()\nn = j\ny = y * 3 + f()",
+    "y = (lambda i: i + 1)(k) + i",
+    "y = (i in (3, j)) + 2 * (k in (1, 2)) + 4 * (i not in (i, 7)) + 8 * (k0 in (1, i, 2)) + 16 * (i in ())",
+    "y = 1 if i in (j, 3) and k not in (4,) else 0",
+    "y = 0\nfor n in (3, -2, 11):\n    if n in (i, k):\n        y += n",
+    "y = 0\nfor m in range(3):\n    f = lambda a: a + m\n    y += f(i) * sum(f(w) for w in (j, m))",
+    "f = lambda a: a + 1\ny = 0\nwhile f(y) < k:\n    y = f(y)\n    g = lambda: f(y)\n    y += g() % 2",
+    "y = 0\nfor n in STATIC(2):\n    if i > n:\n        y += (lambda a: a * n, lambda a: a - n)[n](j)",
+    "y = round(i / 2) + round(2.5 * j)",
 ]
 
 
@@ -67,6 +87,29 @@ def test_tuples_of_tiles_and_of_arrays() -> None:
     total = x.reshape(3, 8).sum(0) * 3
     np.testing.assert_array_equal(y, x[16:])
     np.testing.assert_array_equal(z, x[8:16] + total)
+
+
+def test_comprehensions_and_lambdas_of_tiles() -> None:
+    @tj.kernel(threads=32)
+    def k(X: tj.Tensor, Y: tj.Tensor) -> None:
+        tiles = [tj.cta.load(X[8 * n : 8 * n + 8]) for n in tj.static_range(3)]
+        combine = lambda a, b: a * 2 + b  # noqa: E731
+        total = tj.cta.zeros((8,), X.dtype)
+        for tile in tiles:
+            total = combine(total, tile)
+        tj.cta.store(Y[0:8], total + tj.reduce(tiles[1], 0, lambda a, b: a + b))
+
+    x, y = np.arange(24, dtype=np.float32), np.zeros(8, np.float32)
+    tj.simulate(k, 1, x, y)
+    np.testing.assert_array_equal(y, 4 * x[:8] + 2 * x[8:16] + x[16:] + x[8:16].sum())
+
+
+def test_a_name_of_a_comprehension_or_lambda_is_not_captured() -> None:
+    fn = source_of(
+        "def k(A):\n    A[0] = sum([n for n in SIZES if n > n0]) + (lambda q, r=s: q + t)(1)\n    q = [x for x in x]\n"
+    )
+    heads = {chain[0] for chain in KernelSource.of(fn).references}
+    assert heads == {"SIZES", "n0", "sum", "s", "t", "x"}
 
 
 REFUSED = [

@@ -30,6 +30,8 @@ EXPRESSIONS = [
     ("tj.sum(i, dtype=tj.float32)", "np.sum(i, dtype=np.float32)"),
     ("tj.prod(x, axis=1, keepdims=True)", "np.prod(x, axis=1, keepdims=True)"),
     ("tj.prod(i, axis=(0, 1))", "np.prod(i, axis=(0, 1))"),
+    ("tj.cumsum(h, axis=1, reverse=True)", "np.cumsum(h, axis=1)"),
+    ("tj.cummax(i, axis=0, exclusive=True)", "i"),
     ("tj.any(x > 0, axis=1)", "np.any(x > 0, axis=1)"),
     ("tj.all(x > 0, axis=0)", "np.all(x > 0, axis=0)"),
 ]

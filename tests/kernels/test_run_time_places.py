@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tilejit as tj
 from tilejit import S, laneid
@@ -98,3 +99,19 @@ def test_a_start_may_never_be_0():
         b = np.zeros((64, 16), np.float16)
         tj.simulate(second_block, 1, a, b, n)
         np.testing.assert_array_equal(b, a[:, 64 + 16 * n : 80 + 16 * n])
+
+
+ONE = tj.spec((1, 1), tj.float32)
+
+
+@tj.kernel(threads=64)
+def outside_any_grid(Y: tj.Tensor, A: tj.Tensor = ONE):
+    n = tj.num_ctas(0)
+    tj.cta.store(Y[0:1, 0:1], tj.cta.load(A[0:1, n : n + 1], fill=3))
+
+
+@pytest.mark.filterwarnings("ignore::tilejit.OutsideWarning")
+def test_a_region_may_lie_outside_because_a_grid_has_a_cta():
+    y = np.zeros((1, 1), np.float32)
+    outside_any_grid[1](y, np.zeros((1, 1), np.float32))
+    assert y == 3

@@ -42,7 +42,7 @@ THREADS = {
 
 FUNCTIONS = (
     "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "relu", "gelu",
-    "reciprocal", "floor", "ceil", "round", "abs",
+    "reciprocal", "floor", "ceil", "round", "abs", "trunc", "sign", "isnan", "isinf", "isfinite",
 )
 
 
@@ -375,6 +375,11 @@ class Drawn:
             case "fma":
                 left = self.operand()
                 return f"tj.fma({left}, {self.other(left)}, {self.other(left)})"
+            case "ptx":
+                left = self.operand()
+                right, pure = self.other(left), self.one((None, False))
+                inputs = ", ".join(f"{x}.astype(tj.int32)" if x in self.tiles else x for x in (left, right))
+                return f'tj.ptx("xor.b32 $0, $1, $2;", out=tj.int32, inputs=({inputs}), pure={pure})'
             case "clamp":
                 return f"tj.clamp({self.operand()}, 1, 5)"
             case "unary":
@@ -383,9 +388,25 @@ class Drawn:
                 return f"{self.operand()}.astype(tj.{self.dtype()})"
             case "reduce":
                 return self.reduction()
+            case "broadcast":
+                text = self.operand()
+                value = self.value(text)
+                shape = value.shape if value is not None else ()
+                wider = (*self.one(((), (2,), (3, 1))), *(self.one((1, 2, 5)) if n == 1 else n for n in shape))
+                return f"tj.broadcast_to({text}, {wider})"
+            case "random":
+                name, more = self.one((("random_bits", ""), ("rand", ""), ("randint", ", -7, 100")))
+                return f"tj.{name}({self.one(('n', '11'))}, {self.operand()}{more})"
+            case "scan":
+                return self.scan()
             case "cat":
                 left = self.operand()
                 return f"tj.cat({left}, {self.other(left)}, {self.one((0, 1, -1))})"
+            case "moved":
+                return self.moved()
+            case "sort":
+                word, axis = self.one(("sort", "argsort", "sort")), self.one((-1, 0, 1))
+                return f"tj.{word}({self.operand()}, axis={axis}, descending={self.chance(2)})"
             case "product":
                 return f"({self.one(self.tiles)} @ {self.one(self.tiles)}{self.one(('', '.T'))})"
             case "ternary":
@@ -398,6 +419,38 @@ class Drawn:
             case _:
                 text = self.one(self.tiles)
                 return self.viewed(text, self.tiles[text])
+
+    def moved(self) -> str:
+        """Elements of a tile at other places."""
+        text = self.one(self.tiles)
+        shape = self.tiles[text].shape
+        if not shape:
+            return text
+        axis = self.draw(st.integers(0, len(shape) - 1))
+        before, extent = [":"] * axis, shape[axis]
+        ways = ("flip", "roll", "gather", "step", "histogram")
+        match self.one(ways if self.scope == "thread" else (*ways, "part", "element")):
+            case "flip":
+                return f"tj.flip({text}, {axis})"
+            case "roll":
+                return f"tj.roll({text}, {self.one(('1', '-3', 'n', '40'))}, axis={axis - len(shape)})"
+            case "gather":
+                count = self.one((extent, 1, 3, 8))
+                made = (*shape[:axis], count, *shape[axis + 1 :])
+                along = self.draw(st.integers(0, len(shape) - 1))
+                return f"tj.gather({text}, tj.{self.scope}.indices({made}, {along}) % {extent}, {axis})"
+            case "step":
+                step = self.one((2, 3, -1, -2))
+                return f"{text}[{', '.join([*before, f'{self.draw(st.integers(0, extent - 1))}::{step}'])}]"
+            case "part":
+                taken = self.one((f"n % {extent}", f"n % {extent} : n % {extent} + 1"))
+                return f"{text}[{', '.join([*before, taken])}]"
+            case "element":
+                return f"({text} * {text}[{', '.join(f'n % {n}' for n in shape)}])"
+            case _:
+                dtype = self.tiles[text].dtype
+                mask = f", mask={text} != 1" if self.chance(3) else ""
+                return f"tj.histogram({text if dtype.is_integer else f'{text}.astype(tj.int32)'}, {extent}{mask})"
 
     def other(self, like: str) -> str:
         value = self.value(like)
@@ -413,7 +466,9 @@ class Drawn:
     def reduction(self) -> str:
         text = self.operand()
         tile = self.value(text)
-        name = self.one(("sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "sum", "max"))
+        name = self.one((
+            "sum", "max", "min", "prod", "any", "all", "argmax", "argmin", "sum", "max", "mean", "var", "std",
+        ))
         if tile is None:
             return f"tj.{name}({text})"
         rank = len(tile.shape)
@@ -423,7 +478,20 @@ class Drawn:
             axis = f", axis={axes[0] if len(axes) == 1 else tuple(axes)}"
         kept = ", keepdims=True" if self.chance(3) else ""
         grown = ", dtype=tj.float32" if name == "sum" and self.chance(6) else ""
-        return f"tj.{name}({text}{axis}{grown}{kept})"
+        options = ""
+        if name in ("sum", "max", "min", "prod") and self.chance(4):
+            options = f", initial={self.one(('n', '1', '3', 'a'))}"
+        if name in ("var", "std") and self.chance(2):
+            options = ", ddof=1"
+        return f"tj.{name}({text}{axis}{grown}{kept}{options})"
+
+    def scan(self) -> str:
+        text = self.operand()
+        tile = self.value(text)
+        rank = len(tile.shape) if tile is not None else 1
+        axis = self.draw(st.integers(-rank, max(rank - 1, 0)))
+        flags = "".join(f", {flag}=True" for flag in ("reverse", "exclusive") if self.chance(3))
+        return f"tj.{self.one(('cumsum', 'cumsum', 'cummax', 'cummin', 'cumprod'))}({text}, {axis}{flags})"
 
     def assign(self, text: str) -> list[str]:
         value = self.value(text)
@@ -461,10 +529,11 @@ class Drawn:
         """A product of two tiles of memory, or a sum of products."""
         dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
         m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
-        if self.scope == "thread" or m * n > self.most:
+        batch = self.one(((), (), (2,), (3,), (2, 1))) if m * n <= 256 else ()
+        if self.scope == "thread" or m * n * math.prod(batch) > self.most:
             return []
-        a = self.region((m, k), dtype, "T")
-        b = self.region((k, n), dtype, "T")
+        a = self.region((*batch, m, k), dtype, "T")
+        b = self.region((*(batch if self.chance(2) else batch[1:]), k, n), dtype, "T")
         load = f"tj.{self.scope}.load"
         right = f"{load}({b})"
         if self.chance(3):
@@ -472,7 +541,7 @@ class Drawn:
         if self.chance(2):
             return self.assign(f"{load}({a}) @ {right}")
         name = self.name()
-        start = f"tj.{self.scope}.zeros({(m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
+        start = f"tj.{self.scope}.zeros({(*batch, m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
         text = f"{load}({a}) @ {right}"
         once, zero = self.value(text), self.value(start)
         if once is None or zero is None:
@@ -620,8 +689,9 @@ class Drawn:
 
 EXPRESSIONS = (
     "operator", "operator", "operator", "operator", "division", "shift", "compare", "where", "extreme", "function",
-    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "cat", "product", "ternary",
-    "uses", "view", "view",
+    "function", "fma", "clamp", "unary", "cast", "cast", "reduce", "reduce", "reduce", "scan", "cat", "product",
+    "ternary", "broadcast", "random", "uses", "view", "view", "ptx", "moved",
+    "moved", "sort",
 )
 
 

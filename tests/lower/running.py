@@ -12,6 +12,7 @@ from tests.reference import tiles
 from tests.reference.layouts import plain
 from tests.support.drafts import Operation
 from tests.support.operands import Operand, bits
+from tests.support.operations import INLINE
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
 from tilejit.compiled import Compiled
@@ -19,7 +20,7 @@ from tilejit.ir import nodes
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE
 from tilejit.layout import TileLayout
-from tilejit.ops.axes import REDUCTION
+from tilejit.ops.axes import REDUCTION, SCAN
 from tilejit.ops.gemm import reference
 from tilejit.runtime import devices
 from tilejit.runtime.device import Device
@@ -142,7 +143,8 @@ class Run:
             np.testing.assert_array_equal(got, expected)
             return made
         dtype = self.dst.dtype.numpy
-        assert_equal(self.op.name, got.view(dtype), expected.view(dtype), ulp=tolerance(self.op.name, self.dst.dtype))
+        ulp = tolerance(self._meaning, self.dst.dtype)
+        assert_equal(self._meaning, got.view(dtype), expected.view(dtype), ulp=ulp)
         return made
 
     def _variables(self, expr: nodes.Expr) -> Iterator[tuple[nodes.Var, bool | int | float]]:
@@ -168,11 +170,24 @@ class Run:
             shape, axis = self.dst.region().shape, self.op.attr("axis")
             assert isinstance(axis, int)
             return tiles.filled(self.dst, np.indices(shape)[axis], self.op.scope, before)
+        if self.op.name == "sort":
+            return self._sorted(before)
         if self.op.record.relation is REDUCTION:
             src = self.tiles[1]
             return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
+        if self.op.record.relation is SCAN:
+            initial = self.op.value("initial")
+            src, first = self.tiles[1], None if initial is None else self._input(initial)
+            return tiles.reduced(self.op, self.dst, src, before, self.held[src.name], initial=first)
         inputs = [self._input(o) for o in self.op.inputs.values()]
-        return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
+        return tiles.computed(self._meaning, self.dst, inputs, self.op.scope, before, self.held)
+
+    @property
+    def _meaning(self) -> str:
+        """The name of the elementwise operation that gives the same results."""
+        if self.op.name != "ptx":
+            return self.op.name
+        return next(name for (name, _), text in INLINE.items() if text == self.op.attr("text"))
 
     def _fill(self) -> int:
         """The bits of what lies outside."""
@@ -193,6 +208,14 @@ class Run:
             place, value = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
             made = self.op.record.reference(place, value, operation=self.op.attr("operation"))
             tiles.put(after, self.dst.slots(self.dst.indices(first), first), made.view(after.dtype).ravel())
+        return after
+
+    def _sorted(self, before: Array) -> Array:
+        after, (dst, src) = before.copy(), self.tiles
+        for first in tiles.instances(dst, self.op.scope):
+            rows = np.sort(tiles.gathered(src, first, self.held[src.name]), axis=-1)
+            kept = np.ascontiguousarray(rows[..., : dst.region().shape[-1]])
+            tiles.put(after, dst.slots(dst.indices(first), first), kept.view(after.dtype).ravel())
         return after
 
     def _accumulates(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.proving import prove_edited, prove_verdict
-from tilejit.dtypes import bool_, float16, float32, int32
+from tilejit.dtypes import bool_, float16, float32, int32, uint32, uint64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Atomic, Buffer, Cast, Const, Expr, Instruction, Let, Load, Move, Op, Stmt, Store, Vector
 from tilejit.layout import R, S, TCol, TLane, laneid, tid_in_wg
@@ -30,6 +30,7 @@ def memory(space: str, dtype: Any = float32, shape: tuple[int, ...] = (32, 4)) -
     return operand(space, shape, dtype)
 
 
+ROW, BEST = S[(32, 4) : (1 @ laneid, 1)], S[4 : 1] + R[32 : 1 @ laneid]
 FRAGMENT = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]
 
 #: name -> (the variant that carries out the operation, the operation's name and operands)
@@ -56,6 +57,10 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "lanes": ("shuffle", "max", (local(S[4 : 1] + R[32 : 1 @ laneid], shape=(4,)), local(ROWS))),
     "argmax": ("shuffle", "argmax", (local(S[4 : 1] + R[32 : 1 @ laneid], int32, (4,)), local(ROWS))),
     "vote": ("vote", "any", (local(S[1 : 1] + R[32 : 1 @ laneid], bool_, (1,)), local(ROWS, shape=(32, 4)))),
+    "sort": ("network", "sort", (local(ROW, uint32, (128,)), local(ROW, uint32, (128,)))),
+    "sort by keys": ("network", "sort", (
+        local(BEST, uint64, (4,)), local(ROW, uint64, (128,)), local(BEST, uint32, (4,)), local(ROW, uint32, (128,)),
+    )),
     "update": ("update", "atomic", (memory("global"), None, local(ROWS))),
     "old values": ("update", "atomic", (memory("shared"), local(ROWS), local(ROWS))),
     "tensor memory": ("tcgen05_ldst", "copy_async", (
@@ -66,6 +71,7 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "boxes": ("tma_store", "copy_async", (
         operand("global", (60, 8), float32, region=((8, 32), (0, 4))), memory("shared"),
     )),
+    "inline": ("reg", "ptx", (local(ROWS), local(ROWS), None, local(ROWS))),
     "part": ("reg", "fill", (operand("local", (32, 4), float32, layout=ROWS, region=((0, 32), (1, 2))), 1.5)),
 }
 
@@ -74,6 +80,8 @@ def asked(kind: str) -> Verdict[Any]:
     variant, name, operands = KINDS[kind]
     axes: dict[str, Any] = {"indices": 0, "sum": (1,), "max": (0,), "argmax": (0,), "any": (0, 1)}
     attrs = {"axis": axes[name]} if name in axes else {}
+    if name == "ptx":
+        attrs = {"text": "sub.rn.f32 $0, $1, $2;", "outputs": 1, "is_pure": True}
     scope, threads, target = ("warpgroup", 128, "sm_100a") if kind == "tensor memory" else ("warp", 32, "sm_90a")
     verdict = dispatch(name, scope, *operands, threads=threads, target=target, variant=variant, **attrs)
     assert verdict.variant == variant, verdict.declines
@@ -212,6 +220,35 @@ def twice() -> Change:
     return change
 
 
+def turned_round() -> Change:
+    """The second comparator of registers is the other way round."""
+    seen: list[Op] = []
+    others = {"minimum": "maximum", "maximum": "minimum", "less": "greater"}
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(stmt, Let) or not isinstance(stmt.value, Op) or stmt.value.name not in others:
+            return (stmt,)
+        seen.append(stmt.value)
+        is_second = len(seen) in ((3, 4) if stmt.value.dtype == uint32 else (2,))
+        return (replace(stmt, value=replace(stmt.value, name=others[stmt.value.name])) if is_second else stmt,)
+
+    return change
+
+
+def uncompared() -> Change:
+    """An element that moves along with its key goes with the other key of a comparator."""
+    lets: list[str] = []
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        value = stmt.value if isinstance(stmt, Let) else None
+        if isinstance(value, Op) and value.name == "where" and value.dtype == uint32 and not lets:
+            lets.append(str(value))
+            return (replace(stmt, value=replace(value, args=(value.args[0], *value.args[:0:-1]))),)
+        return (stmt,)
+
+    return change
+
+
 MOVES = (forgotten, reads_elsewhere, writes_elsewhere)
 PLANTED = [
     *((kind, change) for kind in ("load", "store", "edge", "memory", "async", "rename", "matrix load", "matrix store")
@@ -225,6 +262,9 @@ PLANTED = [
     *((kind, change) for kind in ("registers", "lanes", "argmax") for change in (forgotten, another_element)),
     *((kind, change) for kind in ("lanes", "argmax") for change in (other_lanes, twice)),
     ("vote", another_element),
+    *((kind, change) for kind in ("sort", "sort by keys")
+      for change in (forgotten, zeros, other_lanes, twice, turned_round, another_element)),
+    ("sort by keys", uncompared),
     *(("update", change) for change in (forgotten_update, reads_elsewhere)),
     *(("old values", change) for change in (forgotten_update, another_element)),
     *((kind, change) for kind in ("tensor memory", "bulk", "boxes") for change in (reads_elsewhere, writes_elsewhere)),

@@ -42,6 +42,8 @@ PLAIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.round,
+    "trunc": np.trunc,
+    "sign": lambda x: np.where(np.isnan(x), x, np.where(x > 0, 1.0, np.where(x < 0, -1.0, 0.0))),
 }
 
 
@@ -61,6 +63,21 @@ def test_every_function_of_one_float_has_a_plain_formula_or_a_true_value() -> No
     for name, op in ELEMENTWISE.items():
         if op.arity == 1 and op.kind in ("function", "exact"):
             assert (name in PLAIN) != (op.accuracy is not None), name
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16, int8, uint32, int64, bool_])
+def test_tests_for_nan_and_infinity_are_pythons(dtype: DType) -> None:
+    x = np.asarray(SPECIAL if dtype.is_float else [0, 1, 100]).astype(dtype.numpy)
+    for name, plain in (("isnan", math.isnan), ("isinf", math.isinf), ("isfinite", math.isfinite)):
+        found = reference(name, x)
+        assert found.dtype == bool and found.tolist() == [plain(float(value)) for value in x], name
+
+
+@pytest.mark.parametrize("dtype", [int8, uint8, int32, uint32, int64])
+def test_integers_have_a_sign_and_are_truncated_already(dtype: DType) -> None:
+    x = np.asarray([0, 1, 7, -1, -100]).astype(dtype.numpy)
+    assert reference("trunc", x).tolist() == x.tolist() and reference("trunc", x).dtype == x.dtype
+    assert reference("sign", x).tolist() == [(v > 0) - (v < 0) for v in x.tolist()]
 
 
 PAIRS = np.asarray([(x, y) for x in SPECIAL for y in SPECIAL])

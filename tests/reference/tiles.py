@@ -96,13 +96,13 @@ def filled(dst: Operand, values: np.ndarray, scope: str, before: np.ndarray) -> 
 
 
 def reduced(
-    op: TileOp, dst: Operand, src: Operand, before: np.ndarray, source: np.ndarray
+    op: TileOp, dst: Operand, src: Operand, before: np.ndarray, source: np.ndarray, **scalars: object
 ) -> np.ndarray:
-    """What the destination's storage must hold after a reduction."""
+    """What the destination's storage must hold after a reduction or a scan."""
     after = before.copy()
     for first in instances(dst, op.scope):
         value = op.record.reference(np.zeros(dst.region().shape, dst.dtype.numpy), gathered(src, first, source),
-                                    **{name: value for name, value in op.attrs if name != "variant"})
+                                    **{name: value for name, value in op.attrs if name != "variant"}, **scalars)
         flat = np.ascontiguousarray(value).view(after.dtype).ravel()
         put(after, dst.slots(dst.indices(first), first), flat)
     return after

@@ -21,6 +21,7 @@ from tilejit.dtypes import DType, from_numpy
 from tilejit.isa.mma import MMA
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
+from tilejit.ops.fold import CUMULATIVE, exclusive_start
 from tilejit.ops.gemm import accumulator_type
 from tilejit.ops.reduce import REDUCTIONS, reduced
 
@@ -56,6 +57,13 @@ def spacing(values: Array, dtype: DType) -> Array:
         exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
     lowest = int(math.frexp(float(info.tiny))[1] - 1)
     return np.ldexp(1.0, np.maximum(exponent, lowest) - int(info.nmant))
+
+
+def _index(key: Any) -> Any:
+    """A part of an index, in which rank-0 tiles are numbers."""
+    if isinstance(key, slice):
+        return slice(_index(key.start), _index(key.stop), key.step)
+    return int(key.value) if isinstance(key, Tile) else key
 
 
 class Tile:
@@ -100,7 +108,8 @@ class Tile:
         return Tile(seen, np.where(unsure, np.inf, 0))
 
     def __getitem__(self, key: Any) -> Tile:
-        return Tile(self.value[key], self.error[key])
+        keys = tuple(map(_index, key)) if isinstance(key, tuple) else _index(key)
+        return Tile(self.value[keys], self.error[keys])
 
     def astype(self, dtype: DType, saturate: bool = True) -> Tile:
         value = convert(self.value, dtype, saturate)
@@ -263,11 +272,19 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def reduction(name: str) -> Callable[..., Tile]:
-    """`tj.<name>(x, axis, dtype, keepdims)` of tiles."""
+    """`tj.<name>(x, axis, dtype, keepdims, initial)` of tiles."""
     record = REDUCTIONS[name]
 
-    def call(x: Tile, axis: Any = None, dtype: DType | None = None, keepdims: bool = False) -> Tile:
+    def call(
+        x: Tile, axis: Any = None, dtype: DType | None = None, keepdims: bool = False, initial: Any = None
+    ) -> Tile:
         to = dtype or record.result_type(x.dtype)
+        if initial is not None:
+            compute = record.combines_in(x.dtype, to) if record.grows else to
+            first = _scalar(initial, compute)
+            if _KINDS[_dtype(first).kind] > _KINDS[compute.kind]:
+                raise Refused("initial")
+            return elementwise(record.combines, Tile(first), call(x, axis, compute, keepdims)).astype(to)
         if record.type_fault(x.dtype, to):
             raise Refused(name)
         axes = _axes(axis, len(x.shape))
@@ -279,6 +296,47 @@ def reduction(name: str) -> Callable[..., Tile]:
         if name == "sum":
             result = _signed_zeros(result, x, axes)
         return result.reshape(units) if keepdims else result
+
+    return call
+
+
+def statistic(name: str) -> Callable[..., Tile]:
+    """`tj.mean`, `tj.var` or `tj.std` of tiles."""
+
+    def call(x: Tile, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tile:
+        if x.dtype.is_fp8:
+            raise Refused(name)
+        to = x.dtype if x.dtype.is_float else dtypes.float32
+        wide = x.astype(dtypes.float32 if to.is_half else to)
+        count = math.prod(x.shape[d] for d in _axes(axis, len(x.shape)))
+        total = reduction("sum")
+        if name != "mean":
+            difference = wide - total(wide, axis, keepdims=True) / float(count)  # type: ignore[operator]
+            wide, count = difference * difference, max(count - ddof, 0)
+        result = total(wide, axis, keepdims=keepdims) / float(count)  # type: ignore[operator]
+        return (elementwise("sqrt", result) if name == "std" else result).astype(to)
+
+    return call
+
+
+def cumulative(name: str) -> Callable[..., Tile]:
+    """`tj.<name>(x, axis, dtype, reverse, exclusive)` of tiles: a reduction of each prefix."""
+    record, whole = CUMULATIVE[name], reduction(name.removeprefix("cum"))
+
+    def call(x: Tile, axis: int, dtype: DType | None = None, reverse: bool = False, exclusive: bool = False) -> Tile:
+        if not -len(x.shape) <= axis < len(x.shape):
+            raise Refused(name)
+        to, step = dtype or record.result_type(x.dtype), -1 if reverse else 1
+        value, error = (np.moveaxis(each, axis, -1)[..., ::step] for each in (x.value, x.error))
+        made = [whole(Tile(value[..., : k + 1], error[..., : k + 1]), -1, to) for k in range(value.shape[-1])]
+        if exclusive:
+            start = convert(np.asarray(exclusive_start(record, to, record.combines_in(x.dtype, to))), to)
+            # a sum that starts from 0.0 isn't -0.0
+            made = [Tile(each.value + start if name == "cumsum" else each.value, each.error) for each in made]
+            made = [Tile(np.broadcast_to(start, made[0].shape)), *made[:-1]]
+        both = [[t.value for t in made], [t.error for t in made]]
+        values, errors = (np.stack(each, -1)[..., ::step] for each in both)
+        return Tile(np.moveaxis(values, -1, axis), np.moveaxis(errors, -1, axis))
 
     return call
 
@@ -342,7 +400,24 @@ def _grain(values: Array) -> Array:
     return np.where(bits == 0, np.inf, np.ldexp(lowest.astype(np.float64), exponent - 53))
 
 
+def _batched(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    """The products of the matrices of two batches, which broadcast."""
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError as error:
+        raise Refused("@") from error
+    every = [Tile(*(np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (t.value, t.error))) for t in (a, b)]
+    made = [_product(None if acc is None else acc[i], *(t[i] for t in every)) for i in np.ndindex(batch)]
+    if not made:
+        raise Refused("@ of nothing")
+    values, errors = (np.stack(each).reshape(*batch, *made[0].shape)
+                      for each in ([t.value for t in made], [t.error for t in made]))
+    return Tile(values, errors)
+
+
 def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    if min(len(a.shape), len(b.shape)) >= 2 and max(len(a.shape), len(b.shape)) > 2:
+        return _batched(acc, a, b)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0] or a.dtype.is_fp8:
         raise Refused("@")
     if a.dtype != dtypes.float32 and not any((form.a, form.b) == (a.dtype, b.dtype) for form in MMA.forms()):
@@ -526,6 +601,10 @@ class Language:
     def __getattr__(self, name: str) -> Any:
         if name in REDUCTIONS:
             return reduction(name)
+        if name in ("mean", "var", "std"):
+            return statistic(name)
+        if name in CUMULATIVE:
+            return cumulative(name)
         if name in ELEMENTWISE:
             return lambda *operands: elementwise(name, *operands)
         if name in dtypes.DTYPES:
@@ -565,6 +644,27 @@ class Language:
         made = tuple(Tile(np.expand_dims(t.value, axis)) if keepdims else t for t in whole)
         return made if isinstance(x, tuple) else made[0]
 
+    def rand(self, seed: Any, offset: Tile) -> Tile:
+        bits = elementwise("right_shift", elementwise("random_bits", seed, offset), 8)
+        return elementwise("mul", bits.astype(dtypes.float32), 2.0**-24)
+
+    def randint(self, seed: Any, offset: Tile, low: int, high: int) -> Tile:
+        bits = elementwise("random_bits", seed, offset)
+        value = low + (bits.value.astype(np.int64) * (high - low) >> 32)
+        return Tile(value.astype(np.int32), bits.error)
+
+    def broadcast_to(self, x: Tile, shape: tuple[int, ...]) -> Tile:
+        return Tile(np.broadcast_to(x.value, shape), np.broadcast_to(x.error, shape))
+
+    def ptx(self, text: str, out: DType, inputs: tuple[Any, ...], pure: bool | None) -> Any:
+        """The bits in which two operands differ: what the only text that programs have computes."""
+        tiles = [x for x in inputs if isinstance(x, Tile)]
+        if not tiles or any(t.dtype != out or t.error.any() for t in tiles) or not all(
+            isinstance(x, (Tile, int)) for x in inputs
+        ):
+            raise Refused("ptx")
+        return elementwise("bitwise_xor", *inputs)
+
     def static_range(self, *bounds: int) -> Iterator[int]:
         return iter(range(*bounds))
 
@@ -581,6 +681,40 @@ class Language:
             raise Refused("cat")
         parts = [a.astype(common), b.astype(common)]
         return Tile(np.concatenate([p.value for p in parts], axis), np.concatenate([p.error for p in parts], axis))
+
+    def flip(self, x: Tile, axis: int) -> Tile:
+        return Tile(np.flip(x.value, axis), np.flip(x.error, axis))
+
+    def roll(self, x: Tile, shift: Any, axis: int) -> Tile:
+        distance = _index(shift)
+        return Tile(np.roll(x.value, distance, axis), np.roll(x.error, distance, axis))
+
+    def gather(self, x: Tile, index: Tile, axis: int) -> Tile:
+        return Tile(*(np.take_along_axis(array, index.value.astype(int), axis) for array in (x.value, x.error)))
+
+    def histogram(self, x: Tile, bins: int, mask: Tile | None = None) -> Tile:
+        if x.error.any() or not x.dtype.is_integer or (mask is not None and mask.error.any()):
+            raise Refused("histogram")
+        counted = (x.value >= 0) & (x.value < bins) & (True if mask is None else mask.value)
+        return Tile(np.bincount(x.value[counted].astype(int), minlength=bins).astype(np.int32))
+
+    def argsort(self, x: Tile, axis: int = -1, descending: bool = False) -> Tile:
+        if not isinstance(x, Tile) or not -len(x.shape) <= axis < len(x.shape) or x.error.any():
+            raise Refused("argsort")
+        return Tile(self._order(x, axis, descending).astype(np.int32))
+
+    def sort(self, x: Tile, axis: int = -1, descending: bool = False) -> Tile:
+        if not isinstance(x, Tile) or not -len(x.shape) <= axis < len(x.shape):
+            raise Refused("sort")
+        made = np.take_along_axis(x.value, self._order(x, axis, descending), axis)
+        error = x.error.max(axis=axis, keepdims=True, initial=LEAST if x.dtype.is_float else 0)
+        return Tile(made, np.broadcast_to(error, made.shape))
+
+    def _order(self, x: Tile, axis: int, descending: bool) -> Array:
+        values = x.value.astype(np.float64) if x.dtype.is_float else x.value
+        missing = np.isnan(values) if x.dtype.is_float else np.zeros(x.shape, bool)
+        rank = np.searchsorted(np.unique(values[~missing]), np.where(missing, 0, values)).astype(np.int64)
+        return np.argsort(np.where(missing, x.value.size, -rank if descending else rank), axis=axis, kind="stable")
 
     def split(self, x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         pairs = zip(np.split(x.value, parts, axis), np.split(x.error, parts, axis), strict=True)

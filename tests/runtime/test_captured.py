@@ -153,3 +153,22 @@ def test_what_does_not_change_is_read_once(monkeypatch):
     for _ in range(5):
         captured.number()
     assert len(reads) == 1
+
+
+def test_a_value_deeper_than_python_recurses_is_refused(monkeypatch):
+    loop = {}
+    loop["a"] = loop
+    monkeypatch.setattr(HERE, "NUMBER", loop)
+    with pytest.raises(tj.LaunchError, match="of_global captures a value nested several hundred levels deep"):
+        Captured(KernelSource.of(of_global)).number()
+
+
+def test_a_dict_is_read_each_time(monkeypatch):
+    monkeypatch.setattr(HERE, "NUMBER", (1, {"a": 1}))
+    captured = Captured(KernelSource.of(of_global))
+    first = captured.number()
+    HERE.NUMBER[1]["a"] = True
+    second = captured.number()
+    HERE.NUMBER[1]["a"] = 1
+    assert second != first and captured.number() == first
+    assert captured.changes(first, second) == ["NUMBER (1, {'a': True}), compiled with (1, {'a': 1})"]

@@ -176,6 +176,10 @@ def mapped_memory():
     x[:] = 3
     add[2, 128](x, x, x)
     assert x.tolist() == [6] * 256
+    y = np.ones(256, np.float32)
+    with cuda.pinned(y), cuda.mapped(y) as on_device:
+        add[2, 128](on_device, on_device, on_device)
+    assert y.tolist() == [2] * 256
 
 
 @cuda.jit

@@ -131,6 +131,7 @@ def test_cuda_kernels_are_listed_with_their_declarations(cuda: Run) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("kernel, arguments, status", [
     ("fill<int, 7>", ("i32[256]",), 0), ("fill<double,3>", ("out:f64[256]",), 0), ("fill<int, 7>", ("i32[255]",), 1),
+    ("fill<unsigned int, sizeof(float)>", ("u32[256]",), 0),
     ("step", ("f32[256]", "i32:256", "f32:1"), 0), ("app::step", ("x:f32[256]", "n:i32:256", "f:f32:1"), 0),
 ])
 def test_cuda_kernels_have_readable_names(cuda: Run, kernel: str, arguments: tuple[str, ...], status: int) -> None:

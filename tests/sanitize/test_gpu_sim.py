@@ -84,6 +84,18 @@ def test_double(n):
 """
 
 
+LATE = NUMBA + """
+@pytest.fixture
+def late():
+    yield
+    with pytest.raises(Exception):
+        double[1, 64](cuda.to_device(np.ones(60, np.float32)))
+
+def test_late(late):
+    pass
+"""
+
+
 def pytest_says(folder: Path, *options: str, tests: str = TESTS) -> str:
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_it.py").write_text(tests, encoding="utf-8")
@@ -115,6 +127,10 @@ def test_the_first_configuration_only(tmp_path: Path) -> None:
     assert "simulated sm_90: 1 kernel, 2 launches, 0 findings, " in text
 
 
+def test_all_orders(tmp_path: Path) -> None:
+    assert "2 passed" in pytest_says(tmp_path, "--gpu-sim", "--gpu-sim-orders=all", "-k", "test_right")
+
+
 @pytest.mark.parametrize("path", [".", "test_it.py", "test_it.py::test_right"])
 def test_paths_after_the_option(tmp_path: Path, path: str) -> None:
     text = pytest_says(tmp_path, "--gpu-sim", path, "-k", "test_right", "--gpu-sim-autotune=first")
@@ -137,10 +153,17 @@ def rules_in(file: Path) -> list[str]:
 
 def test_numba(tmp_path: Path) -> None:
     pytest.importorskip("numba_cuda", reason="numba-cuda isn't installed")
-    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "--gpu-sim-sarif=found.sarif", tests=NUMBA)
+    text = pytest_says(tmp_path, "--gpu-sim=sm_80", "--gpu-sim-sarif=new/found.sarif", tests=NUMBA)
     assert "1 failed, 1 passed" in text
     assert "simulated sm_80: 1 kernel, 2 launches, 1 finding, " in text
-    assert rules_in(tmp_path / "found.sarif") == ["bounds"]
+    assert rules_in(tmp_path / "new" / "found.sarif") == ["bounds"]
+
+
+def test_findings_of_fixtures_fail_tests_when_they_end(tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda", reason="numba-cuda isn't installed")
+    text = pytest_says(tmp_path, "--gpu-sim", "-k", "late", tests=LATE)
+    assert "1 passed, 2 deselected, 1 error" in text
+    assert "error [bounds] (8 times): thread 60 " in text
 
 
 def test_without_the_option_nothing_is_simulated_or_imported(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from tests.support.typed_data import conforming
 from tilejit.sanitize.names import readable, with_readable_names
 from tilejit.sanitize.paths import SourcePaths, line_text
 from tilejit.sanitize.report import Result, as_json, as_text, combined, document
-from tilejit.sanitize.sarif import as_sarif, sarif_log
+from tilejit.sanitize.sarif import RULES, as_sarif, sarif_log
 from tilejit.sanitize.schema import Document
 from tilejit.simulator import Pointer, Report, run
+from tilejit.simulator.checks import findings
 
 SCALE = "_ZN3app5scaleEPfif"
 
@@ -205,6 +206,10 @@ def test_sarif_has_the_required_structure(files: Path) -> None:
     assert len(sarif_problems(log)) == 3
 
 
+def test_sarif_describes_every_rule_of_the_simulator() -> None:
+    assert RULES.keys() == findings.RULES.keys()
+
+
 def test_sarif_of_a_clean_kernel_has_no_results(files: Path) -> None:
     clean = launched(SCALE, 100, np.int32(100), np.float32(2))
     log = sarif_log(document([Result(SCALE, "k.ptx", (clean,))], "0"))
@@ -260,3 +265,29 @@ def test_symbols_are_readable(symbol: str, name: str) -> None:
 def test_symbols_in_a_text_are_readable() -> None:
     text = "reads _ZZ7reverseE4tile+1020 bytes and my_Zone of _Z99x"
     assert with_readable_names(text) == "reads reverse::tile+1020 bytes and my_Zone of _Z99x"
+
+
+INLINED = """.version 8.6
+.target sm_90
+.address_size 64
+.file 1 "user.cu"
+.file 2 "library.cuh"
+.visible .entry k() {
+.reg .b64 %x<3>; .reg .b32 %r<3>;
+.loc 1 10 5
+mov.u64 %x1, 0;
+.loc 2 200 9, function_name $L__info_string0, inlined_at 1 10 5
+ld.global.u32 %r1, [%x1];
+.loc 1 20 5
+mov.u64 %x2, 0;
+.loc 2 200 9, function_name $L__info_string0, inlined_at 1 20 5
+ld.global.u32 %r1, [%x2];
+ret; }
+"""
+
+
+def test_findings_in_one_inlined_line_are_distinguished_by_its_callers():
+    launches = tuple(run(INLINED, "k", (1,), (1,), [], on_finding="collect") for _ in range(2))
+    (kernel,) = document([Result("k", "k.ptx", launches)], "1.2.3")["kernels"]
+    found = [(x["places"][0]["line"], x["places"][0]["callers"], x["count"]) for x in kernel["findings"]]
+    assert found == [(200, ["user.cu:10"], 2), (200, ["user.cu:20"], 2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,25 @@ def test_an_error_in_a_kernel_ends_the_program(tmp_path: Path) -> None:
     line = PROGRAM[: PROGRAM.index("    tl.store(")].count("\n") + 1
     assert "OutOfBoundsError: " in err and f"program.py:{line}" in err and "element 100 of int64[100]" in err
     assert "Traceback" not in err
+
+
+def test_launches_and_findings_are_written_to_a_report(tmp_path: Path) -> None:
+    program, report = tmp_path / "program.py", tmp_path / "report.json"
+    run(tmp_path, "--triton", "--report", str(report), str(program), "101")
+    data = json.loads(report.read_text(encoding="utf-8"))
+    (kernel,) = data["kernels"]
+    line = PROGRAM[: PROGRAM.index("    tl.store(")].count("\n") + 1
+    assert data["verdict"] == "findings" and [x["grid"] for x in kernel["launches"]] == [[1, 1, 1]]
+    # the load and the store
+    for finding in kernel["findings"]:
+        place = finding["places"][0]
+        assert (finding["rule"], Path(place["file"]).name, place["line"]) == ("bounds", "program.py", line)
+    assert len(kernel["findings"]) == 2
+    log = tmp_path / "report.sarif"
+    run(tmp_path, "--triton", "--report", str(log), str(program), "100")
+    assert json.loads(log.read_text(encoding="utf-8"))["runs"][0]["results"] == []
+    status, _, err = run(tmp_path, "--triton", "--report", str(tmp_path / "no" / "folder"), str(program), "100")
+    assert status == 1 and "LaunchError: the report can't be written: " in err
 
 
 def test_nothing_to_run_or_to_simulate(tmp_path: Path) -> None:

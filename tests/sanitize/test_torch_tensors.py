@@ -42,6 +42,12 @@ def test_the_device_of_tensors_that_name_one() -> None:
     assert made[6].dtype == torch.float16 and made[7].requires_grad and made[12].dtype == torch.float16
 
 
+def test_the_device_of_tensors_that_are_created_without_overrides() -> None:
+    with torch._C.DisableTorchFunction():
+        x = torch.ones(2, device="cuda")
+    assert x.is_cuda
+
+
 def test_the_device_of_the_hosts_tensors() -> None:
     for x in (torch.ones(2), gpu().cpu(), gpu().to("cpu"), torch.zeros_like(gpu(), device="cpu"), torch.tensor(1)):
         assert x.device == torch.device("cpu") and not x.is_cuda and x.is_cpu and x.get_device() == -1
@@ -53,6 +59,24 @@ def test_results_are_on_the_gpu_if_an_operand_is() -> None:
               x.clone().detach(), x.data, x.sum(), copy.deepcopy(x), x.view(2, 1), torch.nn.Parameter(x)):
         assert y.is_cuda
     assert not (host + 1).is_cuda and not host.view_as(x).is_cuda
+
+
+def test_results_that_operators_allocate_on_the_cpu_are_on_the_gpu() -> None:
+    x, host = gpu(), torch.ones(2)
+    assert torch.nn.utils.rnn.pad_sequence([x, x]).is_cuda and not torch.nn.utils.rnn.pad_sequence([host, host]).is_cuda
+    assert host.copy_(x) is host and not host.is_cuda
+
+
+def test_tensors_without_storage_are_moved() -> None:
+    sparse = torch.eye(3).to_sparse()
+    assert torch.equal(sparse.to("cuda").cpu().to_dense(), torch.eye(3))
+    doubled = torch.vmap(lambda row: 2 * row.cuda())(torch.eye(3))
+    assert torch.equal(doubled.cpu(), 2 * torch.eye(3))
+
+
+def test_memory_of_the_host_may_be_pinned() -> None:
+    for x in (torch.tensor([1.0, 2.0], pin_memory=True), torch.ones(2).pin_memory(), torch.zeros(2, pin_memory=True)):
+        assert not x.is_cuda and x.cuda(non_blocking=True).is_cuda
 
 
 def test_moves_copy() -> None:
@@ -72,6 +96,9 @@ def test_numpy_does_not_share_the_gpus_memory() -> None:
     with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
         np.asarray(gpu())
     assert gpu().cpu().numpy().tolist() == [1, 2] and torch.ones(1).numpy().tolist() == [1]
+    x = gpu()
+    x.numpy(force=True)[:] = 0
+    assert x.tolist() == [1, 2]
 
 
 def test_modules_and_gradients() -> None:
@@ -151,6 +178,8 @@ def test_autocast_applies() -> None:
         assert (x @ x).dtype == torch.bfloat16
         with torch.autocast("cuda", enabled=False):
             assert (x @ x).dtype == torch.float32
+    with torch.cuda.amp.autocast(dtype=torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
     assert (x @ x).dtype == torch.float32
 
 

@@ -145,6 +145,47 @@ def test_autotuning_may_take_the_first_configuration() -> None:
     assert {launch.block[0] for launch in session.launches} == {32}
 
 
+def test_each_context_benchmarks_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    tuned = triton.autotune(programs.tuned_negation.configs, key=["n"], cache_results=True)(programs.tuned_negation.fn)
+    former = dict(vars(tuned))
+    for arch in ("sm_90", "sm_80", "sm_90"):
+        with sanitize.triton(arch) as session:
+            x = on_gpu(1000)
+            tuned[lambda values: (triton.cdiv(1000, values["BLOCK"]),)](x, torch.empty_like(x), 1000)
+            # three configurations and the best one
+            assert len(session.launches) == 4
+            times = [launch.reports[0].thread_instructions / 1e6 for launch in session.launches[:3]]
+            assert [timings[0] for timings in tuned.configs_timings.values()] == pytest.approx(times)
+    # nothing is left for launches on a GPU
+    assert not list(tmp_path.rglob("*.autotune.json"))
+    assert {name: vars(tuned).get(name) for name in ("cache", "do_bench", "cache_results")} == {
+        "cache": former["cache"], "do_bench": None, "cache_results": True
+    }
+
+
+def test_memory_is_unwritten_at_the_start_of_each_schedule() -> None:
+    with sanitize.triton(on_finding="collect", schedules=3) as session:
+        x = torch.empty(128, device="cuda")
+        programs.add(x, x, x)
+    (launch,) = session.launches
+    assert [{finding.rule for finding in report.findings} for report in launch.reports] == [{"undefined"}] * 3
+
+
+def test_a_storage_that_is_resized_counts_as_written() -> None:
+    with sanitize.triton() as session:
+        for is_placed in (False, True):
+            x, ones = torch.empty(4, device="cuda"), torch.ones(4, device="cuda")
+            if is_placed:
+                x.data_ptr()
+            x.untyped_storage().resize_(64)
+            assert torch.equal(programs.add(ones, ones, x), 2 * ones)
+            x.untyped_storage().resize_(32)
+            x.fill_(3)
+            assert torch.equal(programs.add(x, ones), 4 * ones)
+    assert not session.findings
+
+
 def refused(kind: type[Exception], program: Callable[[], object], arch: str = "sm_90") -> str:
     with sanitize.triton(arch) as session:
         with pytest.raises(kind) as caught:

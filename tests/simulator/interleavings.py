@@ -9,17 +9,25 @@ An agent is a warp; its words are (name, variable, value):
     arrive  arrive at the mbarrier            wait    wait for a phase of the mbarrier, by its parity
     sync    wait for all agents               ask     output 1 if a phase of a parity is complete, else 0
 
-`outcomes` is independent of the simulator: it executes one word at a time, in all orders.
+`outcomes` is independent of the simulator: it executes one word at a time, in all orders. `in_all_orders` asks the
+simulator.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from tests.simulator.ring_kernels import launch, module
+from tilejit.errors import SimulationError
+from tilejit.simulator.checks.findings import rule_of
 from tilejit.simulator.checks.report import Report
+from tilejit.simulator.orders import explorer
+from tilejit.simulator.run_grid import GridRun
 
 Word = tuple[str, int, int]
 OUTPUT = ("take", "look", "swap", "ask")
@@ -77,23 +85,40 @@ def step(program: Program, state: State, agent: int) -> State | None:
     return State(tuple(at), tuple(variables), tuple(outputs), phase, arrived)
 
 
+def following(program: Program, state: State) -> list[State]:
+    return [x for x in (step(program, state, agent) for agent in range(len(program.agents))) if x is not None]
+
+
+def start(program: Program) -> State:
+    count = len(program.agents)
+    return State((0,) * count, (0,) * VARIABLES, ((),) * count, 0, 0)
+
+
 def outcomes(program: Program, most: int = 100_000) -> set[Outcome] | None:
     """Return the outcomes of all interleavings; None if they have more than `most` states."""
-    count = len(program.agents)
-    start = State((0,) * count, (0,) * VARIABLES, ((),) * count, 0, 0)
     result: set[Outcome] = set()
-    seen, work = {start}, [start]
+    seen, work = {start(program)}, [start(program)]
     while work:
         state = work.pop()
-        following = {x for x in (step(program, state, agent) for agent in range(count)) if x is not None}
-        if not following:
+        after = set(following(program, state))
+        if not after:
             done = all(at == len(words) for at, words in zip(state.at, program.agents, strict=True))
             result.add((state.variables, state.outputs) if done else "deadlock")
-        work.extend(following - seen)
-        seen |= following
+        work.extend(after - seen)
+        seen |= after
         if len(seen) > most:
             return None
     return result
+
+
+def interleavings(program: Program, most: int) -> int:
+    """Return the number of interleavings, or `most` if there are more. All agents synchronize in one step."""
+    work, count = [start(program)], 0
+    while work and count < most:
+        after = set(following(program, work.pop()))
+        count += not after
+        work.extend(after)
+    return count
 
 
 START = """
@@ -137,26 +162,48 @@ def ptx(program: Program) -> str:
     return module(text + "END: ret;", ".param .u64 flags, .param .u64 out")
 
 
-def simulated(program: Program, **options: object) -> tuple[Report, Outcome]:
-    """Run a program; return its report, and its outcome if it ends."""
-    variables, out = np.zeros(VARIABLES, "u4"), np.zeros((len(program.agents), 16), "u4")
-    report = launch(ptx(program), variables, out, block=32 * len(program.agents), **options)
+@contextmanager
+def every_outcome(program: Program, out: np.ndarray, variables: np.ndarray) -> Iterator[set[Outcome]]:
+    """Let the search go on after findings; list the outcomes of the orders."""
+    found: set[Outcome] = set()
     counts = [sum(name in OUTPUT for name, _, _ in words) for words in program.agents]
-    outputs = tuple(tuple(row[:n]) for row, n in zip(out.tolist(), counts, strict=True))
-    return report, (tuple(variables.tolist()), outputs)
+
+    class Collecting(explorer.Explorer):
+        stops, collects = False, True
+
+        def once(self, collect: bool = False) -> tuple[SimulationError | None, GridRun]:
+            error, launch = super().once(collect)
+            outputs = tuple(tuple(row[:n]) for row, n in zip(out.tolist(), counts, strict=True))
+            found.add(rule_of(error) if error is not None else (tuple(variables.tolist()), outputs))
+            return error, launch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explorer, "Explorer", Collecting)
+        yield found
+
+
+def in_all_orders(program: Program, limit: int = 10_000) -> tuple[Report, set[Outcome]]:
+    """Return the report of a program in all orders, and the outcomes of these orders."""
+    variables, out = np.zeros(VARIABLES, "u4"), np.zeros((len(program.agents), 16), "u4")
+    with every_outcome(program, out, variables) as found:
+        report = launch(
+            ptx(program), variables, out, block=32 * len(program.agents), on_finding="collect", orders="all",
+            limit=limit)
+    return report, found
 
 
 NAMES = ("set", "add", "take", "look", "until", "least", "swap", "arrive", "wait", "ask")
 
 
-def drawn(seed: int) -> tuple[Program, set[Outcome]]:
-    """Draw a program that ends in some interleaving; return it with its outcomes."""
+def drawn(seed: int, most: int = 2000) -> tuple[Program, set[Outcome]]:
+    """Draw a program of at most `most` interleavings, of which one ends; return it with its outcomes."""
     random = np.random.default_rng(seed)
     while True:
         program = draw(random)
-        ends = outcomes(program, 20_000)
-        if ends is not None and ends != {"deadlock"}:
-            return program, ends
+        if interleavings(program, most + 1) <= most:
+            ends = outcomes(program)
+            if ends is not None and ends != {"deadlock"}:
+                return program, ends
 
 
 #: the words of an agent, by style: anything; without outputs; those that write, and those that wait and look
@@ -167,12 +214,12 @@ STYLES: dict[str, tuple[str, ...]] = {
 
 
 def draw(random: np.random.Generator) -> Program:
-    """Draw a program of two or three agents, with one to five words each, and perhaps one barrier."""
+    """Draw a program of two to four agents, with one to five words each, and perhaps one barrier."""
     one, others = [("any", "any"), ("silent", "silent"), ("writes", "waits"), ("any", "waits")][random.integers(4)]
     variables = int(random.integers(1, VARIABLES + 1))
     syncs = int(random.integers(3) == 0)
     agents = []
-    for i in range(int(random.integers(2, 4))):
+    for i in range(int(random.integers(2, 5))):
         names = [str(random.choice(STYLES[others if i else one])) for _ in range(int(random.integers(1, 6)))]
         words = [(name, int(random.integers(variables)), int(random.integers(1, 3))) for name in names]
         waits = 0

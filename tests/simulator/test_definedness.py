@@ -150,3 +150,45 @@ def test_the_skipped_instruction_and_the_use_are_named():
 def test_a_barriers_operand_that_nothing_wrote_is_an_error(barrier):
     with pytest.raises(UninitializedReadError, match="%r5"):
         simulate(f"{barrier} ret;", np.zeros(1, "u4"), block=32)
+
+
+# lanes 0 to 15 shuffle, the others exit or go on
+PART = "setp.lt.u32 %p1, %r1, 16; @!%p1 bra OTHERS;\n{}\nbra END;\nOTHERS: {}\nEND: ret;"
+
+
+def lanes(body, others="", block=32):
+    out = np.zeros(64, "u4")
+    start = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"
+    return simulate(start + PART.format(body, others), out, block=block, on_finding="collect").findings
+
+
+@pytest.mark.parametrize("shuffle, others, block, threads", [
+    # lanes that aren't in the mask, that have exited, and that the CTA doesn't have
+    ("shfl.sync.down.b32 %r2, %r1, 8, 31, 0xFFFF;", "bar.warp.sync 0xFFFF0000;", 32, range(8, 16)),
+    ("shfl.sync.idx.b32 %r2|%p5, %r1, 20, 31, 0xFFFFFFFF;", "ret;", 32, range(16)),
+    ("shfl.sync.bfly.b32 %r2, %r1, 8, 31, -1;", "", 12, range(4, 8)),
+    # both halves of the warp shuffle, each with its own mask
+    ("shfl.sync.bfly.b32 %r2, %r1, 16, 31, 0xFFFF;", "shfl.sync.bfly.b32 %r3, %r1, 1, 31, 0xFFFF0000;", 32, range(16)),
+    ("shfl.down.b32 %r2, %r1, 8, 31;", "", 32, range(8, 16)),
+])
+def test_the_value_of_a_lane_that_does_not_participate_in_a_shuffle_is_undefined(shuffle, others, block, threads):
+    findings = lanes(shuffle + "\nadd.u32 %r4, %r2, 1; st.global.u32 [%x2], %r4;", others, block)
+    assert [(x.rule, x.threads) for x in findings] == [("undefined", tuple(threads))]
+    assert "shuffles from a lane that has exited, doesn't execute the shuffle or isn't in its member mask" in \
+        findings[0].message
+    assert shuffle in findings[0].first.text and "st.global" in findings[0].second.text
+
+
+@pytest.mark.parametrize("body", [
+    # out of the segment of 16 lanes: each lane gets its own value
+    "shfl.sync.down.b32 %r2, %r1, 8, 0x100F, 0xFFFF; st.global.u32 [%x2], %r2;",
+    "shfl.sync.bfly.b32 %r2, %r1, 8, 31, 0xFFFF; st.global.u32 [%x2], %r2;",
+    # a sum over 16 lanes: only lane 0's is used, for which all values are defined
+    "mov.u32 %r2, %r1;" + "".join(
+        f"shfl.sync.down.b32 %r3, %r2, {n}, 31, 0xFFFF; add.u32 %r2, %r2, %r3;" for n in (8, 4, 2, 1)
+    ) + "setp.eq.u32 %p2, %r1, 0; @%p2 st.global.u32 [%x2], %r2;",
+    # whether the lane is out of range doesn't depend on its value
+    "shfl.sync.down.b32 %r2|%p5, %r1, 8, 31, 0xFFFF; selp.u32 %r3, 1, 2, %p5; st.global.u32 [%x2], %r3;",
+])
+def test_a_shuffle_among_some_lanes_is_defined_where_its_value_is_used(body):
+    assert lanes(body) == ()

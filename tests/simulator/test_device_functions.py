@@ -58,6 +58,12 @@ def test_each_thread_gets_its_result(schedule):
     assert out.tolist() == [2 * t for t in range(64)]
 
 
+def test_parameters_and_results_have_offsets_in_any_notation():
+    functions = TWICE.replace("[twice_0]", "[twice_0+0x0]").replace("[out+0]", "[ out + 0x0 ]")
+    out = launch(functions, f"{call('twice', '%r1')} {STORE}".replace("[a0+0]", "[a0+0x0]"))
+    assert out.tolist() == [2 * t for t in range(64)]
+
+
 @schedules
 def test_registers_keep_their_values_across_recursive_calls(schedule):
     """A predicate and numbers of 32 and 64 bits are needed after the call; lanes recur to different depths."""

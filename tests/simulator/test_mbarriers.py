@@ -16,7 +16,7 @@ from tilejit.errors import (
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
-from tilejit.simulator.checks.late_waiters import LateWaiters
+from tilejit.simulator.checks.phase_waits import PhaseWaits
 
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; ld.param.u64 %x1, [out]; mad.wide.u32 %x2, %r1, 4, %x1;
@@ -96,14 +96,14 @@ LOOP: bar.sync 0; @%p1 bra W; mbarrier.arrive.shared::cta.b64 _, [%r3];
 
 def test_what_is_kept_of_waits_does_not_grow_with_those_of_a_longer_cta(monkeypatch):
     """The first CTA's barrier stays in its first phase while the other's goes through forty."""
-    most, note = 0, LateWaiters.note
+    most, note = 0, PhaseWaits.note
 
-    def watched(self, barrier, threads, asked, pc):
+    def watched(self, barrier, positions, phases, pc):
         nonlocal most
-        note(self, barrier, threads, asked, pc)
-        most = max(most, len(self.of[barrier]))
+        note(self, barrier, positions, phases, pc)
+        most = max(most, len(self.passed[barrier]))
 
-    monkeypatch.setattr(LateWaiters, "note", watched)
+    monkeypatch.setattr(PhaseWaits, "note", watched)
     got = results(STEPS_ALONE.format(wait=wait("W", "%r3", "%r7")), grid=2)
     assert got == [1] * 32 + [40] * 32
     assert 0 < most < 6

@@ -189,6 +189,19 @@ def test_reports_name_the_calls_through_which_a_line_was_inlined():
     assert places == ["library.py:300", "library.py:200", "user.py:10"]
 
 
+def test_findings_in_one_inlined_line_are_distinguished_by_the_lines_that_call_it():
+    body = "mov.u64 %x1, 0;\n" + "".join(
+        f".loc 1 {line} 5\nmov.u64 %x2, {line};\n"
+        f".loc 2 200 9, function_name $L__info_string0, inlined_at 1 {line} 5\nld.global.u32 %r1, [%x1];\n"
+        for line in (10, 20, 10)
+    )
+    report = run(kernel(body + "ret;", header=HEADER + INLINED), "k", (1,), (1,), [], on_finding="collect")
+    assert [(x.rule, x.count) for x in report.findings] == [("bounds", 2), ("bounds", 1)]
+    for finding, line in zip(report.findings, (10, 20), strict=True):
+        places = re.findall(r"(?:from|called from) (\S+)", finding.message)
+        assert places == ["library.py:200", f"user.py:{line}"]
+
+
 @pytest.mark.parametrize("first", ["", ".loc 1 80 17"])
 @pytest.mark.parametrize("outer", [80, 70])
 def test_an_inline_assembly_comes_from_one_line(first, outer):

@@ -194,6 +194,12 @@ def test_faulty_programs(body, error, text, schedule):
         launch(body + ("" if "tensormap" in body else MAKE), aligned(ARRAY), size=128, schedule=schedule)
 
 
+def test_the_thread_with_a_misaligned_map_is_named():
+    move = "setp.eq.u32 %p4, %r1, 5; selp.b32 %r20, 4, 0, %p4; cvt.u64.u32 %x5, %r20; add.u64 %x5, %x5, %x2;\n"
+    with pytest.raises(MisalignedError, match=r"^thread 5 .* uses 0x\w+4 as the address of a tensor map"):
+        launch(move + field("global_dim", 4, 0, ".global", "%x5"), ARRAY)
+
+
 @pytest.mark.parametrize("schedule", range(3))
 def test_a_map_that_another_cta_may_be_changing(schedule):
     launch(MAKE + PUBLISH + ACQUIRE + BOX, aligned(ARRAY), size=128, grid=2, schedule=schedule)

@@ -17,6 +17,7 @@ from examples import (
     copy_tma,
     cross_entropy,
     distributed,
+    dropout,
     elementwise_registers,
     embedding,
     gemm_hopper,
@@ -29,6 +30,7 @@ from examples import (
     quickstart,
     reduce,
     rmsnorm,
+    scan,
     softmax,
     tensor_memory,
     transpose,
@@ -97,6 +99,9 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     x = matrix(ROWS, 65536, F32)
     yield "softmax_of_long_rows float32 65536", compilation(softmax.softmax_of_long_rows, x, x)
     x, bias = matrix(ROWS, 8192, F16), vector(8192)
+    flat = tj.spec((2**28,), tj.float32)
+    yield "dropout", compilation(dropout.dropout, flat, flat, tj.float32, tj.int64)
+    yield "noisy", compilation(dropout.noisy, flat, flat, tj.float32, tj.int64)
     yield "bias_gelu", compilation(bias_gelu.bias_gelu, x, bias, x, x)
     for dtype in (F32, F16):
         x = matrix(8192, 8192, dtype)
@@ -112,6 +117,8 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     weight = tuples.Weight(*[matrix(4096, 4096, F32)] * 4)
     yield "adamw", compilation(tuples.adamw, (weight,), tuples.AdamW(1e-2, 0.9, 0.999, 0.1, 3))
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
+    states = vector(2**28 // scan.BLOCK, tj.uint64)
+    yield "inclusive_sum", compilation(scan.inclusive_sum, vector(2**28), vector(2**28), states)
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
     yield "cross_entropy_backward", compilation(cross_entropy.cross_entropy_backward, x, targets, rows, rows, x)

@@ -79,9 +79,11 @@ def default_arguments() -> tuple[object, ...]:
     return (tj.spec((64, 64), tj.float32), tj.spec((64, 64), tj.float32), tj.int32)
 
 
-def refused(text: str, arguments: tuple[object, ...], target: str = "sm_90a") -> tuple[tj.TilejitError, Marked]:
+def refused(
+    text: str, arguments: tuple[object, ...], target: str = "sm_90a", header: str = HEADER
+) -> tuple[tj.TilejitError, Marked]:
     """The error that compiling `k` raises, and the text with its mark."""
-    namespace, marked = execute(text)
+    namespace, marked = execute(text, header)
     with pytest.raises(tj.TilejitError) as caught:
         namespace["k"].compile(*arguments, target=target)
     return caught.value, marked

@@ -10,7 +10,20 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from tilejit.dataclass import replace
-from tilejit.dtypes import DTYPES, DType, barrier, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
+from tilejit.dtypes import (
+    DTYPES,
+    DType,
+    barrier,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 from tilejit.ir import allocation
 from tilejit.ir.arithmetic import build
 from tilejit.ir.combine import Combine
@@ -24,11 +37,14 @@ from tilejit.layout.swizzle import SWIZZLE_BITS
 from tilejit.ops.atomic import ATOMIC
 from tilejit.ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
-from tilejit.ops.fold import REDUCE
+from tilejit.ops.fold import REDUCE, SCAN
 from tilejit.ops.gemm import GEMM, GEMM_ASYNC
+from tilejit.ops.inline import INPUTS, PTX
 from tilejit.ops.record import SCALAR, TILE, TileOperation
 from tilejit.ops.reduce import REDUCTIONS
+from tilejit.ops.sort import SORT
 from tilejit.ops.tile import TILE_OPERATIONS
+from tilejit.scopes import SCOPES
 from tilejit.target import WARP, WARPGROUP
 from tilejit.testing.arrays import dtypes
 
@@ -361,10 +377,85 @@ def _fold(draw: st.DrawFn, name: str) -> Operation:
     src = draft.padded(draft.tile("src", dtype))
     axes = sorted(draw(st.sets(st.integers(0, len(src.shape) - 1), min_size=1)))
     dst, src = draft.part(draft.projected("dst", dtype, src, axes)), draft.part(src)
+    return draft.finish(name, (dst, src), axis=tuple(axes), combine=_last(dtype))
+
+
+def _last(dtype: DType) -> Combine:
     lower, higher = Var("lower", dtype), Var("higher", dtype)
     zero = build.const(False if dtype == bool_ else 0, dtype)
     last = build.where(build.not_equal(higher, zero), higher, lower)
-    return draft.finish(name, (dst, src), axis=tuple(axes), combine=Combine((lower,), (higher,), (), (last,)))
+    return Combine((lower,), (higher,), (), (last,))
+
+
+def _scan(draw: st.DrawFn, name: str) -> Operation:
+    """Draw a scan by the function of `_fold`."""
+    draft = OperationDraft(draw)
+    dtype = draw(dtypes(fp8=False))
+    src = draft.padded(draft.tile("src", dtype))
+    axis = draw(st.integers(0, len(src.shape) - 1))
+    combine = _last(dtype)
+    others = [lambda: replace(src, buffer=replace(src.buffer, name="dst")), lambda: draft.rearranged("dst", dtype, src)]
+    dst, src = draft.part(draw(st.sampled_from(others))()), draft.part(src)
+    flags = {flag: True for flag in ("reverse", "exclusive") if draw(st.booleans())}
+    operands: tuple[Region | Expr | None, ...] = (dst, src)
+    if "exclusive" in flags or draw(st.booleans()):
+        operands = (dst, src, *(None,) * 6, build.const(draw(st.integers(0, 1)), dtype))
+    return draft.finish(name, operands, axis=(axis,), combine=combine, **flags)
+
+
+#: an elementwise operation and its type -> inline PTX with the same results
+INLINE = {
+    ("sub", "int32"): "sub.s32 $0, $1, $2;",
+    ("sub", "int16"): "sub.s16 $0, $1, $2;",
+    ("sub", "int8"): "{ .reg .s32 a, b; cvt.s32.s16 a, $1; cvt.s32.s16 b, $2; sub.s32 a, a, b; cvt.s16.s32 $0, a; }",
+    ("sub", "float64"): "sub.rn.f64 $0, $1, $2;",
+    ("maximum", "uint8"): "max.u16 $0, $1, $2;",
+    ("bitwise_xor", "bool_"): "xor.b16 $0, $1, $2;",
+    ("neg", "int64"): "neg.s64 $0, $1;",
+    ("fma", "float32"): "fma.rn.f32 $0, $1, $2, $3;",
+}
+
+
+def _inline(draw: st.DrawFn, name: str) -> Operation:
+    draft = OperationDraft(draw)
+    (meaning, type_name), text = draw(st.sampled_from(sorted(INLINE.items())))
+    dtype = DTYPES[type_name]
+    dst = draft.padded(draft.tile("dst", dtype))
+    operands: dict[str, Region | Expr] = {}
+    for k, operand in enumerate(INPUTS[: ELEMENTWISE[meaning].arity]):
+        kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar")))
+        make = draft.broadcast if kind == "broadcast" else draft.rearranged
+        operands[operand] = (
+            draft.scalar("abc"[k], dtype) if kind == "scalar" else draft.part(make("abc"[k], dtype, dst))
+        )
+    operands["dst"] = draft.part(dst)
+    return draft.finish(name, PTX.ordered(operands), text=text, outputs=1, is_pure=draw(st.booleans()))
+
+
+def _sort(draw: st.DrawFn, name: str) -> Operation:
+    """Draw a sort of rows: the bits of positions are over registers and threads, in any order."""
+    draft = OperationDraft(draw)
+    threads, axis = INSTANCES.get(draft.scope, (draft.threads, ""))[0], SCOPES[draft.scope].axis or "m"
+    distances = draw(st.permutations([1 << k for k in range((threads & -threads).bit_length() - 1)]))
+    of_rows, along = sorted(draw(st.tuples(*[st.integers(0, len(distances))] * 2)))
+    registers = draw(st.integers(0, 3))
+    over = [(2, d, axis) for d in distances[of_rows:along]], [(2, 1 << k, "m") for k in range(registers)]
+    bits = draw(st.permutations(over[0] + over[1]))
+    rows = draw(st.integers(1, 3))
+    row_digits = [(rows, 1 << registers, "m"), *((2, d, axis) for d in distances[:of_rows])]
+    copies = [(2, d, axis) for d in distances[along:]] + [(threads // (threads & -threads), threads & -threads, axis)]
+    kept = draw(st.one_of(st.just(len(bits)), st.integers(0, len(bits))))
+    lost = [bit for bit in bits[: len(bits) - kept] if bit[2] != "m"]
+    shape, dtype = (rows << of_rows, 1 << len(bits)), draw(st.sampled_from((uint32, uint64)))
+    layouts = [
+        TileLayout.from_iters([*row_digits, *some], [copy for copy in replicas if copy[0] > 1])
+        for some, replicas in ((bits[len(bits) - kept :], copies + lost), (bits, copies))
+    ]
+    dst, src = (
+        whole_of(local_buffer(n, dtype, (shape[0], columns), layout))
+        for n, columns, layout in zip(("dst", "src"), (1 << kept, shape[1]), layouts, strict=True)
+    )
+    return draft.finish(name, (dst, src), keys=1)
 
 
 def _kept(shape: Iterable[int]) -> list[int]:
@@ -443,6 +534,9 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     ATOMIC.name: (_update,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
     REDUCE.name: (_fold,),
+    SCAN.name: (_scan,),
+    PTX.name: (_inline,),
+    SORT.name: (_sort,),
 }
 
 

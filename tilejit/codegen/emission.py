@@ -165,7 +165,7 @@ def _call(
     result, definition = _result_type(types)
     # inout registers come first in both results and arguments
     tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
-    constraints = [f"={o.register.constraint}" for o in results]
+    constraints = [f"={'&' if o.is_early else ''}{o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
     constraints += [
         "n" if o.is_immediate and k in literals else o.register.constraint for k, o in enumerate(arguments) if k >= tied

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from ..dtypes import DType, bool_, int32
-from ..ir.arithmetic import facts
+from ..dtypes import DType, bool_, int32, uint64
+from ..ir.arithmetic import build, facts
 from ..ir.clusters import Cluster, rank_name
 from ..ir.nodes import SPECIALS, Cast, Const, Element, Expr, Load, Op, Special, Var
+from ..ops.elementwise.random import BLOCK, RANDOM_BITS
 from ..remember import lasting, remembered
 from ..scopes import THREAD_IDS
 from . import memory
@@ -82,13 +83,25 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
         if compared is not None:
             return compared
     texts: list[str] = []
-    for arg in op.args:
+    for arg in _random_operands(op) if op.name == RANDOM_BITS.name else op.args:
         # a comprehension would cost another call before Python 3.12; the last `value` is also used below
         value = evaluate(emission, arg)
         texts.append(value.text)
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
     result = operation(emission, op.name, computed, texts, proved, op.span)
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)
+
+
+def _random_operands(op: Op) -> tuple[Expr, ...]:
+    """Return the seed, the offset of the block and, if known, the word in the block: blocks are then computed once.
+
+    Conversions keep the sum: an extension because the lowest bits of the block's offset are 0, so that the sum can't
+    wrap, and a truncation because it keeps the lowest bits.
+    """
+    seed, offset = op.args
+    plain = offset.x if isinstance(offset, Cast) and offset.x.dtype.is_integer else offset
+    block, word = build.apart(plain, BLOCK)
+    return (seed, build.cast(block, uint64), build.cast(word, uint64)) if isinstance(word, Const) else op.args
 
 
 #: comparison -> its predicate, and the predicate if the operands are exchanged

@@ -21,7 +21,8 @@ from ..ir.params import (
     TensorMapParam,
 )
 from ..ir.placements import TMEM, within
-from ..isa import ROWS
+from ..isa import ROWS, Row
+from ..isa.inline import is_inline
 from ..source import Span
 from ..target import Target
 from . import barriers, memory, storage
@@ -176,10 +177,13 @@ def _bind_parameters(emission: Emission) -> None:
 def _parameters(emission: Emission) -> str:
     """Return the parameter list. The body must have been emitted: its loads determine the attributes of pointers."""
     texts: list[str] = []
+    # volatile inline PTX may write where an integer parameter points
+    has_inline = any(is_inline(row) and row.memory for row in emission.used if isinstance(row, Row))
     for number, param in enumerate(emission.kernel.params):
         match param:
             case PointerParam(buffer=buffer):
-                constant = param.noalias and not param.written and buffer.name not in emission.ordered
+                is_read = param.noalias and not param.written and not has_inline
+                constant = is_read and buffer.name not in emission.ordered
                 texts.append(f"ptr addrspace(1) {_pointer_attributes(buffer, constant)}%p{number}")
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 texts.append(f"{memory_type(var.dtype)} %p{number}")
@@ -196,8 +200,8 @@ def _parameters(emission: Emission) -> str:
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     """Return the attributes of a pointer: its alignment, and `noalias` if `constant`.
 
-    constant: the kernel writes neither the array nor one that overlaps it, and no load of it is volatile or has a
-    memory order.
+    constant: the kernel writes neither the array nor one that overlaps it, has no volatile inline PTX, and no load of
+    the array is volatile or has a memory order.
 
     On a written array `noalias` would be wrong even without overlap: LLVM assumes that no other thread writes it, and
     reuses values that were loaded before a barrier. `readonly` is omitted because LLVM would emit `ld.global.nc`, and

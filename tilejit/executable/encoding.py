@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, get_args
 
+from ..constants import compile_time, fields_of
 from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType
 from ..ir.params import BoxShare, Param, TensorMapSpec
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
-from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature, compile_time
+from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature
 from ..ir.values import Buffer, Cast, Const, Op, Strided, Var
 from ..ir.watched import WatchedRegion
 from ..layout import Swizzle, TileLayout
@@ -40,11 +41,16 @@ class Opaque:
 
 
 def saved(value: Any) -> Any:
-    """Return `value` with each enum member, also in tuples, replaced by an `Opaque` with its class, name and value."""
+    """Return `value` with enum members, dicts and records, also in tuples, each replaced by an `Opaque`."""
+    kind, fields = type(value), fields_of(value)
     if isinstance(value, Enum):
-        kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
-    return tuple(map(saved, value)) if type(value) is tuple else value
+    if fields is not None:
+        inside = ", ".join(f"{name}={saved(part)!r}" for name, part in fields.items())
+        return Opaque(f"{kind.__module__}.{kind.__qualname__}({inside})")
+    if kind is dict:
+        return Opaque(f"{{{', '.join(f'{key!r}: {saved(part)!r}' for key, part in value.items())}}}")
+    return tuple(map(saved, value)) if kind is tuple else value
 
 
 #: name -> class, of the objects that are encoded as a list of their fields

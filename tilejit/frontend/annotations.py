@@ -177,7 +177,10 @@ class Region(_Shaped[Scalar]):
     @overload
     def __getitem__(self, index: Indices, /) -> Region: ...
     def __getitem__(self, index: Indices, /) -> Region:
-        """Return an element or a region; each integer in the index drops a dimension."""
+        """Return an element or a region; each integer in the index drops a dimension.
+
+        The step of a slice is positive and known at compile time; the start is a constant more than a multiple of it.
+        """
 
     def __setitem__(self, index: Indices, value: float | Tile | Region, /) -> None:
         """Store a scalar to an element."""
@@ -278,7 +281,11 @@ class Tile(_Shaped[int], _Elements):
     @overload
     def __getitem__(self, index: Indices, /) -> Tile: ...
     def __getitem__(self, index: Indices, /) -> Tile:
-        """Return an element or a part of the tile; None adds a dimension of extent 1."""
+        """Return an element or a part of the tile; None adds a dimension of extent 1.
+
+        A run-time index must be the same in all threads that hold the tile (see `tj.gather`). The step of a slice is
+        known at compile time; if it is negative, elements come in reverse order.
+        """
 
     def __setitem__(self, index: Indices, value: float | Tile | Region, /) -> None:
         """Store a scalar to an element of a thread's own tile, which must come from `tj.alloc_local`."""

@@ -14,7 +14,7 @@ from .kinds import converts_to
 from .operators import accumulated, binary
 from .regions import unloaded
 from .scalars import as_scalar, convert
-from .values import Binding, Constant, Items, Memory, Rows, Scalar, Value, describe, is_number, owner_scope
+from .values import Binding, Constant, Items, Memory, Rows, Scalar, Table, Value, describe, is_number, owner_scope
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
@@ -105,8 +105,8 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
         is_computed = not isinstance(value.expr, walk.LEAVES)
         return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak) if is_computed else value
     if isinstance(value, Items):
-        items = tuple([named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)])
-        return Items(items, value.container)
+        items = [named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)]
+        return Items(tuple(items), value.names, value.container)
     return value
 
 
@@ -131,8 +131,10 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 def _place(ctx: Context, node: ast.Subscript, value: Value | ast.AugAssign) -> Memory:
     memory = unloaded(ctx, node)
-    if isinstance(memory, Items) or not isinstance(memory, Memory) and isinstance(ctx.evaluate(node.value), Items):
-        raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
+    base = None if isinstance(memory, Memory) else ctx.evaluate(node.value)
+    if isinstance(memory, Items) or isinstance(base, (Items, Table)):
+        what = "a dict" if isinstance(base, Table) else "a tuple"
+        raise ctx.type_error(node, f"{what} can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
         raise ctx.type_error(
             node, f"{describe(memory)} can't be assigned to", f"write tj.cta.store({ast.unparse(node)}, tile)"

@@ -40,7 +40,7 @@ def _atomic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Va
     mask = mask_argument(ctx, arguments)
     if not region.shape and INDEX.name not in place and mask is None:
         return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
-    return _of_region(ctx, node, name, place, values, mask, order)
+    return update(ctx, node, name, place, values, mask, order)
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
@@ -64,8 +64,8 @@ def _of_element(ctx: Context, node: ast.Call, name: str, region: Region, values:
     return Scalar(var)
 
 
-def _of_region(
-    ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
+def update(
+    ctx: Context, node: ast.AST, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
     """Emit an update of a region and return the old values. Without a tile or tile index, every thread updates it."""

@@ -15,13 +15,26 @@ from ..layout import TileLayout
 from ..ops.tile import CALLS
 from ..scopes import CTA, SCOPES
 from ..wording import guessed
-from . import barriers, foreign, methods
+from . import barriers, foreign, methods, records
 from .annotations import members
 from .buffers import fixed_layout
 from .context import Context
 from .names import captured
 from .operators import binary
-from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Unset, Value, describe, owner_scope
+from .values import (
+    Constant,
+    Items,
+    Memory,
+    Method,
+    Record,
+    Rows,
+    Scalar,
+    ScopedOperation,
+    Table,
+    Value,
+    describe,
+    owner_scope,
+)
 from .words import Namespace, ScopeNamespace
 
 _MISSING = object()
@@ -158,23 +171,10 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     raise foreign.no_attribute(ctx, node, value)
 
 
-def _of_container(ctx: Context, node: ast.Attribute, base: Items) -> Value:
-    fields = base.fields
-    item = fields.get(node.attr)
-    if item is None:
-        hint = f"a kernel can use only the fields of a container ({', '.join(fields)}), not its methods and properties"
-        raise ctx.type_error(
-            node, f"{describe(base)} has no attribute {node.attr}",
-            hint if fields else "index it, as in P[0], or unpack it",
-        )
-    if isinstance(item, Unset):
-        raise ctx.type_error(node, item.reason, item.hint)
-    return item
-
-
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     **dict.fromkeys((Memory, Rows), _of_memory),
     Scalar: _of_scalar,
-    Items: _of_container,
+    **dict.fromkeys((Items, Record), records.field),
+    Table: records.table_attribute,
     **dict.fromkeys(barriers.WITH_ATTRIBUTES, barriers.attribute),
 }

@@ -15,9 +15,10 @@ from .loops import static_range
 from .methods import METHODS
 from .names import closure_of, inline
 from .python_calls import call_python
+from .records import call_method
 from .tileops import call_operation
 from .tiles import convert_to
-from .values import Constant, Method, ScopedOperation, Value, describe
+from .values import Constant, Method, ScopedOperation, Table, Value, describe
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
@@ -25,6 +26,8 @@ def call(ctx: Context, node: ast.Call) -> Value:
     callee = ctx.evaluate(node.func)
     if isinstance(callee, ScopedOperation):
         return call_operation(ctx, node, callee)
+    if isinstance(callee, Method) and isinstance(callee.receiver, Table):
+        return call_method(ctx, node, callee.receiver, callee.name)
     if isinstance(callee, Method):
         return METHODS[callee.name](ctx, node, callee.receiver)
     closure = closure_of(ctx, callee)

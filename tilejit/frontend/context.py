@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 ELECTED = Var("warp.elected", bool_)
 
 #: the lists and dicts of a context that a discarded translation must not change
-_RESTORED = ("allocations", "used", "definitions", "buffer_choices", "alternatives", "allocated_in", "fixed")
+_RESTORED = (
+    "allocations", "used", "definitions", "buffer_choices", "alternatives", "allocated_in", "fixed", "exchanges",
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +119,7 @@ class Context:
     """The state that all translation functions share.
 
     The fields up to `unrolled` are settings and the current position, which each construct restores at its end. The
-    fields from `allocations` to `fixed` are part of a `snapshot`, so that a translation can be discarded.
+    fields from `allocations` to `exchanges` are part of a `snapshot`, so that a translation can be discarded.
     """
 
     #: node type -> translator; this table and the next one cover all expressions and statements of Python
@@ -158,6 +160,8 @@ class Context:
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     #: the layouts chosen for open tiles whose layout the frontend needed, by buffer name (see `buffers`)
     fixed: dict[str, Projection] = field(default_factory=dict)
+    #: (scope, type, number of elements) -> the shared memory of exchanges (see `exchanges`)
+    exchanges: dict[tuple[str, DType, int], Buffer] = field(default_factory=dict)
 
     #: the kinds of loop-carried names in a loop's last translation, by the path to the loop (see `joins`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
@@ -372,18 +376,13 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
     return build.const(number, dtype)
 
 
-_A_TUPLE_IN_A_LOOP = "build a tuple in a loop over tj.static_range or a tuple: items = (); for …: items += (item,)"
-
 #: kind of unsupported syntax -> its name and the hint
 _INSTEAD: dict[str, tuple[str, str]] = {
-    "Lambda": ("a lambda", "write a nested def, or a @tj.function"),
-    "ListComp": ("a list comprehension", _A_TUPLE_IN_A_LOOP),
-    "SetComp": ("a set comprehension", _A_TUPLE_IN_A_LOOP),
-    "DictComp": ("a dict comprehension", _A_TUPLE_IN_A_LOOP),
-    "GeneratorExp": ("a generator expression", _A_TUPLE_IN_A_LOOP),
+    "SetComp": ("a set comprehension", "write [...]: a list comprehension makes a tuple"),
+    "DictComp": ("a dict comprehension", "build the dict outside, and capture it or pass it as a tj.constexpr"),
     "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
     "Set": ("a set", "write a tuple"),
-    "Dict": ("a dict", "pass separate values or tuples"),
+    "Dict": ("a dict", "build it outside, and capture it or pass it as a tj.constexpr"),
     "Await": ("await", f"asynchronous operations have waits, such as tj.{CP_ASYNC.wait}"),
     "Yield": ("yield", "return a value from the helper, or store into a buffer"),
     "YieldFrom": ("yield from", "return a value from the helper, or store into a buffer"),

@@ -12,7 +12,8 @@ from .calls import call
 from .context import Context
 from .flow import Draft
 from .joins import chosen
-from .names import captured, lookup
+from .loops import comprehension
+from .names import captured, lookup, make_closure
 from .operators import binary, comparison, unary
 from .regions import loaded
 from .scalars import fold, truth
@@ -111,6 +112,8 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.BoolOp: lambda ctx, node: _combined(ctx, node, node.values),
     ast.IfExp: _conditional,
     ast.Call: call,
+    ast.Lambda: make_closure,
+    **dict.fromkeys((ast.ListComp, ast.GeneratorExp), comprehension),
     ast.JoinedStr: _joined,
     ast.FormattedValue: _formatted,
 }

@@ -101,11 +101,8 @@ def foreign_word_in(written: str) -> ForeignWord | None:
     return replace(word, instead=word.instead.replace("(axis)", f"({AXES[parts[-1]]})"))
 
 
-_OTHER = "dir(tilejit) lists the available names"
 _ONE_STREAM = "leave it out: launches on one stream run in order"
 _OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch creates the tensor maps of its arrays"
-_OWN_NUMBERS = "pass an array of random numbers"
-_REDUCE = "tj.reduce(x, axis, combine) gives the result over a whole axis"
 
 #: name that is not implemented yet -> its meaning and a hint; `dir(tilejit)` doesn't list it
 NOT_YET = {
@@ -113,18 +110,7 @@ NOT_YET = {
     "grid_wait": ("which waits for the previous kernel", _ONE_STREAM),
     "TensorMap": ("a tensor map that the caller creates", _OWN_MAPS),
     "tensor_map": ("a tensor map that a kernel uses", _OWN_MAPS),
-    "associative_scan": ("the inclusive scan of a tile by a function", _REDUCE),
-    "scan": ("the inclusive scan of a tile by a function", _REDUCE),
-    "cumsum": ("the cumulative sum of a tile", _OTHER),
-    "cumprod": ("the cumulative product of a tile", _OTHER),
-    "sort": ("the sorted elements of a tile", _OTHER),
-    "argsort": ("the indices that sort a tile", _OTHER),
-    "top_k": ("the largest elements and their indices", _OTHER),
-    "topk": ("the largest elements and their indices", _OTHER),
-    "gather": ("the elements of a tile at a tile of indices", _OTHER),
-    "rand": ("uniform random numbers", _OWN_NUMBERS),
-    "randn": ("normal random numbers", _OWN_NUMBERS),
-    "randint": ("random integers", _OWN_NUMBERS),
+    "topk": ("the largest elements and their indices", "tj.top_k(x, k) returns both"),
 }
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Mapping
-from enum import Enum, EnumMeta
-from functools import lru_cache
+from collections.abc import Hashable, Iterable
+from enum import Enum
+from functools import lru_cache, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-import numpy as np
-
+from ..constants import described, key_of, opaque, parts_of
 from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError, LaunchError
-from ..layout import Swizzle, TileLayout
-from ..wording import shown, with_article
 from .annotations import Tensor
 from .containers import annotations_of, fields_of
-from .language import Constexpr, Function, LanguageName, Spec
+from .language import Constexpr, Function, Spec
 from .source import KernelSource, parameter_nodes
 
 
@@ -211,15 +208,10 @@ def _code(annotation: str) -> CodeType:
 
 _MISSING = object()
 
-#: types whose values are compared with ==
-_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
-
-
 def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     """Return a key that covers the captured values and the source of every `@tj.function` reachable from them.
 
-    Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes other
-    than enums by name; tuples by their items; other values by type and, if hashable, by equality. inside: see `token`.
+    Modules and plain functions are compared by name, other values by `constants.key_of`. inside: see `token`.
     """
     return tuple([(chain, token(value, inside)) for chain, value in _referenced(source).items()])
 
@@ -249,36 +241,22 @@ def _resolve(value: Any, attributes: tuple[str, ...]) -> Any:
 
 def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     """Return the key of a captured value. inside: the functions whose keys are being computed, to detect recursion."""
+    return key_of(value, partial(_other, inside) if inside else _outermost)
+
+
+def _other(inside: tuple[KernelSource, ...], value: Any) -> Hashable:
     if value is _MISSING:
-        return "missing"
+        return "missing", ""
     if isinstance(value, Function):
         return _function(value.source, inside)
-    if isinstance(value, Enum):
-        return "enum", type(value), value._name_, token(value._value_)
-    if isinstance(value, EnumMeta):
-        members: Mapping[str, Enum] = value.__members__
-        return "enum class", value, tuple([(name, token(member._value_)) for name, member in members.items()])
-    if isinstance(value, float):
-        return "float", value.hex()
-    if type(value) is tuple:
-        return "tuple", tuple(token(item, inside) for item in value)
-    if value is None or isinstance(value, _COMPARED):
-        return type(value).__qualname__, value
-    if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
+    if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType)):
         name = getattr(value, "__qualname__", value.__name__)
         return type(value).__qualname__, getattr(value, "__module__", None), name
-    if isinstance(value, np.dtype):
-        return type(value).__qualname__, repr(value)
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        # the `repr` of a number is exact; that of an array shows only eight digits
-        number = value.item()
-        exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
-        return type(value).__qualname__, str(value.dtype), exact
-    try:
-        hash(value)
-    except TypeError:
-        return "opaque", type(value).__qualname__
-    return "opaque", type(value).__qualname__, value
+    # kernels refuse lists, sets and arrays
+    return opaque(value) if type(value).__hash__ is not None else (type(value), "")
+
+
+_outermost = partial(_other, ())
 
 
 def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
@@ -294,8 +272,7 @@ def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelS
     pending: list[Any] = [*reversed(tuple(values)), source]
     while pending:
         value = pending.pop()
-        if type(value) is tuple:
-            pending.extend(reversed(value))
+        pending.extend(reversed([part for _, part in parts_of(value)]))
         each = value.source if isinstance(value, Function) else value
         if isinstance(each, KernelSource) and each not in visited:
             visited[each] = None
@@ -308,35 +285,31 @@ def changes(old: Hashable, new: Hashable) -> list[str]:
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():
-        a, b = was.get(chain, "missing"), now.get(chain, "missing")
+        a, b = was.get(chain, _ABSENT), now.get(chain, _ABSENT)
         if a != b:
             lines.extend(_changed(".".join(chain), a, b))
     return sorted(lines)
 
 
+_ABSENT = token(_MISSING)
+
+
 def _changed(name: str, was: Any, now: Any) -> list[str]:
-    if was[:2] == now[:2] and was[0] == "function" and was[2] == now[2]:
+    if _is_function(was) and _is_function(now) and was[1:3] == now[1:3]:
         # the same helper with other captured values
         return [f"{change} (in {name})" for change in changes(was[3], now[3])]
     before, after = _described(was), _described(now)
     return [f"{name}, which has changed" if before == after else f"{name} {after}, compiled with {before}"]
 
 
-def _described(token: Any) -> str:
-    if token == "missing":
+def _is_function(key: Any) -> bool:
+    return isinstance(key, tuple) and key[0] == "function"
+
+
+def _described(key: Any) -> str:
+    if key == _ABSENT:
         return "without a value"
-    kind, *parts = token
-    if kind == "function":
-        lines: list[str] = [line.strip() for line in parts[0].splitlines()]
-        return next(line.rstrip(":") for line in lines if line.startswith("def "))
-    if kind in ("enum", "enum class"):
-        return f"{parts[0].__qualname__}.{parts[1]}" if kind == "enum" else f"another {parts[0].__qualname__}"
-    if kind == "float":
-        return repr(float.fromhex(parts[0]))
-    if kind == "tuple":
-        return f"({', '.join(map(_described, parts[0]))})"
-    if kind == "opaque":
-        return shown(parts[1]) if len(parts) == 2 else with_article(parts[0])
-    if kind == "str":
-        return repr(parts[0])
-    return _described(parts[-1]) if isinstance(parts[-1], tuple) else str(parts[-1])
+    if not _is_function(key):
+        return str(key[-1]) if isinstance(key, tuple) and isinstance(key[0], str) else described(key)
+    lines: list[str] = [line.strip() for line in key[1].splitlines()]
+    return next(line.rstrip(":") for line in lines if line.startswith("def "))

@@ -16,11 +16,12 @@ from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.fold import CUMULATIVE
 from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import barriers, reductions, tileops, tiles
+from . import barriers, inline, random, rearranging, reductions, scans, sorting, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .atomics import ORDERED
@@ -210,6 +211,7 @@ HANDLERS: dict[str, Handler] = {
     **{f"vote_{kind}": partial(_vote, kind) for kind in VOTE},
     "elect": _elect,
     "uniform": _uniform,
+    "ptx": inline.ptx,
     "assume_in_bounds": tileops.assume_in_bounds,
     **{name: partial(_elementwise, name) for name in ELEMENTWISE},
     # `tj.fast.exp` is recorded as the operation `fast_exp`
@@ -218,9 +220,19 @@ HANDLERS: dict[str, Handler] = {
         if op.approximation is not None
     },
     **{name: partial(reductions.reduced, TILE_OPERATIONS[name]) for name in REDUCTIONS},
+    **random.HANDLERS,
+    **{name: partial(reductions.statistic, name) for name in ("mean", "var", "std")},
+    "broadcast_to": reductions.broadcast_to,
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,
+    "scan": scans.scan,
+    **{name: partial(scans.cumulative, name) for name in CUMULATIVE},
+    "gather": rearranging.gather,
+    "flip": rearranging.flip,
+    "roll": rearranging.roll,
+    "histogram": rearranging.histogram,
+    **sorting.HANDLERS,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,

@@ -81,7 +81,9 @@ def _kernel_params(source: KernelSource, signature: Signature) -> tuple[tuple[Pa
 
     def value_of(name: str, argument: ArgumentType, items: list[Value]) -> Value:
         if isinstance(argument, ContainerType):
-            return Items(tuple(items), None if argument.is_tuple else argument)
+            if argument.is_tuple:
+                return Items(tuple(items))
+            return Items(tuple(items), tuple([suffix[1:] for suffix in argument.items]), argument)
         if isinstance(argument, ArrayType):
             buffer = _buffer(name, argument)
             params.extend(_array_params(name, argument, buffer))

@@ -72,10 +72,11 @@ class TileKind:
 
 @dataclass(frozen=True, slots=True)
 class ItemsKind:
-    """Tuples of one length, with a kind for each item. container: as in `Items`; None if it differs."""
+    """Tuples of one length, with a kind for each item. names, container: as in `Items`, if they are the same."""
 
     items: tuple[Kind, ...]
-    container: ContainerType | None
+    names: tuple[str, ...] = ()
+    container: ContainerType | None = None
 
 
 Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
@@ -90,7 +91,7 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, Memory) and value.is_value:
         return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
-        return ItemsKind(tuple(kind_of(item) for item in value.items), value.container)
+        return ItemsKind(tuple(kind_of(item) for item in value.items), value.names, value.container)
     return Same(value)
 
 
@@ -220,8 +221,8 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
         if isinstance(kind, Same) and isinstance(kind.value, Unset):
             return kind
         kinds.append(kind)
-    containers = {b.value.container for b in bindings if isinstance(b.value, Items)}
-    return ItemsKind(tuple(kinds), containers.pop() if len(containers) == 1 else None)
+    names = {(b.value.names, b.value.container) for b in bindings if isinstance(b.value, Items)}
+    return ItemsKind(tuple(kinds), *(names.pop() if len(names) == 1 else ()))
 
 
 def _is_literal(value: Value) -> bool:
@@ -373,7 +374,7 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         return kind
     value = kind.value
     if isinstance(value, Items):
-        kind = ItemsKind(tuple(map(Same, value.items)), value.container)
+        kind = ItemsKind(tuple(map(Same, value.items)), value.names, value.container)
         return _outside(ctx, name, kind, Binding(value, last.span))
     if not isinstance(value, Memory) or value.is_value:
         return kind_of(value)

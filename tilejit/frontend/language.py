@@ -98,6 +98,13 @@ class Intrinsic(LanguageName):
 class Constexpr:
     """Annotation of a compile-time parameter.
 
+    It takes numbers, strings, None, types, layouts, `@tj.function`s, enum members, and tuples, NamedTuples, frozen
+    dataclasses and dicts of these; so do global names. Kernels read items, entries and fields, but call no methods of
+    their classes. The keys of a dict are strings and numbers; it is copied at the call.
+
+    Each value is compiled separately. Values are distinguished by type and bits, field by field: `1`, `1.0`, `True`,
+    and fields that `==` ignores differ.
+
     Example:
         @tj.kernel(threads=32)
         def fill(A: tj.Tensor, N: tj.constexpr) -> None:

@@ -11,12 +11,12 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Loop, Var
 from .assignments import assign_to
 from .barriers import ring_loop_hint
-from .context import Context, Located
+from .context import Context, Frame, Located
 from .flow import Construct, Enclosure
 from .joins import branch, run_block, run_loop
 from .scalars import as_scalar, truth
-from .source import assigned_names
-from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
+from .source import as_function, assigned_names
+from .values import Binding, Constant, Items, Memory, Scalar, Table, Unset, Value, describe
 
 _MAX_UNROLLED = 4096
 #: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
@@ -62,12 +62,64 @@ def for_loop(ctx: Context, node: ast.For) -> bool:
     if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
         assert isinstance(node.iter, ast.Call)
         return _range_loop(ctx, node, _range(ctx, node.iter))
-    value = ctx.evaluate(node.iter)
+    items = _items(ctx, node.iter, "a for loop iterates over range(...), tj.static_range(...) or a tuple")
+    _check_count(ctx, node.iter, "a loop over a tuple", len(items))
+    return _static_loop(ctx, node, items)
+
+
+def _items(ctx: Context, node: ast.expr, message: str, hint: str = "") -> Sequence[Value]:
+    value = ctx.evaluate(node)
+    if isinstance(value, Table):
+        return value.keys
     if not isinstance(value, Items):
-        message = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
-        raise ctx.syntax_error(node.iter, message, how_to_loop(ctx, node.iter, value))
-    _check_count(ctx, node.iter, "a loop over a tuple", len(value.items))
-    return _static_loop(ctx, node, value.items)
+        raise ctx.syntax_error(node, message, hint or how_to_loop(ctx, node, value))
+    return value.items
+
+
+def comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> Items:
+    """Return the items of a comprehension as a tuple. Its names are those of a nested function."""
+    outer, items, before = ctx.frame, list[Value](), ctx.unrolled
+
+    def generate(generators: Sequence[ast.comprehension], listed: Sequence[Value]) -> None:
+        first, *others = generators
+        for item in listed:
+            _count_unrolled(ctx, first.iter)
+            assign_to(ctx, first.target, item)
+            if not all(_holds(ctx, test) for test in first.ifs):
+                continue
+            if others:
+                generate(others, _generated(ctx, others[0]))
+                continue
+            items.append(ctx.evaluate(node.elt))
+            _check_count(ctx, node, "a comprehension", len(items))
+
+    listed = _generated(ctx, node.generators[0])
+    ctx.frame = Frame(outer.source, as_function(node), outer.caller, outer)
+    try:
+        generate(node.generators, listed)
+    finally:
+        ctx.frame = outer
+        ctx.unrolled = None if before is None else ctx.unrolled
+    return Items(tuple(items))
+
+
+def _generated(ctx: Context, generator: ast.comprehension) -> Sequence[Value]:
+    if generator.is_async:
+        raise ctx.syntax_error(generator.iter, "async can't be used in a kernel", "leave it out")
+    return _items(
+        ctx, generator.iter, "a comprehension iterates over tj.static_range(...) or a tuple",
+        "its length must be known at compile time: write for i in tj.static_range(N), and index",
+    )
+
+
+def _holds(ctx: Context, test: ast.expr) -> bool:
+    holds = truth(ctx, test, ctx.evaluate(test))
+    if not isinstance(holds, bool):
+        raise ctx.type_error(
+            test, "the condition of a comprehension must be known at compile time",
+            "choose each item's value instead: a if condition else b, or tj.where(condition, a, b)",
+        )
+    return holds
 
 
 def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
@@ -209,17 +261,21 @@ def _check_count(ctx: Context, node: ast.AST, what: str, count: int) -> None:
         raise ctx.type_error(node, message, "loop over range(...)")
 
 
+def _count_unrolled(ctx: Context, node: ast.AST) -> None:
+    ctx.unrolled = (ctx.unrolled or 0) + 1
+    if ctx.unrolled > _MAX_ITERATIONS:
+        raise ctx.type_error(
+            node, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
+            "make one of them a loop over range(...)",
+        )
+
+
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
     names = sorted(assigned_names(node))
 
     def unrolled() -> bool:
         for k, item in enumerate(items):
-            ctx.unrolled = (ctx.unrolled or 0) + 1
-            if ctx.unrolled > _MAX_ITERATIONS:
-                raise ctx.type_error(
-                    node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
-                    "make one of them a loop over range(...)",
-                )
+            _count_unrolled(ctx, node.iter)
             assign_to(ctx, node.target, item)
             if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False

@@ -98,7 +98,7 @@ def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
         dtype = mem.element_type(ctx, first, value)
         if memory.is_local and dtype.bits == memory.dtype.bits and not memory.buffer.slots:
-            return _seen_as(ctx, node, memory, dtype)
+            return seen_as(ctx, node, memory, dtype)
         return _with_element_type(ctx, node, memory, _sliced_layout(ctx, node, memory), dtype)
     base = _known_layout(ctx, node, memory)
     shape = mem.static_shape(ctx, first, value)
@@ -216,7 +216,8 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         return layout.slice(memory.buffer.fixed_shape, box)
 
 
-def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
+def seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
+    """Return a view of a local tile without padding whose elements have another type of the same width."""
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))

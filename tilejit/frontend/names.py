@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterable, Sized
+from collections.abc import Container, Iterable, Mapping, Sized
+from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -15,15 +16,15 @@ import numpy as np
 from ..dataclass import replace
 from ..dtypes import DType
 from ..layout import TileLayout
-from ..wording import array, guessed, is_array, with_article
+from ..wording import array, guessed, is_array, shown, with_article
 from .arguments import bind
 from .context import Context, Frame, Hinted
 from .flow import Construct
 from .foreign import hint_for_name
 from .joins import run_block
 from .language import Function, LanguageName
-from .source import local_names, parameter_nodes
-from .values import Binding, Closure, Constant, Items, Unset, Value, check_elements, from_python
+from .source import as_function, local_names, parameter_nodes
+from .values import Binding, Closure, Constant, Unset, Value, from_parts, from_python
 
 #: the name to which a function's result is bound; not a valid identifier
 RESULT = "<result>"
@@ -78,25 +79,30 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
         return Constant(value)
     if kind in (int, str) or isinstance(value, (type, np.dtype)):
         return from_python(value)
-    if kind is tuple:
-        check_elements(len(value))
-        return Items(tuple([captured(ctx, node, part, name, f"{item}[{k}]") for k, part in enumerate(value)]))
+    called = f"{name or ast.unparse(node)}{item}"
+    wrong = next((k for k in value if not isinstance(k, (str, int, float))), None) if kind is dict else None
+    if wrong is not None:
+        raise ctx.type_error(node, f"{called} has the key {shown(wrong)}", "use strings or numbers as keys")
+    container = from_parts(value, lambda part, suffix: captured(ctx, node, part, name, item + suffix))
+    if container is not None:
+        return container
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
-    called = f"{name or ast.unparse(node)}{item}"
     if is_array(value):
         raise ctx.type_error(
             node,
             f"{called} is an array, {with_article(array(value))}; a kernel can't capture arrays",
             "pass it as an argument",
         )
-    if isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
+    options = None if isinstance(value, Enum) else getattr(kind, "__dataclass_params__", None)
+    is_record = options is not None and not options.frozen
+    if is_record or isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
         raise ctx.type_error(
             node,
-            f"{called} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
-            "layouts and tuples of these",
-            "capture its values under separate names, or as a tuple" if isinstance(value, dict)
-            else "make it a tuple",
+            f"{called} is {with_article(kind.__name__)}; a kernel captures numbers, types, layouts, frozen "
+            "dataclasses, and tuples and dicts of these",
+            "make its class frozen: @dataclass(frozen=True)" if is_record
+            else "make it a dict" if isinstance(value, Mapping) else "make it a tuple",
         )
     return Constant(value)
 
@@ -110,8 +116,9 @@ def closure_of(ctx: Context, value: Value) -> Closure | None:
     return Closure(source.node, source, None, values)
 
 
-def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
+def make_closure(ctx: Context, node: ast.FunctionDef | ast.Lambda) -> Closure:
     """Return a nested function as a `Closure`; its defaults are evaluated at the definition, as in Python."""
+    node = as_function(node) if isinstance(node, ast.Lambda) else node
     a = node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, "*args and **kwargs can't be used in a kernel", "name the parameters")

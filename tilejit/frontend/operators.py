@@ -1,27 +1,33 @@
 """Python's operators: folded on compile-time values, otherwise elementwise operations or matrix products.
 
-Matrix products, `a @ b` and `acc += a @ b`, are computed on tensor cores. The formula of `tj.tile_order` is here too.
+Matrix products, `a @ b` and `acc += a @ b`, are computed on tensor cores, batches matrix by matrix. The formula of
+`tj.tile_order` is here too.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtypes import float32, int64, promote
+from ..dataclass import replace
+from ..dtypes import bool_, float32, int64, promote
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import TileOp
+from ..ir.nodes import Const, Expr, TileOp
+from ..ops.broadcast import common_shape
 from ..ops.copies import FILL
 from ..ops.gemm import GEMM, accumulator_type, multiplied
+from ..ops.record import Fault
 from ..scopes import SCOPES
 from ..wording import counted
 from . import tiles
 from .arguments import bind, optional
 from .context import Context
-from .scalars import fold, truth
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .records import entry
+from .scalars import as_scalar, condition, fold, truth
+from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 
 #: operator -> (elementwise operation, the function that computes it at compile time)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -86,14 +92,35 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(ctx, node, op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
-        hint = "compare with each: x == 1 or x == 2"
-        sought, among = (Constant(ctx.constant(v, node, "each side of in", hint)) for v in (left, right))
-        wanted = isinstance(op, ast.In)
-        answer = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
-        assert answer is not None
-        return answer
+        return _membership(ctx, node, op, left, right)
     name, compute = _COMPARE[type(op)]
     return operation(ctx, node, name, compute, (left, right))
+
+
+def _membership(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    """Translate `x in (a, b)` as `x == a or x == b`."""
+    wanted = isinstance(op, ast.In)
+    if isinstance(right, Table):
+        return Constant((entry(ctx, node, right, left) is not None) == wanted)
+    folded = fold(ctx, node, lambda item, items: (item in items) == wanted, (left, right))
+    if folded is not None:
+        return folded
+    left = as_scalar(ctx, node, left)
+    if isinstance(left, Memory):
+        raise ctx.type_error(
+            node, f"in takes a scalar; this is {describe(left)}", "compare element by element: (x == a) | (x == b)"
+        )
+    if not isinstance(right, Items):
+        raise ctx.type_error(
+            node, f"in takes a tuple on its right side; this is {describe(right)}", "write x in (a, b), or compare"
+        )
+    found: Expr = build.const(False, bool_)
+    for item in right.items:
+        equal = condition(ctx, node, operation(ctx, node, "equal", operator.eq, (left, item)))
+        found = build.op("logical_or", found, equal)
+    if isinstance(found, Const):
+        return Constant(bool(found.value) == wanted)
+    return Scalar(found if wanted else build.op("logical_not", found))
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
@@ -111,8 +138,28 @@ def _product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
     dtype = accumulator_type(a.dtype)
     acc = ctx.tile("product", scope, _shape(a, b), dtype, span)
     ctx.emit(TileOp(FILL.name, scope, (acc.region(span), build.const(0, dtype)), (), span))
-    tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span))
+    _multiply(ctx, node, acc, a, b)
     return acc
+
+
+def _multiply(ctx: Context, node: ast.AST, acc: Memory, a: Memory, b: Memory) -> None:
+    """Emit `acc += a @ b`, a product for each matrix of a batch."""
+    scope, span = _scope(ctx, node, (acc, a, b)), ctx.span(node)
+    for batch in itertools.product(*map(range, acc.shape[:-2])):
+        operands = tuple([_matrix(each, batch).region(span) for each in (acc, a, b)])
+        tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, operands, (), span))
+
+
+def _matrix(tile: Memory, batch: tuple[int, ...]) -> Memory:
+    """Return the matrix at an index of the batch, along which the tile broadcasts."""
+    starts, extents = list(tile.starts), list(tile.extents)
+    leading = tile.dims[:-2]
+    for dim, index in zip(leading, batch[len(batch) - len(leading) :], strict=True):
+        before = starts[dim]
+        assert isinstance(before, Const), "a tile that is a value starts at a constant"
+        starts[dim] = Const(int(before.value) + (index if extents[dim] != 1 else 0), before.dtype)
+        extents[dim] = None
+    return replace(tile, starts=tuple(starts), extents=tuple(extents))
 
 
 def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
@@ -120,28 +167,28 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
     a, b = _factors(ctx, node, left, right)
     if acc.shape != _shape(a, b):
         return tiles.elementwise(ctx, node, "add", (acc, _product(ctx, node, a, b)))
-    scope, span = _scope(ctx, node, (acc, a, b)), ctx.span(node)
+    _scope(ctx, node, (acc, a, b))
     result = tiles.cast(ctx, node, acc, acc.dtype)
-    op = TileOp(GEMM.name, scope, (result.region(span), a.region(span), b.region(span)), (), span)
-    tiles.emit_sound(ctx, node, op)
+    _multiply(ctx, node, result, a, b)
     return result
 
 
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
     _scope(ctx, node, (a, b))
-    if len(a.shape) != 2 or len(b.shape) != 2:
+    if len(a.shape) < 2 or len(b.shape) < 2:
         raise ctx.type_error(
             node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
-            "multiply one matrix of the batch at a time: load A[i, 0:M, 0:K] and B[i, 0:K, 0:N] in a loop over i"
-            if max(len(a.shape), len(b.shape)) > 2
-            else "give each operand two dimensions: for a vector x, x[:, None] or x[None, :]",
+            "give each operand two dimensions: for a vector x, x[:, None] or x[None, :]",
         )
-    if a.shape[1] != b.shape[0]:
+    if a.shape[-1] != b.shape[-2]:
         raise ctx.type_error(
-            node, f"@ multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[1]} isn't {b.shape[0]}",
-            "slice or transpose the operands: .T",
+            node, f"@ multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[-1]} isn't {b.shape[-2]}",
+            "slice or transpose the operands: .T, or .permute(0, 2, 1) for batches",
         )
+    batch = common_shape([a.shape[:-2], b.shape[:-2]])
+    if isinstance(batch, Fault):
+        raise ctx.type_error(node, f"@ of {a.shape} by {b.shape}: the batches' {batch.message}", batch.hint)
     if a.dtype == b.dtype == float32:
         raise ctx.type_error(
             node, 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction',
@@ -155,14 +202,16 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
     return a, b
 
 
-def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
+def _recipe(ctx: Context, scope: str, shape: tuple[int, ...]) -> str:
     warps = SCOPES[scope].threads(ctx.threads) // 32
-    rows, columns = shape
+    rows, columns = shape[-2:]
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
     # prefer nearly square blocks per warp; their rows must be a multiple of 16, their columns a multiple of 8
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
+    if len(shape) > 2:
+        return convert
     if not blocks:
         return f"{convert}; {counted(warps, 'warp')} can't divide a float32 accumulator of {rows} x {columns} evenly"
     _, wm, wn = blocks[0]
@@ -173,8 +222,10 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     )
 
 
-def _shape(a: Memory, b: Memory) -> tuple[int, int]:
-    return a.shape[0], b.shape[1]
+def _shape(a: Memory, b: Memory) -> tuple[int, ...]:
+    batch = common_shape([a.shape[:-2], b.shape[:-2]])
+    assert not isinstance(batch, Fault), "checked by `_factors`"
+    return *batch, a.shape[-2], b.shape[-1]
 
 
 def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:

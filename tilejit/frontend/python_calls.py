@@ -15,7 +15,7 @@ from ..dtypes import DType, bool_, float32, float64, int32, int64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
-from . import language, messages
+from . import language, messages, printing
 from .arguments import positional_values
 from .attributes import length
 from .context import Context
@@ -23,7 +23,7 @@ from .foreign import instead
 from .loops import how_to_loop
 from .operators import binary, operation, tile_order
 from .scalars import as_scalar, fold, truth
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 from .words import LAYOUTS
 
 #: functions that Python evaluates on compile-time values, by id, because a callee may be unhashable
@@ -158,7 +158,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
 
 def _len(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
-    if len(values) == 1 and isinstance(values[0], Items):
+    if len(values) == 1 and isinstance(values[0], (Items, Table)):
         return Constant(len(values[0].items))
     extents = [length(ctx, node, value) for value in values]
     return _computed(ctx, node, len, values) if extents[1:] or not extents or extents[0] is None else extents[0]
@@ -234,7 +234,7 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     float: partial(_conversion, float, float32, float64),
     bool: partial(_conversion, bool, bool_, bool_),
     round: _round,
-    print: messages.print_values,
+    print: printing.print_values,
     language.static_assert: messages.static_assert_holds,
 }
 

@@ -1,4 +1,4 @@
-"""Calls that take whole tiles: `tj.cat`, `tj.split`, and reductions such as `tj.sum(x, axis)` and `tj.reduce`.
+"""Calls that take whole tiles: `tj.cat`, `tj.split`, `tj.broadcast_to`, and reductions such as `tj.sum` and `tj.mean`.
 
 The `combine` function of `reduce` is translated once, with variables as arguments, and converted to expressions. The
 translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may be
@@ -10,39 +10,103 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from math import prod
 from typing import NoReturn
 
 from ..dataclass import dataclass, field, replace
-from ..dtypes import DType, int64
+from ..dtypes import DType, float32, int64
 from ..errors import KernelTypeError
 from ..ir import nodes as ir
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
-from ..ops.copies import COPY
+from ..ops.broadcast import broadcasts
+from ..ops.copies import CAST, COPY, FILL
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import AttributeValue, TileOperation
+from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from ..wording import counted, with_article
 from . import memory as mem
 from . import tiles
 from .arguments import Arguments, optional
 from .context import Context, EmitInto
+from .exchanges import section
 from .flow import sealed
 from .methods import with_shape
 from .names import closure_of, run
-from .scalars import convert
-from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
+from .scalars import RANK, as_scalar, as_type, convert
+from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
 def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.<name>(x, axis=None, keepdims=False)`, some also with `dtype=`; return a tile, even of rank 0."""
+    """Translate `tj.<name>(x, axis=None, keepdims=False)`, some also with `dtype=` and `initial=`.
+
+    returns: a tile, even of rank 0.
+    """
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
-    axes = _axes(ctx, arguments, len(tile.shape))
+    axes, keeps = _axes(ctx, arguments, len(tile.shape)), _keeps(ctx, arguments)
     wanted, reduction = optional(ctx, arguments, "dtype"), record.reduction
     assert reduction is not None
     dtype = reduction.result_type(tile.dtype) if wanted is None else mem.element_type(ctx, arguments["dtype"], wanted)
-    return _emitted(ctx, node, arguments, record, [tile], [dtype], axes)[0]
+    first = optional(ctx, arguments, "initial")
+    if first is None:
+        return _emitted(ctx, node, record, [tile], [dtype], axes, keeps)[0]
+    compute = reduction.combines_in(tile.dtype, dtype) if reduction.grows else dtype
+    initial = _initial(ctx, arguments["initial"], as_scalar(ctx, arguments["initial"], first), compute)
+    if 0 in [tile.shape[d] for d in axes]:
+        result = ctx.tile(record.name, owner_scope(tile.buffer), _kept(tile.shape, axes, keeps), dtype, ctx.span(node))
+        fill = result.region(ctx.span(node)), build.cast(initial.expr, dtype)
+        tiles.emit_sound(ctx, node, ir.TileOp(FILL.name, owner_scope(tile.buffer), fill, (), ctx.span(node)))
+        return result
+    others = _emitted(ctx, node, record, [tile], [compute], axes, keeps)[0]
+    combined = tiles.elementwise(ctx, node, reduction.combines, (initial, others))
+    return combined if combined.dtype == dtype else tiles.cast(ctx, node, combined, dtype)
+
+
+def _initial(ctx: Context, node: ast.expr, value: Value, dtype: DType) -> Scalar:
+    if not isinstance(value, Scalar) and not is_number(value):
+        raise ctx.type_error(node, f"initial must be a number or a scalar; this is {describe(value)}",
+                             "combine a tile with the result: x + tj.sum(y, axis), or tj.maximum(x, tj.max(y, axis))")
+    expr = as_type(ctx, node, value, dtype)
+    if RANK[expr.dtype.kind] > RANK[dtype.kind]:
+        raise ctx.type_error(
+            node, f"initial is a {expr.dtype}; the reduction computes in {dtype}", f"convert it: tj.{dtype}(...)"
+        )
+    return Scalar(build.cast(expr, dtype))
+
+
+def statistic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.mean(x, axis=None, keepdims=False)`, and `tj.var` and `tj.std`, which also take `ddof=`."""
+    source = arguments["x"]
+    tile = _reducible(ctx, source, name, ctx.evaluate(source))
+    axes, keeps = _axes(ctx, arguments, len(tile.shape)), _keeps(ctx, arguments)
+    ddof = optional(ctx, arguments, "ddof")
+    less = 0 if ddof is None else ctx.integer(ddof, arguments["ddof"], "ddof")
+    if tile.dtype.is_fp8:
+        raise ctx.type_error(node, f"{name} of {tile.dtype}: fp8 is a storage type", "convert it: x.astype(tj.float32)")
+    count = prod(tile.shape[d] for d in axes)
+    if count == 0:
+        raise ctx.type_error(
+            node, f"{name} of no elements has no value: it reduces an empty axis of a tile of shape {tile.shape}",
+            "leave it out where there is nothing to reduce, or reduce a tile that has elements",
+        )
+    dtype = tile.dtype if tile.dtype.is_float else float32
+    compute = float32 if dtype.is_half else dtype
+    x = tile if tile.dtype == compute else tiles.cast(ctx, node, tile, compute)
+
+    def mean(values: Memory, divisor: int, keepdims: bool) -> Memory:
+        total = _emitted(ctx, node, TILE_OPERATIONS["sum"], [values], [compute], axes, keepdims)[0]
+        return tiles.elementwise(ctx, node, "div", (total, Constant(float(divisor))))
+
+    if name == "mean":
+        result = mean(x, count, keeps)
+    else:
+        difference = tiles.elementwise(ctx, node, "sub", (x, mean(x, count, keepdims=True)))
+        square = tiles.elementwise(ctx, node, "mul", (difference, difference))
+        result = mean(square, max(count - less, 0), keeps)
+        result = tiles.elementwise(ctx, node, "sqrt", (result,)) if name == "std" else result
+    return result if result.dtype == dtype else tiles.cast(ctx, node, result, dtype)
 
 
 def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -54,29 +118,36 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             arguments["x"], f"reduce can't take {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
         )
     sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
+    keeps = _keeps(ctx, arguments)
     axes, dtypes = _axes(ctx, arguments, len(sources[0].shape)), [tile.dtype for tile in sources]
     function = arguments["combine"]
     combine = read_combine(ctx, function, ctx.evaluate(function), dtypes, is_tuple=isinstance(value, Items))
-    results = _emitted(ctx, node, arguments, REDUCE, sources, dtypes, axes, (COMBINE.name, combine))
+    results = _emitted(ctx, node, REDUCE, sources, dtypes, axes, keeps, (COMBINE.name, combine))
     return Items(tuple(results)) if isinstance(value, Items) else results[0]
 
 
 def _emitted(
-    ctx: Context, node: ast.AST, arguments: Arguments, record: TileOperation, sources: list[Memory],
-    dtypes: list[DType], axes: tuple[int, ...], *attrs: tuple[str, AttributeValue],
+    ctx: Context, node: ast.AST, record: TileOperation, sources: list[Memory], dtypes: list[DType],
+    axes: tuple[int, ...], keeps: bool, *attrs: tuple[str, AttributeValue],
 ) -> list[Memory]:
-    """Emit a reduction of tiles, and return its results, which keep the reduced axes if `keepdims=` is true."""
+    """Emit a reduction of tiles, and return its results. keeps: True to keep the reduced axes, with extent 1."""
     extents, span = sources[0].shape, ctx.span(node)
     scope = tiles.common_scope(ctx, node, record.name, sources)
-    shape = tuple(n for d, n in enumerate(extents) if d not in axes)
+    shape = _kept(extents, axes, keeps=False)
     results = [ctx.tile(record.name, scope, shape, dtype, span) for dtype in dtypes]
     operands = tuple([tile.region(span) for pair in zip(results, sources, strict=True) for tile in pair])
     tiles.emit_sound(ctx, node, ir.TileOp(record.name, scope, operands, (("axis", axes), *attrs), span))
+    return [with_shape(ctx, node, result, _kept(extents, axes, keeps=True)) for result in results] if keeps else results
+
+
+def _kept(extents: tuple[int, ...], axes: tuple[int, ...], keeps: bool) -> tuple[int, ...]:
+    """Return the shape of a reduced tile. keeps: True to keep the reduced axes, with extent 1."""
+    return tuple([1 if d in axes else n for d, n in enumerate(extents) if keeps or d not in axes])
+
+
+def _keeps(ctx: Context, arguments: Arguments) -> bool:
     keeps = optional(ctx, arguments, "keepdims")
-    if keeps is None or not ctx.constant(keeps, arguments["keepdims"], "keepdims="):
-        return results
-    kept = tuple(1 if d in axes else n for d, n in enumerate(extents))
-    return [with_shape(ctx, node, result, kept) for result in results]
+    return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
 
 
 def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
@@ -120,9 +191,32 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     result = ctx.tile("cat", scope, shape, dtype, span)
     start = 0
     for part in parts:
-        place = _part(result, axis, start, part.shape[axis])
+        place = section(result, axis, start, part.shape[axis])
         ctx.emit(ir.TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
         start += part.shape[axis]
+    return result
+
+
+def broadcast_to(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.broadcast_to(x, shape)`."""
+    value = ctx.evaluate(arguments["x"])
+    if isinstance(value, Scalar) or is_number(value):
+        raise ctx.type_error(
+            arguments["x"], f"broadcast_to takes a local tile; this is {describe(value)}",
+            "create a tile of a scope's threads: tj.cta.full(shape, value, dtype)",
+        )
+    tile = tiles.local_tile(ctx, arguments["x"], "broadcast_to", value)
+    shape = mem.static_shape(ctx, arguments["shape"], ctx.evaluate(arguments["shape"]))
+    if not broadcasts(tile.shape, shape):
+        raise ctx.type_error(
+            node, f"a tile of shape {tile.shape} doesn't broadcast to {shape}",
+            "extents must be equal or 1, counted from the right; x[:, None] adds a dimension",
+        )
+    if shape == tile.shape:
+        return tile
+    scope, span = owner_scope(tile.buffer), ctx.span(node)
+    result = ctx.tile("broadcast", scope, shape, tile.dtype, span)
+    tiles.emit_sound(ctx, node, ir.TileOp(CAST.name, scope, (result.region(span), tile.region(span)), (), span))
     return result
 
 
@@ -138,16 +232,7 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             "pass a positive number that divides it, or slice: x[:, a:b]",
         )
     width = extent // count
-    return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
-
-
-def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
-    dim = tile.dims[axis]
-    before = tile.starts[dim]
-    assert isinstance(before, ir.Const), "a tile that is a value starts at a constant"
-    at = ir.Const(int(before.value) + start, tile.buffer.index_dtype)
-    starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
-    return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))
+    return Items(tuple(section(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
 
 
 _HINT = "it can only compute with its two arguments; do this before or after the reduction"

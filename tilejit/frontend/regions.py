@@ -24,12 +24,12 @@ from ..ir.nodes import (
 )
 from ..layout import R, S
 from ..wording import counted
-from . import barriers, buffers
+from . import barriers, buffers, exchanges, records, steps
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
 from .scalars import as_scalar, is_single, with_scalars
-from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe
+from .values import Constant, Items, Memory, Rows, Scalar, Table, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
@@ -44,6 +44,8 @@ class _Slice:
     node: ast.AST
     #: the extent if it is given instead of `upper`, which is then unused
     extent: int | None = None
+    #: the step through the elements from `lower` to `upper`; if negative, it begins at the last of these
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return index(ctx, node, base)
     if isinstance(base, Items):
         return _item(ctx, node, base)
+    if isinstance(base, Table):
+        return records.subscript(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
         return Constant(base.value[_places(ctx, node, "a string", len(base.value))])
     if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):
@@ -75,6 +79,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
     """Like `subscript`, but load an element of memory; a rank-0 tile in a tuple remains a tile."""
     value = subscript(ctx, node)
+    if isinstance(value, Memory) and exchanges.is_apart(value):
+        return exchanges.picked(ctx, node, value)
     if not isinstance(value, Memory) or value.dims or is_single(value):
         return value
     return load_element(ctx, node, value)
@@ -133,7 +139,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
             "give at most one index or slice per dimension",
         )
     box = _box(ctx, node, memory, dims, indices)
-    return _with_axes(ctx, node, box, dims, parts) if axes else box
+    return _every(ctx, _with_axes(ctx, node, box, dims, parts) if axes else box, parts)
 
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
@@ -143,7 +149,7 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
         raise ctx.type_error(
             node, f".at takes global or shared memory; this is {describe(memory)}", "copy it to shared memory first"
         )
-    if not _covers(memory, dim):
+    if not memory.covers(dim):
         raise ctx.type_error(
             node, f".at indexes a whole dimension; this region covers part of dimension {dim} of {memory.buffer.name}",
             f"add the region's start to the index, and take {memory.buffer.name}.at(...)",
@@ -194,21 +200,22 @@ def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _
 
 
 def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
-    if node.step is not None:
-        step = ctx.evaluate(node.step)
-        if not isinstance(step, Constant) or step.value not in (None, 1):
-            name = memory.buffer.root.name
-            raise ctx.type_error(
-                node.step, "a slice's step must be 1",
-                f"use a tile of indices: {name}.at(tj.cta.indices((N,), 0) * step); for a later dimension, add axis="
-                if memory.buffer.space in ("global", "shared")
-                else "load those elements: tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
-            )
+    step = steps.step_of(ctx, node, memory)
     ends = [
         None if end is None or value is None else _integer(ctx, end, value, memory.buffer)
         for end, value in zip((node.lower, node.upper), _ends(ctx, node), strict=True)
     ]
-    return _Slice(ends[0], ends[1], node)
+    if step < 0:
+        ends = [None if end is None else build.add(end, 1) for end in reversed(ends)]
+    return _Slice(ends[0], ends[1], node, step=step)
+
+
+def _every(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At | None]) -> Memory:
+    """Return the elements that the steps of slices select."""
+    for axis, part in enumerate([part for part in parts if not isinstance(part, _At)]):
+        if part is not None and part.step != 1:
+            memory = steps.every(ctx, part.node, memory, axis, part.step)
+    return memory
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
@@ -279,7 +286,7 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts
             _check_slice(ctx, part, memory, dim, start, taken, extent)
         inside &= _is_inside(start, 1 if taken is None else taken, extent)
         extents[dim] = taken
-        if _covers(memory, dim):
+        if memory.covers(dim):
             starts[dim] = start
             continue
         _assert_inside(ctx, part.node, memory, dim, start, taken)
@@ -313,9 +320,10 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
             "write A[i : i + N], where N is a constant or a tj.constexpr, or A.tile((N,), (i,))",
         )
     if extent < 0:
+        most = "least" if part.step > 0 else "most"
         raise ctx.type_error(
             part.node, f"this slice has extent {extent}; it can't be negative",
-            "write a stop that is at least the start; negative indices don't count from the end",
+            f"write a stop that is at {most} the start; negative indices don't count from the end",
         )
     return extent
 
@@ -382,18 +390,13 @@ def _check_slice(
         )
 
 
-def _covers(memory: Memory, dim: int) -> bool:
-    start, extent, full = memory.starts[dim], memory.extents[dim], memory.buffer.shape[dim]
-    return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
-
-
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
     """True if a part may extend past the region in `dim`: accesses past a whole dimension of a tensor are masked."""
-    return memory.buffer.space == "global" and _covers(memory, dim)
+    return memory.buffer.space == "global" and memory.covers(dim)
 
 
 def _title(memory: Memory, dim: int) -> str:
-    return memory.buffer.name if _covers(memory, dim) else f"a region of {memory.buffer.name}"
+    return memory.buffer.name if memory.covers(dim) else f"a region of {memory.buffer.name}"
 
 
 def _assert_inside(

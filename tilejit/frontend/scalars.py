@@ -35,6 +35,7 @@ from .values import (
     Items,
     Memory,
     Scalar,
+    Table,
     Value,
     as_python,
     check_bits,
@@ -236,6 +237,8 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
     typed = [value.dtype for value in values if isinstance(value, Scalar) and not value.weak]
     if typed:
         return common_type(name, tuple(typed)), False
+    if ELEMENTWISE[name].kind == "random":
+        return promote(*[weak_type(v) for v in values]), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
 
 
@@ -266,7 +269,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
-    if isinstance(value, Items):
+    if isinstance(value, (Items, Table)):
         return bool(value.items)
     if isinstance(value, Scalar):
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))

@@ -15,6 +15,8 @@ from ..errors import KernelSyntaxError
 from ..source import Span
 from ..wording import shown, with_article
 
+COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
+
 # the bits of `co_flags` for `from __future__ import …`
 _FUTURES = 0x1FF0000
 
@@ -237,6 +239,17 @@ def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
             a = part.args
             outside = [*part.decorator_list, *a.defaults, *[default for default in a.kw_defaults if default]]
             pending += [*_body(part, bound), *[(each, bound) for each in reversed(outside)]]
+        elif isinstance(part, ast.Lambda):
+            pending += [(child, bound) for child in (*part.args.defaults, *filter(None, part.args.kw_defaults))]
+            pending.append((part.body, bound | local_names(as_function(part))))
+        elif isinstance(part, COMPREHENSIONS):
+            # the first iterable is evaluated outside the comprehension
+            inside = bound | local_names(as_function(part))
+            first = part.generators[0]
+            pending += [(child, inside) for each in part.generators for child in ast.iter_child_nodes(each)
+                        if child is not first.iter]
+            pending += [(child, inside) for child in ast.iter_child_nodes(part) if child not in part.generators]
+            pending.append((first.iter, bound))
         elif chain is None:
             pending += [(child, bound) for child in reversed(list(ast.iter_child_nodes(part)))]
         elif chain[0] not in bound:
@@ -258,6 +271,17 @@ def local_names(node: ast.FunctionDef) -> frozenset[str]:
     return frozenset(names).union(*map(assigned_names, node.body))
 
 
+@lru_cache(maxsize=256)
+def as_function(node: ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp) -> ast.FunctionDef:
+    """Return a lambda as a nested function, or a comprehension as one whose parameters are the names that it binds."""
+    if isinstance(node, ast.Lambda):
+        result = ast.copy_location(ast.Return(node.body), node.body)
+        return ast.copy_location(ast.FunctionDef("lambda", node.args, [result], []), node)
+    targets = [part for each in node.generators for part in ast.walk(each.target) if isinstance(part, ast.Name)]
+    args = ast.arguments([], [ast.arg(name.id) for name in targets], None, [], [], None, [])
+    return ast.copy_location(ast.FunctionDef("comprehension", args, [], []), node)
+
+
 def parameter_nodes(node: ast.FunctionDef) -> tuple[ast.arg, ...]:
     """Return the parameters of a function, in order, without *args and **kwargs."""
     a = node.args
@@ -266,7 +290,7 @@ def parameter_nodes(node: ast.FunctionDef) -> tuple[ast.arg, ...]:
 
 @lru_cache(maxsize=1024)
 def assigned_names(statement: ast.stmt) -> frozenset[str]:
-    """Return the names that a statement binds, but not those that nested functions bind."""
+    """Return the names that a statement binds, but not those that nested functions or comprehensions bind."""
     names: set[str] = set()
     pending: list[ast.AST] = [statement]
     while pending:
@@ -274,7 +298,7 @@ def assigned_names(statement: ast.stmt) -> frozenset[str]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
             continue
-        if isinstance(node, ast.Lambda):
+        if isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)

@@ -9,14 +9,15 @@ from ..dataclass import replace
 from ..dtypes import DType, bool_, int32
 from ..ir.nodes import Expr, Region, TileOp
 from ..ops.copies import COPY, FILL, INDEX, INDICES, MULTICAST
-from ..ops.fold import COMBINE, PAIRS
+from ..ops.fold import COMBINE, CUMULATIVE, PAIRS, SCAN
 from ..ops.record import BARRIER, CONDITION, TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..source import Span
-from . import barriers, tiles
+from . import barriers, scans, tiles
 from . import memory as mem
 from .arguments import Arguments, bind, is_none, optional
 from .context import Context
+from .exchanges import is_apart, picked
 from .reductions import read_combine
 from .regions import unloaded
 from .scalars import condition, convert
@@ -178,6 +179,7 @@ SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], 
     "zeros": _filled,
     "full": _filled,
     "indices": _indices,
+    **dict.fromkeys((SCAN.name, *CUMULATIVE), scans.scan_to),
 }
 
 
@@ -221,6 +223,8 @@ def _operands(
         memory = _as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:
             mem.require_writable(ctx, argument, memory)
+        elif memory.dims and is_apart(memory):
+            memory = _as_memory(ctx, argument, picked(ctx, argument, memory), rule.name)
         operands[rule.name] = memory.region(ctx.span(argument))
         tile_type = memory.dtype if kind is TILE else tile_type
     return operands

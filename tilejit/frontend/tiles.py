@@ -92,12 +92,28 @@ _WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shif
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
     """Emit an elementwise operation on tiles and scalars, and return its result, a new tile of the broadcast shape."""
-    tiles = [local_tile(ctx, node, name, v) for v in values if isinstance(v, Memory)]
+    for value in values:
+        if isinstance(value, Memory):
+            local_tile(ctx, node, name, value)
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
         raise ctx.type_error(node, rule, ELEMENTWISE[name].remedy(dtypes))
-    shape = common_shape([t.shape for t in tiles])
+    scope, shape, operands = broadcast_together(ctx, node, name, values, operands)
+    result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))
+    ctx.emit(TileOp(name, scope, (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
+    return result
+
+
+def broadcast_together(
+    ctx: Context, node: ast.AST, name: str, values: Sequence[Value], operands: Sequence[Region | Expr]
+) -> tuple[str, tuple[int, ...], tuple[Region | Expr, ...]]:
+    """Return the scope and the shape of the result of an operation on local tiles and scalars, and its operands.
+
+    operands: those of `values`; a rank-0 tile of a wider scope than another tile's is replaced by its value.
+    """
+    tiles = [value for value in values if isinstance(value, Memory)]
+    shape = common_shape([tile.shape for tile in tiles])
     if isinstance(shape, Fault):
         raise ctx.type_error(node, shape.message, shape.hint)
     wide = wide_singles(ctx, tiles)
@@ -105,10 +121,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
         scalar_of(ctx, value, ctx.span(node)).expr if isinstance(value, Memory) and value in wide else operand
         for value, operand in zip(values, operands, strict=True)
     ])
-    scope = common_scope(ctx, node, name, [tile for tile in tiles if tile not in wide])
-    result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))
-    ctx.emit(TileOp(name, scope, (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
-    return result
+    return common_scope(ctx, node, name, [tile for tile in tiles if tile not in wide]), shape, operands
 
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:

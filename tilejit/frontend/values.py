@@ -6,12 +6,13 @@ Compile-time values have size limits.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..constants import fields_of, key_of, parts_of
 from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
@@ -19,7 +20,7 @@ from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..ir.types import ContainerType
 from ..scopes import THREAD
 from ..source import Span
-from ..wording import counted, shown, with_article
+from ..wording import counted, cut, shown, with_article
 from .containers import declaration
 from .source import KernelSource
 
@@ -58,13 +59,8 @@ def _approximate(count: int) -> str:
 
 
 def _same(a: object, b: object) -> bool:
-    """True if a kernel can't distinguish two values, which may be tuples; 0, False and -0.0 differ from 0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
-    # repr distinguishes 0.0 from -0.0, and makes nan equal to itself
-    return repr(a) == repr(b) if isinstance(a, float) else bool(a == b)
+    """True if a kernel can't distinguish two values; 0, False and -0.0 differ from 0.0."""
+    return a is b or type(a) is type(b) and key_of(a) == key_of(b)
 
 
 @lean(frozen=True, slots=True)
@@ -91,10 +87,11 @@ class Scalar:
 
 @lean(frozen=True, slots=True)
 class Items:
-    """A tuple, or a container that is an argument."""
+    """A tuple, or a container that is an argument. names: the names of its items if it is a NamedTuple or dataclass."""
 
     items: tuple[Value, ...]
-    #: the structure of a named tuple or dataclass that is an argument; its fields are attributes
+    names: tuple[str, ...] = ()
+    #: the structure of a named tuple or dataclass that is an argument
     container: ContainerType | None = None
     #: the number of values in the tuple, counting those in nested tuples
     size: int = field(init=False, compare=False, repr=False)
@@ -104,11 +101,22 @@ class Items:
         check_elements(size)
         object.__setattr__(self, "size", size)
 
-    @property
-    def fields(self) -> dict[str, Value]:
-        """The items that are attributes, by name."""
-        suffixes = () if self.container is None else self.container.items
-        return {suffix[1:]: item for suffix, item in zip(suffixes, self.items, strict=False)}
+
+@lean(frozen=True, slots=True)
+class Record:
+    """An object of a user's frozen dataclass, which kernels see as the values of its fields."""
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Value, ...]
+
+
+@lean(frozen=True, slots=True)
+class Table:
+    """A dict. Its keys are strings and numbers."""
+
+    keys: tuple[Constant, ...]
+    items: tuple[Value, ...]
 
 
 @lean(frozen=True, slots=True)
@@ -149,6 +157,11 @@ class Memory:
     def is_whole(self) -> bool:
         at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
         return at_start and self.extents == self.buffer.shape
+
+    def covers(self, dim: int) -> bool:
+        """True if this is provably the whole buffer in a dimension."""
+        start, extent, full = self.starts[dim], self.extents[dim], self.buffer.shape[dim]
+        return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
 
     @property
     def is_value(self) -> bool:
@@ -320,8 +333,8 @@ class Conflict(Unset):
 
 
 Value = (
-    Constant | Scalar | Items | Memory | Rows | Barrier | NamedBarrier | Ring | RingStep | Closure | Method
-    | ScopedOperation | Unset
+    Constant | Scalar | Items | Record | Table | Memory | Rows | Barrier | NamedBarrier | Ring | RingStep | Closure
+    | Method | ScopedOperation | Unset
 )
 
 
@@ -386,6 +399,10 @@ def describe(value: Value) -> str:
     if isinstance(value, Items):
         is_tuple = value.container is None
         return f"a tuple of {counted(len(value.items), 'item')}" if is_tuple else with_article(str(value.container))
+    if isinstance(value, Record):
+        return f"{with_article(value.kind.__name__)}({cut(', '.join(value.names))})"
+    if isinstance(value, Table):
+        return f"a dict of {counted(len(value.items), 'item')}"
     if isinstance(value, Memory):
         kind = "tile" if value.is_local else "region"
         return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"
@@ -420,10 +437,10 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """Return a Python object as a value, a tuple as `Items`; raise KernelTypeError for a value that is too large."""
-    if type(value) is tuple:
-        check_elements(len(value))
-        return Items(tuple(from_python(item) for item in value))
+    """Return a Python object as a value; raise KernelTypeError for a value that is too large."""
+    container = from_parts(value, lambda part, _: from_python(part))
+    if container is not None:
+        return container
     if isinstance(value, (np.dtype, type)):
         return Constant(as_dtype(value) or value)
     if isinstance(value, int):
@@ -431,3 +448,18 @@ def from_python(value: Any) -> Value:
     elif isinstance(value, (str, bytes)):
         check_elements(len(value), type(value).__name__)
     return Constant(value)
+
+
+def from_parts(value: Any, convert: Callable[[Any, str], Value]) -> Value | None:
+    """Return a tuple, dict or object of a frozen dataclass as a value; None for any other object.
+
+    convert: returns a part as a value; its second argument is the suffix of the part's name, such as `[0]`.
+    """
+    fields = fields_of(value)
+    if fields is None and type(value) is not tuple and type(value) is not dict:
+        return None
+    check_elements(len(value if fields is None else fields), type(value).__name__)
+    items, names = tuple([convert(part, suffix) for suffix, part in parts_of(value)]), tuple(fields or ())
+    if isinstance(value, tuple):
+        return Items(items, names)
+    return Table(tuple(map(Constant, value)), items) if fields is None else Record(type(value), names, items)

@@ -21,6 +21,7 @@ from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
 from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
+from ..ops.fold import CUMULATIVE, REVERSE, SCAN
 from ..ops.gemm import GEMM_ASYNC
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.reduce import REDUCTIONS, Reduction
@@ -29,6 +30,7 @@ from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import guessed, with_article
 from .language import REQUIRED, CallParameter, Intrinsic, LanguageName
+from .rearrangements import REARRANGEMENTS
 
 # descriptions of result types that depend on the arguments
 EACH = "Scalar for scalars, else Tile"
@@ -58,6 +60,12 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
+        CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple; may be the source"),
+        CallParameter("src", "Region | Tile | tuple[Any, ...]", "the source, or a tuple of up to four of one shape"),
+        CallParameter("reverse", "bool", REVERSE.meaning, False),
+        CallParameter("exclusive", "bool", "leave out the element itself; the first result is that of nothing", False),
+        CallParameter("initial", "float | tuple[float, ...] | None", "the value that precedes all elements, combined "
+                      "first; an exclusive scan needs it", None),
         CallParameter("distance", "int", "the distance in lanes"),
         CallParameter("dtype", _TYPES, "the element type"),
         CallParameter("expected", "float | Tile", "the value to compare with"),
@@ -177,7 +185,27 @@ _IDS = (
         "if tj.elect():\n    A[tj.warp_id(), 0] = 1.0",
     ),
 )
+_AXES = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
+
+
+def _statistic(name: str, meaning: str) -> Intrinsic:
+    ddof = CallParameter("ddof", "int", "the number that is subtracted from the number of elements to divide by it", 0)
+    tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
+    parameters = (tile, _AXES, *(() if name == "mean" else (ddof,)), keepdims)
+    meaning = (
+        f"over axes of a tile: {meaning}; float32 for integers and bool_; float16 and bfloat16 are computed in float32 "
+        "and rounded once"
+    )
+    return Intrinsic(name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{name}(x, axis=1)")
+
+
 _TILES = (
+    _statistic("mean", "the sum divided by the number of elements"),
+    _statistic("var", "the mean square of the differences from the mean, in two passes"),
+    _statistic("std", "the square root of var"),
+    Intrinsic("broadcast_to", "Repeat a tile along axes of extent 1 and new leading axes, as NumPy does", (
+        CallParameter("x", "Tile", "the tile"), parameter("shape"),
+    ), "Tile", f"{_LOAD}y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))"),
     _word("cat", "Concatenate two tiles along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
     Intrinsic("split", "Split a tile into equal parts along an axis",
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
@@ -185,9 +213,72 @@ _TILES = (
     Intrinsic(
         "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
-         CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None"),
+         replace(_AXES, default=REQUIRED),
          parameter("combine"), parameter("keepdims", optional=True)),
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)",
+    ),
+    Intrinsic(
+        "scan", f"Scan a tile, or a tuple of tiles, by a function: {SCAN.meaning}",
+        (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), parameter("axis"),
+         parameter("combine"), *[parameter(name, optional=True) for name in ("reverse", "exclusive", "initial")]),
+        SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.scan(tj.cta.load(A[0:32, 0:8]), 1, last)",
+    ),
+)
+
+
+def _random(name: str, meaning: str, *more: CallParameter) -> Intrinsic:
+    seed = CallParameter("seed", "int | Tile", "an integer, taken as uint64")
+    offset = CallParameter("offset", "int | Tile", "an integer, taken as uint64, for each number")
+    limits = "".join(f", {limit}" for limit in (0, 6)[: len(more)])
+    return Intrinsic(name, meaning, (seed, offset, *more), EACH,
+                     f"i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)\n"
+                     f"x = tj.{name}(7, i{limits})")
+
+
+_RANDOM = (
+    _random("rand", "Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24"),
+    _random("randn", "Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and "
+            "at the next one"),
+    _random("randint", "Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low)",
+            CallParameter("low", "int", "the least number"),
+            CallParameter("high", "int", "the end, exclusive; low >= high is an error in checked builds")),
+)
+_INLINE = Intrinsic(
+    "ptx", "Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are "
+    "the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are "
+    "in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than "
+    "arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in "
+    "order with memory accesses, and on tiles, each thread that holds an element runs them for it",
+    (CallParameter("text", "str", "the instructions, each with its `;`"),
+     CallParameter("out", f"{_TYPES} | tuple[{_TYPES}, ...]", "the type of the output, a scalar or a tile, or a tuple "
+                   "of at most 8 types, for which the result is a tuple, or None for ()", ()),
+     CallParameter("inputs", "tuple[float | Tile, ...]", "at most 16 scalars and local tiles", ()),
+     CallParameter("pure", "bool | None", "True if the text only computes its outputs from its inputs, so that it may "
+                   "be moved, merged and dropped; if None, decided by the instructions", None)),
+    "Any", f'{_LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
+)
+_SORTED_AXIS = CallParameter("axis", "int", "the axis; negative values count from the last", -1)
+_DESCENDING = CallParameter("descending", "bool", "sort from the greatest to the least", False)
+_IN_ORDER = "by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions"
+_SORTS = (
+    Intrinsic(
+        "sort", f"Sort a tile along an axis, {_IN_ORDER}. Of a tuple of tiles, the first one is sorted, and the "
+        "elements of the others move along; ties keep their order",
+        (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), _SORTED_AXIS,
+         _DESCENDING), SAME, f"{_LOAD}y = tj.sort(x)",
+    ),
+    Intrinsic(
+        "argsort", f"Return the indices that sort a tile along an axis, as int32, {_IN_ORDER}; ties keep their order",
+        (CallParameter("x", "Tile", "the tile"), _SORTED_AXIS, _DESCENDING), "Tile",
+        f"{_LOAD}y = tj.argsort(x, axis=1, descending=True)",
+    ),
+    Intrinsic(
+        "top_k", "Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties "
+        "the first ones, and NaNs only for lack of other elements",
+        (CallParameter("x", "Tile", "the tile"),
+         CallParameter("k", "int", "the number of elements, from 1 to the extent, known at compile time"), _SORTED_AXIS,
+         CallParameter("largest", "bool", "False for the smallest elements, the smallest first", True)),
+        "tuple[Tile, Tile]", f"{_LOAD}values, indices = tj.top_k(x, 3, axis=1)",
     ),
 )
 _SCOPE = parameter("scope", optional=True)
@@ -302,25 +393,41 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
     return Intrinsic(name, op.meaning, parameters, EACH, example)
 
 
+_OF_RESULT = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
+                           "reduction of elements of this type", None)
+
+
 def _reduction(reduction: Reduction) -> Intrinsic:
-    axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
-    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
-                              "reduction of elements of this type", None)
-    dtype = (of_result,) if reduction.grows else ()
-    parameters = (CallParameter("x", "Tile", "the tile"), axis, *dtype, parameter("keepdims", optional=True))
+    first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is "
+                          "the result if there are none", None)
+    dtype = (_OF_RESULT,) if reduction.grows else ()
+    initial = () if reduction.tests or reduction.picks else (first,)
+    tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
+    parameters = (tile, _AXES, *dtype, keepdims, *initial)
     meaning = f"over axes of a tile: {reduction.meaning}"
     return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
 
 
+def _cumulative(reduction: Reduction) -> Intrinsic:
+    dtype = (_OF_RESULT,) if reduction.grows else ()
+    parameters = (CallParameter("x", "Tile", "the tile"), parameter("axis"), *dtype, *[
+        parameter(name, optional=True) for name in ("reverse", "exclusive")
+    ])
+    meaning = f"for each prefix of the elements along an axis of a tile: {reduction.meaning}"
+    return Intrinsic(reduction.name, meaning, parameters, "Tile", f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
+
+
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_SORTS, *REARRANGEMENTS, *_RANDOM, _INLINE)
+    yield from (*_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:
             # `tj.fast.exp` is recorded as the operation `fast_exp`
             yield _elementwise(name.replace("_", ".", 1), op)
     yield from map(_reduction, REDUCTIONS.values())
+    yield from map(_cumulative, CUMULATIVE.values())
 
 
 #: operand -> its meaning, which is the same in every call; other operands are described by their `TileOperand`

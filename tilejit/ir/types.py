@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
-from enum import Enum
 from typing import Any, TypeVar
 
-import numpy as np
-
+from ..constants import compile_time, key_of
 from ..dataclass import dataclass, field
-from ..dtypes import DType, as_dtype
+from ..dtypes import DType
 
 T = TypeVar("T")
 
@@ -44,45 +41,16 @@ class ScalarType:
     dtype: DType
 
 
-def compile_time(value: Any) -> Any:
-    """Return the value that a kernel sees for a constexpr argument.
-
-    NumPy scalars become equivalent Python values, and NumPy dtypes and scalar types become tilejit's types, also within
-    tuples. Every NaN becomes the same object, so that constants that contain NaN can compare equal.
-    """
-    if isinstance(value, np.generic):
-        number = value.item()
-        # `item` of an np.longdouble returns the scalar itself
-        value = float(value) if isinstance(number, np.generic) else number
-    if isinstance(value, float) and math.isnan(value):
-        return math.nan
-    if type(value) is tuple:
-        return tuple([compile_time(item) for item in value])
-    if isinstance(value, (np.dtype, type)):
-        return as_dtype(value) or value
-    return value
-
-
-def comparison_key(value: Any) -> Hashable:
-    """Return the key by which compile-time values compare: the value itself, but with enum members replaced.
-
-    An enum member is replaced by its class and name, or by its class and value if it is unnamed.
-    """
-    if isinstance(value, Enum):
-        return type(value), value._value_ if value._name_ is None else value._name_
-    return tuple(map(comparison_key, value)) if type(value) is tuple else value
-
-
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """The type of a compile-time argument: its class's name and value. `1` and `1.0` differ, except in tuples."""
+    """The type of a compile-time argument: its class's name and value, compared by `key_of`."""
 
     type_name: str
     value: Any = field(compare=False)
     key: Hashable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", comparison_key(self.value))
+        object.__setattr__(self, "key", key_of(self.value))
 
     @staticmethod
     def of(argument: Any) -> ConstexprType:

@@ -82,6 +82,8 @@ class Operand:
     is_common: bool = False
     #: allowed values of a constant; None for any
     among: range | None = None
+    #: True if a result may be written before all arguments are read, so that it must not share a register with one
+    is_early: bool = False
 
     def __hash__(self) -> int:
         # hashing only the name is fast, and code generation often uses operands as keys
@@ -99,11 +101,11 @@ class Operand:
 
 def register(
     name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
-    *, is_immediate: bool = False, is_bits: bool = False, is_common: bool = False,
+    *, is_immediate: bool = False, is_bits: bool = False, is_common: bool = False, is_early: bool = False,
 ) -> Operand:
     return Operand(
         name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits,
-        is_common=is_common,
+        is_common=is_common, is_early=is_early,
     )
 
 
@@ -187,8 +189,8 @@ class Capability:
 class Row(Capability):
     """One instruction, or a sequence of instructions."""
 
-    #: LLVM inline assembly in which `$name` is an operand: its registers, separated by commas. An address in
-    #: brackets is alone in them, `[$name]`, so that a constant offset can follow it.
+    #: LLVM inline assembly in which `$name` is an operand: its registers, separated by commas; `$$` is a dollar. An
+    #: address in brackets is alone in them, `[$name]`, so that a constant offset can follow it.
     text: str
     meaning: str
     #: read-write operands first, then results, then arguments, in the order of the IR
@@ -302,7 +304,7 @@ class Row(Capability):
             if not operand.is_result:
                 first, after = after, after + _registers(operand, number_carried)
                 texts[operand.name] = [f"${n}" for n in range(first, after)]
-        return re.sub(r"\$(\w+)", lambda match: ", ".join(texts[match[1]]), self.text)
+        return re.sub(r"\$(\$|\w+)", lambda match: "$$" if match[1] == "$" else ", ".join(texts[match[1]]), self.text)
 
 
 def _registers(operand: Operand, number_carried: int) -> int:

@@ -17,6 +17,7 @@ from ..forks import cached_property
 from ..ir.nodes import Buffer, Const, Expr, Region, TileOp, Var
 from ..ir.rewriting import Renaming
 from ..ir.walk import Block
+from ..ops.elementwise.random import RANDOM_BITS
 from .builder import Builder
 from .engine import Verdict
 
@@ -25,8 +26,11 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal only for operations with the same lane IR up to renaming, or None if there is none.
 
     An operation has a key if each operand is a region of a local tile that starts at constants, a scalar variable or
-    constant, or, if no optional operand is given, a region of shared memory that starts at such scalars.
+    constant, or, if no optional operand is given, a region of shared memory that starts at such scalars. Random numbers
+    have none: their lane IR depends on how the offset was computed.
     """
+    if op.name == RANDOM_BITS.name:
+        return None
     roots: dict[str, int] = {}
     operands: list[Hashable] = []
     for operand in op.operands:

@@ -92,12 +92,19 @@ def _reshape(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
     return {name: tuple(map(label.get, pairs[name])) for name in ("dst", "src")}
 
 
+def _sorted(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
+    """Label the dimensions that are kept; the last one is sorted."""
+    return {name: (*_broadcast(shape, len(shape))[:-1], None) for name, shape in tiles.items()}
+
+
 def _generated(tiles: Tiles, attrs: Attributes) -> dict[str, Labels]:
     return {name: _broadcast(shape, len(shape)) for name, shape in tiles.items()}
 
 
 #: dimensions correspond from the right; those of extent 1 belong to no axis
 ELEMENTWISE = Relation(_elementwise)
+#: all tiles have the same dimensions, which an operation may distinguish
+SCAN = Relation(_elementwise)
 #: dst and src have equal extents other than 1; an index has dst's leading dimensions, and a mask broadcasts to dst
 COPY = Relation(_copy)
 #: an index has the leading dimensions of the updated place, and other operands broadcast to the place
@@ -108,5 +115,7 @@ REDUCTION = Relation(_reduction)
 PRODUCT = Relation(_product, share_layouts=False)
 #: row-major order is preserved
 RESHAPE = Relation(_reshape)
+#: rows are sorted along their last dimension; each tile has its own layout
+SORTED = Relation(_sorted, share_layouts=False)
 #: elements of the destination depend only on their indices and on scalars
 GENERATED = Relation(_generated)

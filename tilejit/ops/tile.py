@@ -7,10 +7,12 @@ from ..scopes import SCOPES, Scope
 from .atomic import ATOMIC
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import ELEMENTWISE_OPERATIONS
-from .fold import REDUCE
+from .fold import CUMULATIVE, REDUCE, SCAN
 from .gemm import GEMM, GEMM_ASYNC
+from .inline import PTX
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
+from .sort import SORT
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
@@ -19,7 +21,7 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
         COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *ELEMENTWISE_OPERATIONS,
-        *REDUCTION_OPERATIONS, REDUCE, GEMM, GEMM_ASYNC, ATOMIC,
+        *REDUCTION_OPERATIONS, REDUCE, SCAN, SORT, GEMM, GEMM_ASYNC, ATOMIC, PTX,
     )
 }
 
@@ -87,8 +89,23 @@ _SHORTHANDS = (
     ),
 )
 
+_SCANS = (
+    Shorthand(
+        name="scan", parameters=("dst", "src", "axis", "combine", "reverse", "exclusive", "initial"), required=4,
+        operation=SCAN, meaning=SCAN.meaning, example=SCAN.example, makes_tile=False,
+    ),
+    *[
+        Shorthand(
+            name=name, parameters=("dst", "src", "axis", "reverse", "exclusive"), required=3, operation=SCAN,
+            meaning=f"dst = for each prefix along an axis of src: {reduction.meaning}",
+            example=f"x = tj.cta.load(A[0:32, 0:8])\ntj.cta.{name}(A[0:32, 0:8], x, axis=-1)", makes_tile=False,
+        )
+        for name, reduction in CUMULATIVE.items()
+    ],
+)
+
 #: name -> the operation or shorthand that `tj.<scope>.<name>` calls
 CALLS: dict[str, TileOperation | Shorthand] = {
     **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called},
-    **{s.name: s for s in _SHORTHANDS},
+    **{s.name: s for s in (*_SHORTHANDS, *_SCANS)},
 }

@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
+from ..constants import parts_of
+from ..errors import LaunchError
 from ..forks import renewed_at_fork
 from ..frontend import KernelSource, captures, changes
 from ..frontend.language import Function
@@ -103,8 +105,15 @@ class Captured:
     def _read(self) -> CapturedValues:
         while True:
             watched = _Watched()
-            watched.source(self._source, [])
-            token = captures(self._source)
+            try:
+                watched.source(self._source, [])
+                token = captures(self._source)
+            except RecursionError:
+                raise LaunchError(
+                    f"{self._source.name} captures a value nested several hundred levels deep, beyond Python's "
+                    "recursion limit",
+                    hint="capture a flat tuple or dict",
+                ) from None
             number = self._numbers.setdefault(token, len(self._numbers))
             names = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
             current = CapturedValues(number, names, tuple(watched.cells.values()), watched.is_fixed)
@@ -152,17 +161,16 @@ class _Watched:
         return value
 
     def _value(self, value: Any, inside: list[KernelSource]) -> None:
-        if isinstance(value, tuple):
-            for item in value:
-                self._value(item, inside)
-        elif isinstance(value, Function):
+        if isinstance(value, Function):
             self.source(value.source, inside)
         elif isinstance(value, ModuleType):
             # not inspected, because accessing attributes of tilejit would import the whole language
             return
-        elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
-            # a zero-dimensional array can change in place
+        elif isinstance(value, dict) or getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
+            # a dict and a zero-dimensional array can change in place
             self.is_fixed = False
+        for _, part in parts_of(value):
+            self._value(part, inside)
 
 
 def _content(cell: CellType) -> Any:

@@ -21,18 +21,15 @@ import json
 import os
 import sys
 from collections.abc import Hashable
-from enum import Enum, EnumMeta
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field
-from ..dtypes import DType
 from ..errors import shown_file
 from ..executable import Executable
 from ..executable.encoding import decoded, encoded, executable_from_json, executable_to_json, moved_ptx
 from ..frontend import KernelSource, captures, functions, token
-from ..frontend.language import Function, LanguageName
+from ..frontend.language import LanguageName
 from ..ir.types import ConstexprType, Signature
-from ..layout import Swizzle, TileLayout
 from ..target import Target
 from .fingerprint import fingerprint, still_holds
 from .store import DiskStore, EntryKind, current
@@ -65,7 +62,7 @@ def cache_entry(
     places = tuple([(each.function.__code__.co_firstlineno, files.index(each.file)) for each in sources])
     try:
         arguments = tuple([
-            (name, (kind.type_name, _constexpr(kind.value)) if isinstance(kind, ConstexprType) else kind)
+            (name, (kind.type_name, token(kind.value)) if isinstance(kind, ConstexprType) else kind)
             for name, kind in typed.arguments
         ])
         parts = (compiler, source.text, captures(source), places, arguments, target.name, threads, debug, options)
@@ -131,14 +128,6 @@ class CacheEntry:
         self.put(EntryKind.WRITTEN.key(self.digest), json.dumps(sorted(names)).encode())
 
 
-def _constexpr(value: Any) -> Hashable:
-    if type(value) is tuple:
-        return ("tuple", *map(_constexpr, value))
-    if value is None or isinstance(value, (bool, int, float, str, DType, TileLayout, Swizzle, Function, Enum)):
-        return token(value)
-    raise _NoKey
-
-
 def _is_importable(cls: type) -> bool:
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
@@ -150,13 +139,9 @@ def _encoded(part: Any) -> Any:
     """Encode a part of a key that `encoded` doesn't; raise _NoKey if other processes can't encode it equally."""
     if isinstance(part, LanguageName):
         return {type(part).__name__: repr(part)}
-    if isinstance(part, EnumMeta) and _is_importable(part):
-        return {"enum": [part.__module__, part.__qualname__]}
-    # instances of subclasses of tuple, int and str
+    if isinstance(part, type) and _is_importable(part):
+        return {"class": [part.__module__, part.__qualname__]}
+    # named tuples among the options
     if isinstance(part, tuple):
         return encoded(tuple(part), _encoded)
-    if isinstance(part, int):
-        return {type(part).__qualname__: int(part)}
-    if isinstance(part, str):
-        return {type(part).__qualname__: str.__str__(part)}
     raise _NoKey

@@ -14,23 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from ..constants import compile_time, fields_of, is_simple, mapped, parts_of
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
-from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures, fields
+from ..frontend import NO_DEFAULT, Parameter, ParameterKind, fields, token
 from ..frontend.containers import container_type, declaration, is_container, items_of, with_items
-from ..frontend.language import Function, Spec
-from ..ir.types import (
-    ArgumentType,
-    ArrayType,
-    ConstexprType,
-    ContainerType,
-    ScalarType,
-    Signature,
-    comparison_key,
-    compile_time,
-)
+from ..frontend.language import Spec
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ContainerType, ScalarType, Signature
 from ..target import Target
-from ..wording import counted, typed, with_article
+from ..wording import counted, shown, typed, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, row_major
 from .readers import is_array, readers, view_of
 
@@ -138,7 +130,7 @@ def _items(parameter: Parameter, value: Any) -> list[tuple[Parameter, Any]]:
 class Call:
     """The arguments of a launch, read in one pass.
 
-    values: as passed, one per parameter. parameters, flat, kinds: the results of `flattened`.
+    values: as passed, one per parameter, with copies of dicts. parameters, flat, kinds: the results of `flattened`.
     arguments: those of `flat` as devices receive them; None for a compile-time value or a container.
     key: the quick key.
     overlaps: pairs of positions of arrays whose byte ranges overlap. first: the first array in device memory, or None.
@@ -149,18 +141,23 @@ class Call:
 
     def __init__(self, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
         self.values = values
-        self.parameters, self.flat, self.kinds = flattened(parameters, values)
+        self.parameters, flat, self.kinds = flattened(parameters, values)
+        self.flat = list(flat)
         self.arguments: list[Argument] = []
         self.first: ArrayView | None = None
-        self.has_host = self.waits = False
+        self.has_host = self.waits = has_dicts = False
         key: list[Any] = []
         ranges: list[tuple[int, int, int]] = []
         for parameter, value, kind in zip(self.parameters, self.flat, self.kinds, strict=True):
             if kind is _ARRAY:
                 key.append(self._add_array(parameter, value, ranges))
             elif kind is _CONSTEXPR:
-                self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
+                if not is_simple(value):
+                    # dicts may change after the call
+                    self.flat[len(self.arguments)] = mapped(value)
+                    has_dicts = True
+                self.arguments.append(None)
             elif kind is _CONTAINER:
                 self.arguments.append(None)
                 key.append(container_type(value))
@@ -170,6 +167,8 @@ class Call:
                 is_plain = limits is not None and limits[0] <= value <= limits[1]
                 self.arguments.append(value if is_plain else scalar(parameter, value, dtype))
                 key.append(dtype)
+        if has_dicts:
+            self.values = [mapped(value) for value in values]
         self.overlaps = overlaps(ranges) if len(ranges) > 1 else ()
         self.key = (self.overlaps, *key)
 
@@ -224,41 +223,42 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
 
 def freeze(value: Any, name: str) -> Any:
     """Return a hashable key for a constexpr, or raise LaunchError; `1`, `1.0` and `True` have different keys."""
+    if type(value) is int or type(value) is str:
+        return value
     try:
-        return _frozen(value, name)
+        if is_simple(value):
+            return token(value)
+        _check_constexpr(value, name, name)
+        return token(compile_time(value))
     except RecursionError:
         raise LaunchError(
-            f"{name} is a constexpr tuple nested several hundred levels deep, beyond Python's recursion limit",
+            f"{name} is a constexpr nested several hundred levels deep, beyond Python's recursion limit",
             hint="pass a flat tuple",
         ) from None
 
 
-def _frozen(value: Any, name: str) -> Any:
-    kind = type(value)
-    if kind is int or kind is str:
-        return value
-    if isinstance(value, np.generic) and not _is_number(value.dtype) and value.dtype.char not in _TEXT_AND_COMPLEX:
+def _check_constexpr(value: Any, name: str, path: str) -> None:
+    kind, parts = type(value), parts_of(value)
+    is_text = isinstance(value, np.generic) and value.dtype.char in _TEXT_AND_COMPLEX
+    if isinstance(value, np.generic) and not is_text and not _is_number(value.dtype):
         raise LaunchError(f"{name} is a constexpr; got {typed(value)}", hint="pass a number or a string")
-    if isinstance(value, (np.generic, np.dtype, type)):
-        plain = compile_time(value)
-        if plain is not value:
-            return _frozen(plain, name)
-    if kind is float:
-        return (float, value.hex())
-    if isinstance(value, tuple):
-        return (kind, tuple(_frozen(v, name) for v in value))
     if isinstance(value, Enum):
-        return comparison_key(value)
-    if isinstance(value, Function):
-        return (kind, value, captures(value.source))
-    try:
-        hash(value)
-    except TypeError:
+        return
+    if kind is dict:
+        wrong = next((key for key in value if not isinstance(key, (str, int, float))), None)
+        if wrong is not None:
+            raise LaunchError(
+                f"{name} is a constexpr; its dict has the key {shown(wrong)}", hint="use strings or numbers as keys"
+            )
+    elif kind.__hash__ is None and fields_of(value) is None:
+        part = "" if path == name else f", {path},"
         raise LaunchError(
-            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it isn't hashable",
-            hint="pass numbers, strings, dtypes, layouts or tuples of these",
-        ) from None
-    return (kind, value)
+            f"{name} is a constexpr; {with_article(kind.__name__)}{part} can't be one because it isn't hashable",
+            hint="make the dataclass frozen: @dataclass(frozen=True)" if hasattr(kind, "__dataclass_params__")
+            else "pass numbers, strings, dtypes, layouts, enum members, frozen dataclasses, tuples or dicts of these",
+        )
+    for suffix, part in parts:
+        _check_constexpr(part, name, path + suffix)
 
 
 def hypothetical(parameter: Parameter, numbers: Iterator[int], value: Any) -> Any:

@@ -220,7 +220,7 @@ class SimulatedFunction:
     def simulate(
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
-        orders: Literal[1] | None = None,
+        orders: int | str | None = None, limit: int = 10_000, seconds: float | None = None,
     ) -> Report:
         executable = self.compiled.executable
         check_writable(self._written, arguments)
@@ -240,6 +240,8 @@ class SimulatedFunction:
                 schedule=schedule,
                 delivery=delivery,
                 orders=orders,
+                limit=limit,
+                seconds=seconds,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=lines.locate,
                 may_be_empty=True,
@@ -318,10 +320,13 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span of the first line named in the message (the error's own span if on that line), or None."""
+        """Return the span of the first line named in the message (the error's own span if on that line or if none is).
+
+        It is None if neither is known.
+        """
         named = [text for text in self._located if text in error.message]
         if not named:
-            return None
+            return self._spans[error.column - 1] if 0 < error.column <= len(self._spans) else None
         first = min(named, key=error.message.index)
         is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
         return self._spans[error.column - 1] if is_party else self._located[first]

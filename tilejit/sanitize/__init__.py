@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..simulator import Checks
-    from .for_numba import NumbaSession
     from .for_triton import TritonSession
-    from .session import Autotune, OnFinding
+    from .session import Autotune, OnFinding, Session
 
 __all__ = ["numba", "triton"]
 
@@ -20,6 +19,7 @@ def triton(
     checks: Checks = True,
     schedules: int = 1,
     autotune: Autotune = "all",
+    orders: int | str | None = None,
 ) -> AbstractContextManager[TritonSession]:
     """Return a context in which Triton's kernels run on the simulator, and CPU tensors represent CUDA tensors.
 
@@ -39,22 +39,22 @@ def triton(
         `tilejit.simulator.run`.
     schedules: number of thread orders in which each kernel runs, each on the same data.
     autotune: run "all" configurations of an autotuned kernel, or only the "first".
+    orders: the orders of synchronizing events in which each kernel runs; see `tilejit.simulator.run`.
     raises: LaunchError if an option is invalid, torch or Triton is missing, or Triton's version isn't supported.
     """
-    from .session import options
+    from . import session, versions
 
-    chosen = options(arch, on_finding, checks, schedules, autotune)
-    from .versions import require
-
-    require()
+    chosen = session.options(arch, on_finding, checks, schedules, autotune, orders)
+    versions.require_triton()
     from .for_triton import simulated_triton
 
     return simulated_triton(chosen)
 
 
 def numba(
-    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1
-) -> AbstractContextManager[NumbaSession]:
+    arch: str = "sm_90", on_finding: OnFinding = "raise", checks: Checks = True, schedules: int = 1,
+    orders: int | str | None = None,
+) -> AbstractContextManager[Session]:
     """Return a context in which the arrays and kernels of Numba-CUDA belong to a simulated device.
 
     The context manager returns the session, whose `launches` and `findings` are data. Programs are unmodified; arrays
@@ -71,12 +71,10 @@ def numba(
     The parameters are those of `triton`.
     raises: LaunchError if an option is invalid, Numba-CUDA is missing, or its version isn't supported.
     """
-    from .session import options
+    from . import session, versions
 
-    chosen = options(arch, on_finding, checks, schedules, "all")
-    from .versions import require_numba
-
-    require_numba()
+    chosen = session.options(arch, on_finding, checks, schedules, "all", orders)
+    versions.require_numba()
     from .for_numba import simulated_numba
 
     return simulated_numba(chosen)

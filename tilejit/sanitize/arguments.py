@@ -13,106 +13,95 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass
 from ..dtypes import DTYPES
 from ..errors import LaunchError
+from ..wording import counted
 from .schema import ParameterData
 
-_NAMES = {
+#: short name -> name in DTYPES
+_SHORT = {
     "b8": "bool_", "bool": "bool_", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}, **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"{name[0]}{bits}": f"{name}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
 #: forms of an argument, for hints
 FORMS = (
     "write f32[1000] or NAME:f32[10,20] for random data, f32[256]=0 for one value, out:f32[1000] for an output, "
     "i32:1000 for a scalar, bytes:0a00ff for a structure, or FILE.npy"
 )
-_ARRAY = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*(?:=\s*(.+))?")
-_SCALAR = re.compile(r"(\w+)\s*:\s*([^:\[\]]+)")
-#: a name, or `out`, before an argument
-_PREFIX = re.compile(r"([A-Za-z_]\w*):(?![\\/])(.*[:\[].*|.*\.npy)", re.DOTALL)
-_POINTER_BYTES = 8
+#: names; then the digits of a structure, a file, an array and its value, or a scalar. A drive of a path is no name.
+_ARGUMENT = re.compile(
+    r"(?P<names>(?:[A-Za-z_]\w*:(?![\\/])\s*)*)"
+    r"(?:bytes:(?P<digits>.*)|(?P<file>.*\.npy)|(?P<type>\w+)\s*"
+    r"(?:\[(?P<extents>[^\]]*)\]\s*(?:=\s*(?P<fill>.+))?|:\s*(?P<scalar>[^:\[\]]+)))",
+    re.DOTALL,
+)
 #: the largest array, in bytes
 LARGEST = 1 << 32
 #: random integers are smaller than this
 _INTEGERS = 100
 
-Kind = Literal["random", "filled", "output", "file", "scalar", "bytes"]
-Value = NDArray[Any] | np.generic | bytes
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenArgument:
-    """An argument. name: "" if none is given. value: that of a scalar or of each element; for a file, its contents."""
+    """An argument. name: "" if none is given. value: that of a scalar, a structure or all elements; None if random."""
 
     text: str
     name: str
-    kind: Kind
+    kind: Literal["array", "output", "scalar"]
     dtype: np.dtype[Any] | None = None
     shape: tuple[int, ...] = ()
     value: Any = None
 
     @property
-    def is_array(self) -> bool:
-        return self.kind not in ("scalar", "bytes")
-
-    @property
     def size_bytes(self) -> int:
-        """The size of the kernel's parameter."""
-        if self.kind == "bytes":
-            return len(self.value)
-        return self.dtype.itemsize if self.kind == "scalar" and self.dtype is not None else _POINTER_BYTES
+        """The size of the kernel's parameter: that of an address, or of the value."""
+        if self.kind != "scalar":
+            return 8
+        return len(self.value) if isinstance(self.value, bytes) else int(self.value.nbytes)
 
-    def make(self, seed: int, position: int) -> Value:
+    def make(self, seed: int, position: int) -> NDArray[Any] | np.generic | bytes:
         """Return a new value. Random floats are standard normal, integers 0 to 99, booleans 0 or 1.
 
         They depend on `seed`, `position`, the type and the shape only. The contents of an output are unspecified.
         """
-        if not self.is_array:
-            result: Value = self.value
-            return result
-        if self.kind == "file":
-            return np.array(self.value, order="C")
-        assert self.dtype is not None
+        if self.dtype is None:
+            scalar: np.generic | bytes = self.value
+            return scalar
         if self.kind == "output":
             return np.empty(self.shape, self.dtype)
-        if self.kind == "filled":
+        if self.value is not None:
             return np.full(self.shape, self.value, self.dtype)
         random = np.random.default_rng((seed, position))
-        if self.dtype.kind in "iu":
-            return random.integers(0, _INTEGERS, self.shape).astype(self.dtype)
-        if self.dtype.kind == "b":
-            return random.integers(0, 2, self.shape).astype(self.dtype)
-        return np.asarray(random.standard_normal(self.shape)).astype(self.dtype)
+        if self.dtype.kind in "biu":
+            values = random.integers(0, 2 if self.dtype.kind == "b" else _INTEGERS, self.shape)
+        else:
+            values = np.asarray(random.standard_normal(self.shape))
+        return values.astype(self.dtype)
 
 
 def parsed(text: str) -> WrittenArgument:
     """Parse an argument. raises: LaunchError if it is invalid, or names a file that NumPy can't load."""
-    rest, name, is_output = text.strip(), "", False
-    while (match := _PREFIX.fullmatch(rest)) is not None and match[1] not in _types() and match[1] != "bytes":
-        if match[1] == "out" and not is_output and not name:
-            is_output = True
-        elif not name:
-            name = match[1]
-        else:
-            raise _invalid(text, f"it has two names, {name} and {match[1]}")
-        rest = match[2].strip()
-    if rest.startswith("bytes:"):
-        made = WrittenArgument(text, name, "bytes", value=_structure(text, rest[6:]))
-    elif rest.endswith(".npy"):
-        made = _file(text, name, rest)
-    elif (array := _ARRAY.fullmatch(rest)) is not None:
-        made = _array(text, name, array, is_output)
-    elif (scalar := _SCALAR.fullmatch(rest)) is not None:
-        dtype = _dtype(text, scalar[1])
-        made = WrittenArgument(text, name, "scalar", dtype, value=_value(text, scalar[2].strip(), dtype))
-    else:
+    match = _ARGUMENT.fullmatch(text.strip())
+    if match is None:
         raise _invalid(text, "it has none of the known forms")
-    if is_output and made.kind != "output":
+    first, *others = re.findall(r"\w+", match["names"]) or [""]
+    is_output = first == "out"
+    names = others if is_output else [first, *others]
+    if len(names) > 1:
+        raise _invalid(text, f"it has two names, {names[0]} and {names[1]}")
+    name = "".join(names)
+    if is_output and (match["extents"] is None or match["fill"] is not None):
         raise _invalid(text, "only an array without a value can be an output")
-    return made
-
-
-def _types() -> set[str]:
-    return {*_NAMES, *DTYPES}
+    if match["digits"] is not None:
+        return WrittenArgument(text, name, "scalar", value=_structure(text, match["digits"]))
+    if match["file"] is not None:
+        values = _file(text, match["file"])
+        return WrittenArgument(text, name, "array", values.dtype, values.shape, values)
+    dtype = _dtype(text, match["type"])
+    if match["scalar"] is not None:
+        return WrittenArgument(text, name, "scalar", value=_value(text, match["scalar"].strip(), dtype))
+    value = None if match["fill"] is None else _value(text, match["fill"].strip(), dtype)
+    shape = _shape(text, match["extents"], dtype)
+    return WrittenArgument(text, name, "output" if is_output else "array", dtype, shape, value)
 
 
 def _invalid(text: str, reason: str) -> LaunchError:
@@ -121,44 +110,39 @@ def _invalid(text: str, reason: str) -> LaunchError:
 
 
 def _dtype(text: str, name: str) -> np.dtype[Any]:
-    if name not in _types():
-        raise _invalid(text, f"{name} is not an element type; these are: {', '.join(_NAMES)}")
+    dtype = DTYPES.get(_SHORT.get(name, name))
+    if dtype is None:
+        raise _invalid(text, f"{name} is not an element type; these are: {', '.join(_SHORT)}")
     try:
-        return DTYPES[_NAMES.get(name, name)].numpy
+        return dtype.numpy
     except ImportError as error:
         raise _invalid(text, f"{name} requires the package {error.name}") from None
 
 
-def _value(text: str, value: str, dtype: np.dtype[Any]) -> np.generic:
+def _shape(text: str, extents: str, dtype: np.dtype[Any]) -> tuple[int, ...]:
     try:
-        if dtype.kind == "b":
-            number: Any = {"true": 1, "false": 0}.get(value.lower())
-            number = int(value, 0) if number is None else number
-            if number not in (0, 1):
-                raise OverflowError
-        else:
-            number = int(value, 0) if dtype.kind in "iu" else float(value)
-        made = np.array([number]).astype(dtype) if dtype.kind not in "iu" else np.array([number], dtype)
-    except (ValueError, OverflowError):
-        raise _invalid(text, f"{value} is not a value of {dtype.name}") from None
-    item: np.generic = made[0]
-    return item
-
-
-def _array(text: str, name: str, match: re.Match[str], is_output: bool) -> WrittenArgument:
-    dtype = _dtype(text, match[1])
-    try:
-        shape = tuple([int(part) for part in match[2].split(",") if part.strip()])
+        shape = tuple([int(part) for part in extents.split(",") if part.strip()])
     except ValueError:
-        raise _invalid(text, f"the extents [{match[2]}] are not integers") from None
+        raise _invalid(text, f"the extents [{extents}] are not integers") from None
     if min(shape, default=0) < 0:
         raise _invalid(text, "an extent is negative")
     size = prod(shape) * dtype.itemsize
     if size > LARGEST:
         raise _invalid(text, f"the array has {size:,} bytes; at most {LARGEST:,} are possible")
-    if match[3] is None:
-        return WrittenArgument(text, name, "output" if is_output else "random", dtype, shape)
-    return WrittenArgument(text, name, "filled", dtype, shape, _value(text, match[3].strip(), dtype))
+    return shape
+
+
+def _value(text: str, value: str, dtype: np.dtype[Any]) -> np.generic:
+    try:
+        if dtype.kind == "b":
+            truth = {"true": True, "1": True, "false": False, "0": False}
+            return np.bool_(truth[value.lower()])
+        # NumPy raises an error for an integer outside the range of the type
+        number = np.array([int(value, 0)], dtype) if dtype.kind in "iu" else np.array([float(value)]).astype(dtype)
+    except (KeyError, ValueError, OverflowError):
+        raise _invalid(text, f"{value} is not a value of {dtype.name}") from None
+    item: np.generic = number[0]
+    return item
 
 
 def _structure(text: str, digits: str) -> bytes:
@@ -168,36 +152,36 @@ def _structure(text: str, digits: str) -> bytes:
         raise _invalid(text, "the bytes must be pairs of hexadecimal digits") from None
 
 
-def _file(text: str, name: str, path: str) -> WrittenArgument:
+def _file(text: str, path: str) -> NDArray[Any]:
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
         raise _invalid(text, f"NumPy can't load {path}: {error}") from None
     if not isinstance(loaded, np.ndarray):
         raise _invalid(text, f"{path} holds several arrays")
-    return WrittenArgument(text, name, "file", loaded.dtype, loaded.shape, loaded)
+    return loaded
 
 
-def described(parameters: Sequence[ParameterData]) -> str:
-    """Return a line for each parameter."""
-    lines = [f"  {i}: {p['declaration'] or p['name']}, {p['bytes']} bytes" for i, p in enumerate(parameters)]
-    return "\n".join(lines) or "  none"
+def described(parameter: ParameterData) -> str:
+    """Return a parameter's declaration, or its name, and its size."""
+    return f"{parameter['declaration'] or parameter['name']}, {counted(parameter['bytes'], 'byte')}"
 
 
 def fitting(kernel: str, parameters: Sequence[ParameterData], texts: Sequence[str]) -> list[WrittenArgument]:
     """Parse the arguments of a kernel. raises: LaunchError if they don't fit its parameters, which the error shows."""
     arguments = [parsed(text) for text in texts]
-    shown = f"the parameters of {kernel} are:\n{described(parameters)}"
+    lines = [f"  {i}: {described(parameter)}" for i, parameter in enumerate(parameters)] or ["  none"]
+    shown = "\n".join([f"the parameters of {kernel} are:", *lines])
     if len(arguments) != len(parameters):
-        takes = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
+        takes = counted(len(parameters), "argument")
         raise LaunchError(f"{kernel} takes {takes}, got {len(arguments)}; {shown}", hint=FORMS)
     known = {p["name"] for p in parameters if p["declaration"]}
     for position, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
         if argument.size_bytes != parameter["bytes"]:
-            is_a = "an address of 8 bytes" if argument.is_array else f"a value of {argument.size_bytes} bytes"
+            what = "a value" if argument.kind == "scalar" else "an address"
             raise LaunchError(
-                f"--arg {argument.text}, argument {position}, is {is_a}, but {parameter['name']} has "
-                f"{parameter['bytes']}; {shown}", hint=FORMS,
+                f"--arg {argument.text}, argument {position}, is {what} of {counted(argument.size_bytes, 'byte')}, "
+                f"but {parameter['name']} has {parameter['bytes']}; {shown}", hint=FORMS,
             )
         if argument.name in known - {parameter["name"]}:
             raise LaunchError(

@@ -6,8 +6,8 @@ The exit status is 0 if the kernel is clean, 1 if it has errors, 2 if something 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 from ..errors import LaunchError
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 #: verdict -> exit status
 STATUS: dict[Verdict, int] = {"clean": 0, "findings": 1, "incomplete": 2}
 BAD_INPUT = 3
-
-# source: CUDA Programming Guide, "Technical Specifications per Compute Capability"
-_LIMITS = {"--grid": (2**31 - 1, 65535, 65535), "--block": (1024, 1024, 64)}
 
 _EPILOG = """\
 each --arg is one of:
@@ -65,58 +62,26 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def check(
-    version: str, file: str, kernel: str | None, grid: str | None, block: str | None, arguments: Sequence[str],
-    shared: str, arch: str | None, schedules: str, checks: str, style: str, seed: str,
+    version: str, file: str, kernel: str | None, arch: str | None, style: str, **options: Any
 ) -> Generator[str, None, int]:
     """Yield the lines of a report, and return the exit status. The parameters are the options of the command.
 
     raises: TilejitError for bad input.
     """
     # these take 0.2 s to import, which the other commands needn't
-    from . import listing, report, sarif
-    from .checking import Settings, checked
-    from .loading import load
+    from . import checking, report, sarif
 
-    if kernel is None and (grid or block or arguments):
+    if kernel is not None:
+        data = report.document([checking.checked(file, kernel, arch, **options)], version)
+        if style == "text":
+            yield from report.as_text(data)
+        else:
+            yield report.as_json(data) if style == "json" else sarif.as_sarif(data)
+        return STATUS[data["verdict"]]
+    if options["grid"] or options["block"] or options["arguments"]:
         raise LaunchError("--grid, --block and --arg require a kernel", hint=f"write {file} KERNEL, or only {file}")
-    loaded = load(file, arch, kernel)
-    if kernel is None:
-        if style == "sarif":
-            raise LaunchError("a list of kernels is not SARIF", hint="name a kernel, or pass --format json")
-        listed = listing.listing(loaded, version)
-        yield from listing.as_text(listed) if style == "text" else (report.as_json(listed),)
-        return STATUS[listed["verdict"]]
-    settings = Settings(
-        grid=_extents("--grid", grid), block=_extents("--block", block), arguments=tuple(arguments),
-        shared_bytes=_number("--shared", shared), strict=checks == "strict",
-        schedules=range(_number("--schedules", schedules, 1)), seed=_number("--seed", seed),
-    )
-    data = report.document([checked(loaded, kernel, settings)], version)
-    shown: dict[str, Callable[[], Iterable[str]]] = {
-        "text": lambda: report.as_text(data), "json": lambda: (report.as_json(data),),
-        "sarif": lambda: (sarif.as_sarif(data),),
-    }
-    yield from shown[style]()
-    return STATUS[data["verdict"]]
-
-
-def _extents(option: str, text: str | None) -> tuple[int, ...]:
-    hint = f"write {option} 8, or {option} 8,4 or {option} 8,4,2"
-    if text is None:
-        raise LaunchError(f"{option} is missing", hint=hint)
-    parts = text.split(",")
-    if len(parts) > 3 or not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
-        raise LaunchError(f"{option} {text} is not one to three integers with commas between them", hint=hint)
-    extents = tuple(map(int, parts))
-    if min(extents) < 1:
-        raise LaunchError(f"{option} {text} has an extent of 0", hint=hint)
-    limits = _LIMITS[option]
-    if any(extent > limit for extent, limit in zip(extents, limits, strict=False)):
-        raise LaunchError(f"{option} {text} exceeds the limits of CUDA, {limits}", hint=hint)
-    return extents
-
-
-def _number(option: str, text: str, least: int = 0) -> int:
-    if not (text.isascii() and text.isdigit()) or not least <= int(text) < 1 << 31:
-        raise LaunchError(f"{option} {text} is not an integer of at least {least}", hint=f"write {option} {least}")
-    return int(text)
+    if style == "sarif":
+        raise LaunchError("a list of kernels is not SARIF", hint="name a kernel, or pass --format json")
+    listed = checking.listing(file, arch, version)
+    yield from checking.as_text(listed) if style == "text" else (report.as_json(listed),)
+    return STATUS[listed["verdict"]]

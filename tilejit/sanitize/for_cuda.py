@@ -7,9 +7,8 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..dataclass import dataclass
 from ..errors import DeviceError, TilejitError
 from .standard_headers import HEADERS, INCLUDED, RUNTIME
 
@@ -24,13 +23,7 @@ _DEVICE_ONLY = (
 
 
 class CudaSourceError(TilejitError):
-    """NVRTC rejects CUDA C++ source. log: its output. file, line: the place of the first error; "" and 0 if unknown."""
-
-    def __init__(self, message: str, *, hint: str, log: str, file: str, line: int) -> None:
-        super().__init__(message, hint=hint)
-        self.log = log
-        self.file = file
-        self.line = line
+    """NVRTC rejects CUDA C++ source. The message contains its log."""
 
 
 def compile_cuda(source: str, name: str, arch: str = "sm_90", kernels: Sequence[str] = ()) -> tuple[str, list[str]]:
@@ -42,22 +35,25 @@ def compile_cuda(source: str, name: str, arch: str = "sm_90", kernels: Sequence[
     """
     nvrtc = _nvrtc()
     matched = _ARCH.fullmatch(arch)
+    known = ", ".join(f"sm_{number}" for number in _called(nvrtc, "GetSupportedArchs"))
     if matched is None:
-        raise DeviceError(f"unknown architecture {arch!r}", hint=f"one of {_known(nvrtc)}")
+        raise DeviceError(f"unknown architecture {arch!r}", hint=f"one of {known}")
     folders = [os.path.dirname(name) or ".", *_header_folders()]
     options = [f"--gpu-architecture=compute_{matched[1]}", "--generate-line-info", *(f"-I{x}" for x in folders)]
     options += [f"--pre-include={header}" for header in INCLUDED]
-    headers = _headers(folders)
+    missing = {x: text for x, text in RUNTIME.items() if not any(Path(folder, x).is_file() for folder in folders)}
+    headers = HEADERS | missing
     texts = [[text.encode() for text in column] for column in (headers.values(), headers)]
     program = _called(nvrtc, "CreateProgram", source.encode(), name.encode(), len(headers), *texts)
     try:
         for kernel in kernels:
             _called(nvrtc, "AddNameExpression", program, kernel.encode())
-        encoded = [option.encode() for option in options]
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = _text(nvrtc, "ProgramLog", program)
-            raise _unknown_arch(nvrtc, arch) if "--gpu-architecture" in log else _refusal(name, log or status.name)
+            if "--gpu-architecture" in log:
+                raise DeviceError(f"NVRTC does not compile for {arch}", hint=f"one of {known}")
+            raise _refusal(name, log or status.name)
         names = [_called(nvrtc, "GetLoweredName", program, kernel.encode()).decode() for kernel in kernels]
         return _text(nvrtc, "PTX", program), names
     finally:
@@ -89,21 +85,12 @@ def _text(nvrtc: Any, what: str, program: object) -> str:
     return str(text.rstrip(b"\0 "), "utf-8", "replace")
 
 
-def _known(nvrtc: Any) -> str:
-    return ", ".join(f"sm_{number}" for number in _called(nvrtc, "GetSupportedArchs"))
-
-
-def _unknown_arch(nvrtc: Any, arch: str) -> DeviceError:
-    return DeviceError(f"NVRTC does not compile for {arch}", hint=f"one of {_known(nvrtc)}")
-
-
 def _refusal(name: str, log: str) -> CudaSourceError:
     found = _ERROR.search(log)
-    file, line = (found[1], int(found[2])) if found else ("", 0)
-    where = f" at {file}:{line}: {found[3]}" if found else ""
+    where = f" at {found[1]}:{found[2]}: {found[3]}" if found else ""
     is_host = "host" in log or "cannot open source file" in log
     hint = _DEVICE_ONLY if is_host else "correct the source, or compile the file to PTX and check that"
-    return CudaSourceError(f"{name} does not compile{where}\n{log.strip()}", hint=hint, log=log, file=file, line=line)
+    return CudaSourceError(f"{name} does not compile{where}\n{log.strip()}", hint=hint)
 
 
 def _header_folders() -> list[str]:
@@ -114,14 +101,7 @@ def _header_folders() -> list[str]:
     return [str(path) for include in includes for path in (include, include / "cccl") if path.is_dir()]
 
 
-def _headers(folders: Sequence[str]) -> dict[str, str]:
-    """Return the headers that NVRTC and the folders lack, by name."""
-    missing = {name: text for name, text in RUNTIME.items() if not any(Path(x, name).is_file() for x in folders)}
-    return {**HEADERS, **missing}
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(NamedTuple):
     """A parameter as the source declares it."""
 
     name: str
@@ -134,39 +114,40 @@ _NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$", re.DOTALL)
 
 
 def declared_parameters(source: str, kernel: str, count: int) -> tuple[Declaration, ...]:
-    """Return the parameters that the source of `kernel` declares, or () unless exactly one list of `count` is found.
+    """Return the parameters that the source of `kernel` declares, or () unless their names are certain.
 
-    kernel: the readable name. Macros and included files are not expanded.
+    They are uncertain if several kernels have the name and `count` parameters. kernel: the readable name. Macros and
+    included files are not expanded.
     """
     name = re.escape(re.sub(r"<.*", "", kernel).rpartition("::")[2])
     text = _BOUNDS.sub(" ", _COMMENT.sub(" ", source))
     # a macro may contain __global__
     for start in (rf"__global__\b[^;{{}}()]*\b{name}\s*\(", rf"^\s*[A-Z]\w*\s+{name}\s*\("):
-        lists = [_split(text, match.end()) for match in re.finditer(start, text, re.MULTILINE)]
-        found = {tuple(declared) for declared in map(_declarations, lists) if len(declared) == count}
-        if len({tuple(each.name for each in parameters) for parameters in found}) == 1:
-            return found.pop()
+        lists = [_declarations(text, match.end()) for match in re.finditer(start, text, re.MULTILINE)]
+        # by names, because a declaration and the definition may differ otherwise
+        found = {tuple(each.name for each in declared): declared for declared in lists if len(declared) == count}
+        if len(found) == 1:
+            return next(iter(found.values()))
     return ()
 
 
-def _declarations(parts: Sequence[str]) -> list[Declaration]:
-    """Return the declarations in a list of parameters, or [] if one of them has no name."""
-    names = [_NAME.search(part) for part in parts]
-    found = [Declaration(x[1], " ".join(part.split())) for x, part in zip(names, parts, strict=True) if x is not None]
-    return found if len(found) == len(parts) else []
+def _declarations(text: str, start: int) -> tuple[Declaration, ...]:
+    """Return the declarations in a list of parameters, or () if it has no end or one of them has no name.
 
-
-def _split(text: str, start: int) -> list[str]:
-    """Split a list of parameters at the commas outside brackets. start: the index after its opening parenthesis."""
-    parts: list[str] = []
+    start: the index after its opening parenthesis.
+    """
+    found: list[Declaration] = []
     depth, begin = 0, start
     for index in range(start, len(text)):
         letter = text[index]
-        if letter == ")" and depth == 0:
-            last = text[begin:index].strip()
-            return [*parts, last] if last or parts else []
-        if letter == "," and depth == 0:
-            parts.append(text[begin:index].strip())
+        if depth == 0 and letter in ",)":
+            part = text[begin:index].strip()
+            named = _NAME.search(part)
+            if named is None:
+                return ()
+            found.append(Declaration(named[1], " ".join(part.split())))
+            if letter == ")":
+                return tuple(found)
             begin = index + 1
         depth += (letter in "([{<") - (letter in ")]}>")
-    return []
+    return ()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from ..dataclass import dataclass
-from ..errors import LaunchError, UnsupportedInstructionError
+from ..errors import LaunchError
 from ..simulator import Device, DeviceModule
 from ..wording import guessed
 from .for_cuda import CudaSourceError, compile_cuda, declared_parameters
 from .names import readable
-from .schema import ParameterData, UnsupportedData
+from .schema import ListedKernel, ParameterData
 
 _VERSION = re.compile(r"^\s*\.version\s+\d+\.\d+", re.MULTILINE)
-_ANONYMOUS = re.compile(r"(?:^|_)param_(\d+)$")
-_DEFAULT_ARCH = "sm_90"
+_ANONYMOUS = re.compile(r"^(?:.*_)?param_(\d+)$")
 _TEXTS = "write the path of a .ptx or .cu file"
 
 
@@ -24,89 +23,87 @@ _TEXTS = "write the path of a .ptx or .cu file"
 class KernelFile:
     """A file whose kernels can be listed and run.
 
-    source: CUDA C++, or "". refusal: why the PTX as a whole is unsupported, or "".
+    source: CUDA C++, or "". instance: the name in the PTX of an instance of a template that was compiled, or "".
     """
 
     file: str
     ptx: str
     source: str
-    module: DeviceModule | None
-    refusal: str
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        return self.module.kernels if self.module is not None else ()
+    module: DeviceModule
+    instance: str = ""
 
     def entry(self, kernel: str) -> str:
-        """Return the name in the PTX of a kernel. raises: LaunchError unless `kernel` names exactly one."""
-        found = _matching(kernel, self.kernels)
+        """Return the name in the PTX of the kernel for which the file was loaded.
+
+        raises: LaunchError unless `kernel` names exactly one.
+        """
+        found = self._matching(kernel)
         if len(found) == 1:
             return found[0]
-        names = [readable(each) for each in self.kernels]
         if found:
             raise LaunchError(f"{kernel} names several kernels of {self.file}", hint=f"one of: {', '.join(found)}")
+        names = [readable(each) for each in self.module.kernels]
         known = f"its kernels are: {', '.join(names)}" if names else "it has none"
         raise LaunchError(f"{self.file} has no kernel {kernel}", hint=guessed(kernel, names, known))
 
-    def parameters(self, entry: str) -> list[ParameterData]:
-        found = self._module.parameters(entry)
-        declared = declared_parameters(self.source, readable(entry), len(found))
-        result: list[ParameterData] = []
-        for index, parameter in enumerate(found):
-            anonymous = _ANONYMOUS.search(parameter.name)
-            name, text = f"parameter {anonymous[1]}" if anonymous else parameter.name, ""
-            if declared:
-                name, text = declared[index].name, declared[index].text
-            size, offset = parameter.size_bytes, parameter.offset
-            result.append({"name": name, "bytes": size, "offset": offset, "declaration": text})
-        return result
+    def _matching(self, kernel: str) -> list[str]:
+        """Return the entries with a name: those equal to it, else by readable name, else by the end of that."""
+        wanted = _squeezed(kernel)
+        tests: tuple[Callable[[str], bool], ...] = (
+            lambda entry: entry in (self.instance, kernel),
+            lambda entry: _squeezed(readable(entry)) == wanted,
+            lambda entry: _squeezed(readable(entry)).endswith(f"::{wanted}"),
+            # without the arguments of a template
+            lambda entry: f"::{readable(entry).partition('<')[0]}".endswith(f"::{wanted}"),
+        )
+        found = ([entry for entry in self.module.kernels if test(entry)] for test in tests)
+        return next(filter(None, found), [])
 
-    def unsupported(self, entry: str) -> list[UnsupportedData]:
-        """Return the statements of a kernel that the simulator doesn't support."""
-        lines = self.ptx.splitlines()
+    def listed(self, entry: str) -> ListedKernel:
+        """Return a kernel's parameters, and the statements that the simulator doesn't support."""
+        lines = ["", *self.ptx.splitlines()]
+        return {
+            "kernel": readable(entry), "entry": entry, "parameters": self._parameters(entry),
+            "unsupported": [
+                {"line": line, "text": lines[line].strip(), "reason": reason}
+                for line, reason in self.module.unsupported(entry)
+            ],
+        }
+
+    def _parameters(self, entry: str) -> list[ParameterData]:
+        parameters = self.module.parameters(entry)
+        declared = [(x.name, x.text) for x in declared_parameters(self.source, readable(entry), len(parameters))]
+        names = declared or [(_ANONYMOUS.sub(r"parameter \1", x.name), "") for x in parameters]
         return [
-            {"line": line, "text": lines[line - 1].strip() if line else "", "reason": reason}
-            for line, reason in self._module.unsupported(entry)
+            {"name": name, "bytes": x.size_bytes, "offset": x.offset, "declaration": text}
+            for x, (name, text) in zip(parameters, names, strict=True)
         ]
 
-    @property
-    def _module(self) -> DeviceModule:
-        assert self.module is not None, "a refused file has no kernels"
-        return self.module
 
-
-def _matching(kernel: str, entries: Sequence[str]) -> list[str]:
-    """Return the entries with a name: those equal to it, else by readable name, else by the end of that."""
-    wanted = re.sub(r"\s*([<>,*&])\s*", r"\1", kernel)
-    names = {entry: re.sub(r"\s*([<>,*&])\s*", r"\1", readable(entry)) for entry in entries}
-    plain = {entry: re.sub(r"<.*", "", name) for entry, name in names.items()}
-    for found in (
-        [entry for entry in entries if entry == kernel],
-        [entry for entry in entries if names[entry] == wanted],
-        [entry for entry in entries if names[entry].endswith(f"::{wanted}")],
-        [entry for entry in entries if wanted in (plain[entry], plain[entry].rpartition("::")[2])],
-    ):
-        if found:
-            return found
-    return []
+def _squeezed(name: str) -> str:
+    """Return a name without the spaces around brackets and commas."""
+    return re.sub(r"\s*([<>,*&])\s*", r"\1", name)
 
 
 def load(file: str, arch: str | None, kernel: str | None) -> KernelFile:
-    """Read a file, and compile it if it is CUDA C++. raises: TilejitError if it is unreadable or doesn't compile.
+    """Read a file, and compile it if it is CUDA C++.
 
     kernel: the kernel that will be run, which may be an instance of a template; None for all that are instantiated.
+    raises: TilejitError if the file is unreadable or doesn't compile; UnsupportedInstructionError if the simulator
+        doesn't support its PTX.
     """
     suffix = Path(file).suffix
     if suffix not in (".ptx", ".cu"):
         raise LaunchError(f"{file} is neither PTX nor CUDA C++", hint=_TEXTS)
     text = _text(file)
     if suffix == ".cu":
-        return _compiled(file, text, _DEFAULT_ARCH if arch is None else arch, kernel)
+        ptx, instance = _compiled(file, text, "sm_90" if arch is None else arch, kernel)
+        return KernelFile(file, ptx, text, Device().load(ptx), instance)
     if arch is not None:
         raise LaunchError(f"--arch {arch}: PTX is compiled already", hint="leave it out")
     if not _VERSION.search(text):
         raise LaunchError(f"{file} is not PTX: it has no .version directive", hint=_TEXTS)
-    return _loaded(file, text, "")
+    return KernelFile(file, text, "", Device().load(text))
 
 
 def _text(file: str) -> str:
@@ -119,20 +116,13 @@ def _text(file: str) -> str:
         raise LaunchError(f"can't read {file}: {reason}", hint=_TEXTS) from None
 
 
-def _compiled(file: str, source: str, arch: str, kernel: str | None) -> KernelFile:
+def _compiled(file: str, source: str, arch: str, kernel: str | None) -> tuple[str, str]:
+    """Return the PTX and, if `kernel` is an instance of a template, its name there, else ""."""
     if kernel is not None and "<" in kernel:
         try:
-            # instantiates a template
-            return _loaded(file, compile_cuda(source, file, arch, [kernel])[0], source)
+            ptx, (instance,) = compile_cuda(source, file, arch, [kernel])
+            return ptx, instance
         except CudaSourceError:
             # the next call raises it if the source is at fault; else `KernelFile.entry` shows which kernels it has
             pass
-    return _loaded(file, compile_cuda(source, file, arch)[0], source)
-
-
-def _loaded(file: str, ptx: str, source: str) -> KernelFile:
-    try:
-        return KernelFile(file, ptx, source, Device().load(ptx), "")
-    except UnsupportedInstructionError as error:
-        return KernelFile(file, ptx, source, None, error.message)
-
+    return compile_cuda(source, file, arch)[0], ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 # source: Itanium C++ ABI, 5.1.5.2, "Builtin types"
@@ -14,6 +15,7 @@ _BUILTIN = {
 }
 _AFTER = {"P": "*", "R": "&", "O": "&&", "K": " const", "V": " volatile", "r": " restrict"}
 _SYMBOL = re.compile(r"\b_Z[\w$.]+")
+_QUALIFIERS = re.compile("[KVr]*")
 _LENGTH = re.compile(r"\d+")
 _SUBSTITUTION = re.compile(r"S(?:[0-9A-Z]*_|[tabsiod])|T\d*_")
 _LITERAL = re.compile(r"L([a-z])(n?\d+)E")
@@ -43,9 +45,11 @@ def with_readable_names(text: str) -> str:
 
 
 class _Decoder:
+    """A position in a symbol; the methods return the text of what begins there, and move past it."""
+
     def __init__(self, symbol: str) -> None:
         self.text = symbol
-        self.at = 2
+        self.at = len("_Z")
 
     def take(self, prefix: str) -> bool:
         found = self.text.startswith(prefix, self.at)
@@ -58,24 +62,25 @@ class _Decoder:
             self.at = match.end()
         return match
 
+    def until_end(self, item: Callable[[], str]) -> list[str]:
+        """Return the items up to the letter E, without empty ones."""
+        items = []
+        while not self.take("E"):
+            items.append(item())
+        return [text for text in items if text]
+
     def name(self) -> str:
         if self.take("Z"):
             # a variable in a function
             outer = self.name()
-            while not self.take("E"):
-                self.type()
+            self.until_end(self.type)
             return f"{outer}::{self.name()}"
-        if not self.take("N"):
-            self.take("St")
-            self.take("L")
-            return self.part()
-        while self.take("K") or self.take("V") or self.take("r"):
-            pass
-        parts = []
-        while not self.take("E"):
-            if self.match(_SUBSTITUTION) is None:
-                parts.append(self.part())
-        return "::".join(parts)
+        if self.take("N"):
+            self.match(_QUALIFIERS)
+            return "::".join(self.until_end(lambda: "" if self.match(_SUBSTITUTION) else self.part()))
+        self.take("St")
+        self.take("L")
+        return self.part()
 
     def part(self) -> str:
         """Return an identifier and its template arguments, without ABI tags."""
@@ -92,18 +97,11 @@ class _Decoder:
         return "(anonymous)" if self.text.startswith("_GLOBAL__N", start) else self.text[start : self.at]
 
     def arguments(self) -> str:
-        if not self.take("I"):
-            return ""
-        items = []
-        while not self.take("E"):
-            if self.take("J"):
-                while not self.take("E"):
-                    items.append(self.argument())
-            else:
-                items.append(self.argument())
-        return "<" + ", ".join(items) + ">"
+        return f"<{', '.join(self.until_end(self.argument))}>" if self.take("I") else ""
 
     def argument(self) -> str:
+        if self.take("J"):
+            return ", ".join(self.until_end(self.argument))
         literal = self.match(_LITERAL)
         if literal is None:
             return self.type()

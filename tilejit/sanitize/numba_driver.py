@@ -1,6 +1,7 @@
-"""CUDA's driver as far as Numba's arrays, streams and events use it: memory of the simulator, and no waiting.
+"""A device of Numba that the simulator provides: CUDA's driver as far as arrays, streams and events use it.
 
-The methods of `NumbaDriver` replace functions of Numba's driver with the same names.
+The methods of `NumbaDriver` replace functions of Numba's driver with the same names. No function waits: each operation
+ends before its call returns.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import ctypes
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numba.cuda.cudadrv import driver
 from numba.cuda.cudadrv.driver import binding
 from numpy.typing import NDArray
 
 from ..errors import LaunchError
 from ..simulator import Device, DeviceArray
+from ..target import Target
 
 Bytes = NDArray[np.uint8]
 
@@ -32,71 +36,71 @@ _ATTRIBUTES = {
 _MEMORY_BYTES = 16 << 30
 
 
-def host_bytes(address: int, size: int) -> Bytes:
-    """Return a view of the host's memory."""
-    view: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-    return view
-
-
 class NumbaDriver:
-    """Memory, streams and events. Each operation ends before its call returns."""
+    """The memory, streams and events of a device."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        #: address -> the array there
-        self.arrays: dict[int, DeviceArray] = {}
-        self._addresses: list[int] = []
+        #: by ascending address
+        self._arrays: list[DeviceArray] = []
         #: address in the host's memory -> its bytes, which this object keeps alive
         self._host: dict[int, Bytes] = {}
+        #: address in the host's memory -> the array of the device that it is mapped to
         self._mapped: dict[int, DeviceArray] = {}
         self._handles = count(1)
+        #: event -> seconds
         self._recorded: dict[int, float] = {}
 
-    def functions(self) -> Iterator[tuple[str, Callable[..., Any]]]:
-        """Yield the names and the functions of the driver."""
-        for name in dir(self):
-            if name.startswith("cu"):
-                yield name, getattr(self, name)
+    def finalizers(self) -> dict[str, Callable[..., Any]]:
+        """Return functions by which memory, streams and events are freed, by the names of those that they replace.
 
-    def find(self, address: int, size: int = 0) -> tuple[DeviceArray, int]:
+        Numba's own would call functions of its driver, which are replaced only until the context of the session ends.
+        """
+        host = _freed_by(self.cuMemHostUnregister)
+        memory = {"_alloc_finalizer": _freed_by(self.cuMemFree), "_hostalloc_finalizer": host, "_pin_finalizer": host}
+        return {**memory, **dict.fromkeys(("_stream_finalizer", "_event_finalizer"), lambda *_: None)}
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions of the driver by name."""
+        return {name: getattr(self, name) for name in dir(self) if name.startswith("cu")}
+
+    def find(self, address: Any, size: int = 0) -> tuple[DeviceArray, int]:
         """Return the array that contains an address, and the offset of the address in it, in bytes.
 
         raises: LaunchError if no array contains `size` bytes from there.
         """
-        address = int(address)
-        index = bisect_right(self._addresses, address) - 1
+        index = bisect_right(self._arrays, int(address), key=attrgetter("address")) - 1
         if index >= 0:
-            array = self.arrays[self._addresses[index]]
-            offset = address - array.address
+            array = self._arrays[index]
+            offset = int(address) - array.address
             if offset + size <= array.memory.size:
                 return array, offset
         raise LaunchError(
-            f"no array of the simulated device has {size} bytes at {address:#x}",
+            f"no array of the simulated device has {size} bytes at {int(address):#x}",
             hint="create all device arrays in the context of tilejit.sanitize.numba",
         )
 
-    def _placed(self, memory: Bytes, initialized: bool) -> DeviceArray:
+    def _place(self, memory: Bytes, initialized: bool) -> DeviceArray:
         array = self.device.place(memory, initialized=initialized)
-        self.arrays[array.address] = array
         # addresses only increase
-        self._addresses.append(array.address)
+        self._arrays.append(array)
         return array
 
-    def _remove(self, array: DeviceArray) -> None:
-        del self.arrays[array.address]
-        self._addresses.remove(array.address)
+    def _free(self, array: DeviceArray) -> None:
+        self._arrays.remove(array)
         self.device.free(array)
 
     def cuMemAlloc(self, size: int) -> Any:
-        return binding.CUdeviceptr(self._placed(np.empty(size, np.uint8), False).address)
+        return binding.CUdeviceptr(self._place(np.empty(size, np.uint8), False).address)
 
     def cuMemFree(self, address: Any) -> None:
-        array = self.arrays.get(int(address))
-        if array is not None:
-            self._remove(array)
+        self._free(self.find(address)[0])
+
+    def cuMemAllocManaged(self, size: int, flags: int) -> Any:
+        raise LaunchError("managed arrays can't be simulated", hint="use cuda.to_device or cuda.mapped_array")
 
     def cuMemGetInfo(self) -> tuple[int, int]:
-        return _MEMORY_BYTES - sum(array.memory.size for array in self.arrays.values()), _MEMORY_BYTES
+        return _MEMORY_BYTES - sum(array.memory.size for array in self._arrays), _MEMORY_BYTES
 
     def cuMemHostAlloc(self, size: int, flags: int) -> int:
         memory = np.empty(size, np.uint8)
@@ -105,19 +109,18 @@ class NumbaDriver:
         return address
 
     def cuMemHostRegister(self, address: int, size: int, flags: int) -> None:
-        self._host[int(address)] = host_bytes(int(address), size)
+        self._host[address] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
     def cuMemHostUnregister(self, address: int) -> None:
-        self._host.pop(int(address), None)
-        array = self._mapped.pop(int(address), None)
+        self._host.pop(address, None)
+        array = self._mapped.pop(address, None)
         if array is not None:
-            self._remove(array)
+            self._free(array)
 
     def cuMemHostGetDevicePointer(self, address: int, flags: int) -> Any:
-        key = int(address)
-        if key not in self._mapped:
-            self._mapped[key] = self._placed(self._host[key], True)
-        return binding.CUdeviceptr(self._mapped[key].address)
+        if address not in self._mapped:
+            self._mapped[address] = self._place(self._host[address], True)
+        return binding.CUdeviceptr(self._mapped[address].address)
 
     def cuPointerGetAttribute(self, attribute: Any, address: Any) -> Any:
         return address
@@ -138,13 +141,13 @@ class NumbaDriver:
     def cuMemcpyDtoD(self, target: Any, source: Any, size: int, stream: object = None) -> None:
         array, offset = self.find(target, size)
         other, start = self.find(source, size)
-        array.memory[offset : offset + size] = other.memory[start : start + size].copy()
+        array.memory[offset : offset + size] = other.memory[start : start + size]
         if other.written is None:
             array.define(offset, size)
             return
         if array.written is None:
             array.written = np.ones(array.memory.size, bool)
-        array.written[offset : offset + size] = other.written[start : start + size].copy()
+        array.written[offset : offset + size] = other.written[start : start + size]
 
     def cuMemsetD8(self, target: Any, value: int, size: int, stream: object = None) -> None:
         array, offset = self.find(target, size)
@@ -156,29 +159,19 @@ class NumbaDriver:
     cuMemcpyDtoDAsync = cuMemcpyDtoD
     cuMemsetD8Async = cuMemsetD8
 
-    def cuCtxSynchronize(self) -> None:
+    def cuCtxSynchronize(self, *_: object) -> None:
         pass
+
+    cuStreamSynchronize = cuStreamWaitEvent = cuEventSynchronize = cuEventQuery = cuCtxSynchronize
 
     def cuStreamCreate(self, flags: int) -> Any:
         return binding.CUstream(next(self._handles))
-
-    def cuStreamSynchronize(self, stream: object) -> None:
-        pass
-
-    def cuStreamWaitEvent(self, stream: object, event: object, flags: int) -> None:
-        pass
 
     def cuEventCreate(self, flags: int) -> Any:
         return binding.CUevent(next(self._handles))
 
     def cuEventRecord(self, event: Any, stream: object) -> None:
         self._recorded[int(event)] = time.perf_counter()
-
-    def cuEventSynchronize(self, event: object) -> None:
-        pass
-
-    def cuEventQuery(self, event: object) -> None:
-        pass
 
     def cuEventElapsedTime(self, start: Any, end: Any) -> float:
         """Return the milliseconds that the simulation took."""
@@ -192,3 +185,33 @@ class NumbaDriver:
 
     def cuDriverGetVersion(self) -> int:
         return 13000
+
+
+def _freed_by(free: Callable[[int], None]) -> Callable[..., Any]:
+    """Return a function that returns a finalizer of memory, which calls `free`."""
+
+    def finalizer(manager: Any, pointer: Any, key: object, *_: object) -> Callable[[], None]:
+        allocations = manager.allocations
+
+        def finalize() -> None:
+            allocations.pop(key, None)
+            free(int(pointer))
+
+        return finalize
+
+    return finalizer
+
+
+class NumbaDevice(driver.Device):
+    """The simulated device. Numba reads other properties through `cuDeviceGetAttribute`."""
+
+    def __init__(self, target: Target) -> None:
+        self.id = 0
+        self.compute_capability = divmod(target.number, 10)
+        self.name = f"simulated {target.name}"
+        self.uuid = "GPU-00000000-0000-0000-0000-000000000000"
+        # a handle that is not that of a context of CUDA
+        self.primary_context = driver.Context(self, 1)
+
+    def reset(self) -> None:
+        pass

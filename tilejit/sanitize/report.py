@@ -36,13 +36,12 @@ class Result:
 
 def results_of(launches: Sequence[SimulatedLaunch]) -> list[Result]:
     """Return a result for each kernel of a session's launches, in the order of their first launches."""
-    reports: dict[str, list[tuple[int, Report]]] = {}
+    reports: dict[str, list[Report]] = {}
+    schedules: dict[str, list[int]] = {}
     for launch in launches:
-        reports.setdefault(launch.kernel, []).extend(enumerate(launch.reports))
-    return [
-        Result(kernel, "", tuple(report for _, report in each), tuple(schedule for schedule, _ in each))
-        for kernel, each in reports.items()
-    ]
+        reports.setdefault(launch.kernel, []).extend(launch.reports)
+        schedules.setdefault(launch.kernel, []).extend(range(len(launch.reports)))
+    return [Result(kernel, "", tuple(each), tuple(schedules[kernel])) for kernel, each in reports.items()]
 
 
 def document(results: Sequence[Result], version: str) -> Document:
@@ -54,21 +53,28 @@ def document(results: Sequence[Result], version: str) -> Document:
 
 def combined(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on all that `verdicts` are about; "incomplete" if there are none."""
-    if not verdicts:
-        return "incomplete"
     order: tuple[Verdict, ...] = ("findings", "incomplete", "clean")
-    return min(verdicts, key=order.index)
+    return min(verdicts, key=order.index, default="incomplete")
 
 
 def _kernel(result: Result) -> KernelData:
     paths = SourcePaths(result.file)
-    merged: dict[tuple[object, ...], FindingData] = {}
+    merged: dict[object, FindingData] = {}
     launches: list[LaunchData] = []
     for index, report in enumerate(result.reports):
-        schedule = result.schedules[index] if result.schedules else None
-        launches.append(_launch(report, schedule))
-        for finding in report.findings:
-            _merge(merged, index, _finding(finding, paths))
+        launches.append({
+            "grid": list(report.grid), "block": list(report.block),
+            "schedule": result.schedules[index] if result.schedules else None, "verdict": report.verdict,
+            "instructions": report.thread_instructions, "findings": len(report.findings),
+            "not_checked": list(report.not_checked),
+        })
+        for data in (_finding(finding, paths) for finding in report.findings):
+            places = tuple((*_position(place), *place["callers"]) for place in data["places"])
+            first = merged.setdefault((data["rule"], data["level"], places or data["message"]), data)
+            if first is not data:
+                first["count"] += data["count"]
+            if index not in first["launches"]:
+                first["launches"].append(index)
     verdicts: list[Verdict] = [launch["verdict"] for launch in launches]
     if result.errors:
         verdicts.append("incomplete")
@@ -78,42 +84,40 @@ def _kernel(result: Result) -> KernelData:
     }
 
 
-def _launch(report: Report, schedule: int | None) -> LaunchData:
-    return {
-        "grid": list(report.grid), "block": list(report.block), "schedule": schedule, "verdict": report.verdict,
-        "instructions": report.thread_instructions, "findings": len(report.findings),
-        "not_checked": list(report.not_checked),
-    }
+def _position(place: PlaceData) -> tuple[str, int, int]:
+    return place["file"], place["line"], place["column"]
+
+
+def _order(finding: FindingData) -> tuple[str, int, int, str]:
+    """Return a sorting key: by line, then errors before warnings."""
+    return *(_position(finding["places"][0]) if finding["places"] else ("", 0, 0)), finding["level"]
 
 
 def _finding(finding: Finding, paths: SourcePaths) -> FindingData:
-    parties = [place for place in (finding.first, finding.second) if place is not None]
-    places = [_place(place.ptx_line, place.text, place.location, paths) for place in parties]
+    places = [x for x in (finding.first, finding.second) if x is not None]
     return {
         "rule": finding.rule, "level": finding.level, "message": with_readable_names(paths.in_text(finding.message)),
-        "count": finding.count, "launches": [], "threads": list(finding.threads), "places": places,
+        "count": finding.count, "launches": [], "threads": list(finding.threads),
+        "places": [_place(x.ptx_line, x.text, x.location, paths) for x in places],
     }
 
 
 def _place(ptx_line: int, ptx: str, location: Location | None, paths: SourcePaths) -> PlaceData:
-    if location is None:
-        is_ptx = paths.file.endswith(".ptx") and ptx_line > 0
-        return {
-            "file": paths.file, "line": ptx_line if is_ptx else 0, "column": 0, "source": ptx if is_ptx else "",
-            "ptx_line": ptx_line, "ptx": ptx, "callers": [],
-        }
-    own, *callers = (line.strip().removeprefix("called from ") for line in location.text.splitlines())
-    file = paths.shown(_split(own)[0])
+    file, column = paths.file, 0
+    callers: list[str] = []
+    if location is not None:
+        calls = [line.strip().removeprefix("called from ").rpartition(":") for line in location.text.splitlines()]
+        file, *files = (paths.shown(path) for path, _, _ in calls)
+        callers = [f"{path}:{call[2]}" for path, call in zip(files, calls[1:], strict=True)]
+        line, column, source = location.line, location.column, line_text(file, location.line)
+    elif file.endswith(".ptx"):
+        line, source = ptx_line, ptx
+    else:
+        line, source = 0, ""
     return {
-        "file": file, "line": location.line, "column": location.column, "source": line_text(file, location.line),
-        "ptx_line": ptx_line, "ptx": ptx,
-        "callers": [f"{paths.shown(path)}:{number}" for path, number in map(_split, callers)],
+        "file": file, "line": line, "column": column, "source": source, "ptx_line": ptx_line, "ptx": ptx,
+        "callers": callers,
     }
-
-
-def _split(location: str) -> tuple[str, str]:
-    path, _, number = location.rpartition(":")
-    return (path, number) if path else (location, "0")
 
 
 def frames(place: PlaceData) -> list[PlaceData]:
@@ -126,31 +130,12 @@ def frames(place: PlaceData) -> list[PlaceData]:
     return result
 
 
-def users_frame(place: PlaceData, file: str) -> int:
+def users_frame(frames: Sequence[PlaceData], file: str) -> int:
     """Return the index of the innermost frame in the user's files: the checked file and those of the working directory.
 
     0 if no frame is there.
     """
-    users = [index for index, each in enumerate(frames(place)) if each["file"] == file or not isabs(each["file"])]
-    return users[0] if users else 0
-
-
-def _merge(merged: dict[tuple[object, ...], FindingData], index: int, finding: FindingData) -> None:
-    key = (finding["rule"], finding["level"], *((p["file"], p["line"], p["column"]) for p in finding["places"]))
-    if not finding["places"]:
-        key = (*key, finding["message"])
-    first = merged.setdefault(key, finding)
-    if first is not finding:
-        first["count"] += finding["count"]
-    if index not in first["launches"]:
-        first["launches"].append(index)
-
-
-def _order(finding: FindingData) -> tuple[str, int, int, str]:
-    """Return a sorting key: by line, then errors before warnings."""
-    place = finding["places"][0] if finding["places"] else None
-    position = (place["file"], place["line"], place["column"]) if place else ("", 0, 0)
-    return (*position, finding["level"])
+    return next((i for i, frame in enumerate(frames) if frame["file"] == file or not isabs(frame["file"])), 0)
 
 
 def as_json(data: Document | Listing) -> str:
@@ -166,7 +151,12 @@ def as_text(data: Document) -> Iterator[str]:
             if line != heading:
                 yield line
                 heading = line
-            yield from _finding_lines(finding, len(kernel["launches"]))
+            times = f"{finding['count']:,} time{'s' * (finding['count'] != 1)}"
+            if len(kernel["launches"]) > 1:
+                times += f" in {len(finding['launches'])} of {len(kernel['launches'])} launches"
+            first, *others = finding["message"].splitlines()
+            yield f"  {finding['level']} [{finding['rule']}] {times}: {first}"
+            yield from (f"    {line}" for line in others)
         for launch in kernel["launches"]:
             yield _launch_line(kernel["kernel"], launch)
             yield from (f"  not checked: {phrase}" for phrase in launch["not_checked"])
@@ -177,18 +167,10 @@ def as_text(data: Document) -> Iterator[str]:
 def _heading(finding: FindingData, file: str) -> str:
     if not finding["places"] or not finding["places"][0]["line"]:
         return f"{file or 'unknown file'}, unknown line"
-    place = frames(finding["places"][0])[users_frame(finding["places"][0], file)]
+    calls = frames(finding["places"][0])
+    place = calls[users_frame(calls, file)]
     where = f"{place['file']}:{place['line']}"
     return f"{where}: {place['source']}" if place["source"] else where
-
-
-def _finding_lines(finding: FindingData, launches: int) -> Iterator[str]:
-    times = f"{finding['count']:,} {'time' if finding['count'] == 1 else 'times'}"
-    if launches > 1:
-        times += f" in {len(finding['launches'])} of {launches} launches"
-    first, *others = finding["message"].splitlines()
-    yield f"  {finding['level']} [{finding['rule']}] {times}: {first}"
-    yield from (f"    {line}" for line in others)
 
 
 def _launch_line(kernel: str, launch: LaunchData) -> str:

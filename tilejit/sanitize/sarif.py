@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,12 +16,14 @@ from .schema import Document, FindingData, KernelData, PlaceData
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-#: rule -> a sentence about it
-_RULES = {
+#: rule of a finding -> a sentence about it
+RULES = {
     "race": "Two accesses to a location, at least one of them a write, are unordered.",
     "scope": "The scope of an atomic access does not include a thread that accesses the location.",
+    "replicas": "Threads that replicate a computation store different results to a location.",
     "read-only": "A location that is loaded through the read-only path is written by the kernel.",
     "undefined": "A value is used that nothing wrote.",
+    "unwritten": "A launch writes only a part of an output.",
     "in-flight": "An operand of an asynchronous operation is accessed without the necessary wait or fence.",
     "barrier": "A barrier is misused.",
     "bounds": "An address is outside all memory that the kernel may access.",
@@ -43,64 +44,60 @@ def sarif_log(data: Document) -> dict[str, Any]:
     """Return a SARIF log with one run."""
     found = [(kernel, finding) for kernel in data["kernels"] for finding in kernel["findings"]]
     rules = sorted({finding["rule"] for _, finding in found})
+    texts = [{"text": RULES[rule]} for rule in rules]
+    described = [{"id": r, "shortDescription": x, "fullDescription": x} for r, x in zip(rules, texts, strict=True)]
+    notes = [
+        {"level": "error", "message": {"text": f"{kernel['kernel']}: {text}"}}
+        for kernel in data["kernels"] for text in _not_checked(kernel)
+    ]
     run = {
-        "tool": {"driver": {"name": "tilejit", "version": data["tilejit"], "rules": [_rule(rule) for rule in rules]}},
+        "tool": {"driver": {"name": "tilejit", "version": data["tilejit"], "rules": described}},
         "columnKind": "unicodeCodePoints",
         # 3.20: False if the tool could not do all its work
-        "invocations": [{
-            "executionSuccessful": not any(True for _ in _notifications(data)),
-            "toolExecutionNotifications": list(_notifications(data)),
-        }],
+        "invocations": [{"executionSuccessful": not notes, "toolExecutionNotifications": notes}],
         "results": [_result(kernel, finding, rules.index(finding["rule"])) for kernel, finding in found],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(rule: str) -> dict[str, Any]:
-    text = _RULES.get(rule, f"{rule}.")
-    return {"id": rule, "shortDescription": {"text": text}, "fullDescription": {"text": text}}
-
-
-def _notifications(data: Document) -> Iterator[dict[str, Any]]:
-    """Yield a notification for each thing that was not checked."""
-    for kernel in data["kernels"]:
-        phrases = [f"not checked: {phrase}" for launch in kernel["launches"] for phrase in launch["not_checked"]]
-        for text in dict.fromkeys([*phrases, *kernel["errors"]]):
-            yield {"level": "error", "message": {"text": f"{kernel['kernel']}: {text}"}}
+def _not_checked(kernel: KernelData) -> dict[str, None]:
+    phrases = [f"not checked: {phrase}" for launch in kernel["launches"] for phrase in launch["not_checked"]]
+    return dict.fromkeys([*phrases, *kernel["errors"]])
 
 
 def _result(kernel: KernelData, finding: FindingData, rule_index: int) -> dict[str, Any]:
-    result: dict[str, Any] = {
+    locations: list[dict[str, Any]] = []
+    related: list[dict[str, Any]] = []
+    for number, place in enumerate(place for place in finding["places"] if place["file"]):
+        calls = frames(place)
+        users = users_frame(calls, kernel["file"])
+        for index, frame in enumerate(calls):
+            location = _location(frame, kernel["kernel"])
+            if number == 0 and index == users:
+                locations = [location]
+                continue
+            text = "the other access" if number else "this access"
+            if index != users:
+                text += " is inlined here" if index > users else ", in an inlined function"
+            related.append({**location, "message": {"text": text}})
+    if not locations and kernel["file"]:
+        locations = [{"physicalLocation": {"artifactLocation": {"uri": _uri(kernel["file"])}}}]
+    result = {
         "ruleId": finding["rule"], "ruleIndex": rule_index, "level": finding["level"],
         "message": {"text": finding["message"]}, "occurrenceCount": finding["count"],
         "properties": {"kernel": kernel["kernel"], "threads": finding["threads"], "launches": finding["launches"]},
     }
-    related = []
-    for number, place in enumerate(place for place in finding["places"] if place["file"]):
-        users = users_frame(place, kernel["file"])
-        for index, frame in enumerate(frames(place)):
-            location = _location(frame, kernel["kernel"])
-            if number == 0 and index == users:
-                result["locations"] = [location]
-                continue
-            party = "the other access" if number else "this access"
-            text = f"{party} is inlined here" if index > users else f"{party}, in an inlined function"
-            related.append({**location, "message": {"text": party if index == users else text}})
-    if "locations" not in result and kernel["file"]:
-        result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(kernel["file"])}}}]
-    if related:
-        result["relatedLocations"] = related
-    return result
+    lists = {"locations": locations, "relatedLocations": related}
+    return result | {name: places for name, places in lists.items() if places}
 
 
 def _location(place: PlaceData, kernel: str) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(place["file"])}}
+    # 3.30: lines and columns begin at 1
     if place["line"]:
-        # 3.30: lines and columns begin at 1
-        region: dict[str, Any] = {"startLine": place["line"]}
+        physical["region"] = {"startLine": place["line"]}
         if place["column"]:
-            region["startColumn"] = place["column"]
-        physical["region"] = region
+            physical["region"]["startColumn"] = place["column"]
         if place["source"]:
             physical["contextRegion"] = {"startLine": place["line"], "snippet": {"text": place["source"]}}
     return {"physicalLocation": physical, "logicalLocations": [{"fullyQualifiedName": kernel, "kind": "function"}]}

@@ -16,37 +16,25 @@ Verdict = Literal["clean", "findings", "incomplete"]
 class PlaceData(TypedDict):
     """An instruction of a finding."""
 
-    #: path of the source file, or of the PTX file if the PTX has no line information
-    file: str
-    #: 0 if unknown; a line of the PTX file if the PTX has no line information
-    line: int
-    #: 0 if unknown
-    column: int
-    #: text of the line, "" if the file can't be read
-    source: str
-    #: line in the PTX, and its text; 0 and "" if unknown
-    ptx_line: int
-    ptx: str
-    #: `FILE:LINE` of the calls through which the instruction was inlined, innermost first
-    callers: list[str]
+    file: str  # the source file; the PTX file if the PTX has no line information
+    line: int  # in `file`; 0 if unknown
+    column: int  # 0 if unknown
+    source: str  # text of the line; "" if the file can't be read
+    ptx_line: int  # line in the PTX; 0 if unknown
+    ptx: str  # text of that line; "" if unknown
+    callers: list[str]  # `FILE:LINE` of the calls through which the instruction was inlined, innermost first
 
 
 class FindingData(TypedDict):
     """An error or a warning, merged over the launches of a kernel that have it at the same places."""
 
-    #: such as "race" or "bounds"
-    rule: str
-    level: str
-    #: the first occurrence, in several lines; names the array, the threads and both parties
-    message: str
-    #: number of faulty accesses in all launches
-    count: int
-    #: indices in `launches` of those that have it
-    launches: list[int]
-    #: linear indices in the grid of the first threads at fault
-    threads: list[int]
-    #: the instruction at fault, then the other one involved; empty if unknown
-    places: list[PlaceData]
+    rule: str  # such as "race" or "bounds"
+    level: str  # "error" or "warning"
+    message: str  # the first occurrence, in several lines; names the array, the threads and both parties
+    count: int  # number of faulty accesses in all launches
+    launches: list[int]  # indices in `launches` of those that have it
+    threads: list[int]  # linear indices in the grid of the first threads at fault
+    places: list[PlaceData]  # the instruction at fault, then the other one involved; empty if unknown
 
 
 class LaunchData(TypedDict):
@@ -54,70 +42,55 @@ class LaunchData(TypedDict):
 
     grid: list[int]
     block: list[int]
-    #: seed of the thread order; None if unknown
-    schedule: int | None
+    schedule: int | None  # seed of the thread order; None if unknown
     verdict: Verdict
-    #: executed instructions, summed over threads
-    instructions: int
-    #: number of errors and warnings, before merging
-    findings: int
-    #: a phrase for each thing that was not checked
-    not_checked: list[str]
+    instructions: int  # executed instructions, summed over threads
+    findings: int  # number of errors and warnings, before merging
+    not_checked: list[str]  # a phrase for each thing that was not checked
 
 
 class KernelData(TypedDict):
     """A kernel and its launches."""
 
-    #: readable name, such as "a::step"
-    kernel: str
-    #: path of the file that was checked, as the user wrote it
-    file: str
+    kernel: str  # readable name, such as "a::step"
+    file: str  # the file that was checked, as the user wrote it
     verdict: Verdict
     launches: list[LaunchData]
     findings: list[FindingData]
-    #: why launches did not run or did not end
-    errors: list[str]
+    errors: list[str]  # why launches did not run or did not end
 
 
 class Document(TypedDict):
     """The results of all kernels."""
 
     version: int
-    #: version of tilejit
-    tilejit: str
-    #: "findings" if a kernel has it, else "incomplete" if a kernel has it, else "clean"
-    verdict: Verdict
+    tilejit: str  # version of tilejit
+    verdict: Verdict  # "findings" if a kernel has it, else "incomplete" if a kernel has it, else "clean"
     kernels: list[KernelData]
 
 
 class ParameterData(TypedDict):
     """A parameter of a kernel."""
 
-    #: name in the source if it is known, else in the PTX
-    name: str
+    name: str  # in the source if it is known, else in the PTX
     bytes: int
-    #: in bytes, in the parameter space
-    offset: int
-    #: declaration in the source, "" if unknown
-    declaration: str
+    offset: int  # in bytes, in the parameter space
+    declaration: str  # in the source; "" if unknown
 
 
 class UnsupportedData(TypedDict):
     """A statement that the simulator doesn't support."""
 
-    #: line in the PTX, and its text; 0 and "" if unknown
-    line: int
-    text: str
+    line: int  # line in the PTX; 0 if unknown
+    text: str  # text of that line; "" if unknown
     reason: str
 
 
 class ListedKernel(TypedDict):
     """A kernel of a file."""
 
-    #: readable name
-    kernel: str
-    #: name in the PTX
-    entry: str
+    kernel: str  # readable name
+    entry: str  # name in the PTX
     parameters: list[ParameterData]
     unsupported: list[UnsupportedData]
 
@@ -126,10 +99,8 @@ class Listing(TypedDict):
     """The kernels of a file."""
 
     version: int
-    tilejit: str
+    tilejit: str  # version of tilejit
     file: str
-    #: "incomplete" if a kernel is unsupported, else "clean"
-    verdict: Verdict
+    verdict: Verdict  # "incomplete" if a kernel is unsupported, else "clean"
     kernels: list[ListedKernel]
-    #: why the file as a whole is unsupported
-    errors: list[str]
+    errors: list[str]  # why the file as a whole is unsupported

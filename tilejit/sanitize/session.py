@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..dataclass import dataclass
-from ..errors import LaunchError, SimulationError
+from ..errors import LaunchError
 from ..simulator import Checks, Device, DeviceModule, Finding, Report
 from ..target import TARGETS, Target, target
+from ..wording import counted
 
 OnFinding = Literal["raise", "collect"]
 Autotune = Literal["all", "first"]
@@ -24,9 +25,12 @@ class SessionOptions:
     checks: Checks
     schedules: int
     autotune: Autotune
+    orders: int | str | None
 
 
-def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: str) -> SessionOptions:
+def options(
+    arch: str, on_finding: str, checks: Any, schedules: int, autotune: str, orders: int | str | None = None
+) -> SessionOptions:
     """Return the options of a session. raises: LaunchError if one of them is invalid."""
     if arch not in TARGETS:
         raise LaunchError(f"unknown arch {arch!r}", hint=f"write one of {', '.join(TARGETS)}")
@@ -35,11 +39,13 @@ def options(arch: str, on_finding: str, checks: Any, schedules: int, autotune: s
         ("autotune", autotune, ("all", "first")),
     )
     for name, value, allowed in choices:
-        if not any(value is x or (isinstance(x, str) and value == x) for x in allowed):
-            raise LaunchError(f"{name} is {value!r}", hint=f"pass one of {', '.join(map(repr, allowed))}")
+        # by text, because 1 equals True
+        texts = [repr(x) for x in allowed]
+        if repr(value) not in texts:
+            raise LaunchError(f"{name} is {value!r}", hint=f"pass one of {', '.join(texts)}")
     if isinstance(schedules, bool) or not isinstance(schedules, int) or schedules < 1:
         raise LaunchError(f"schedules is {schedules!r}", hint="pass the number of thread orders: 1, 2, ...")
-    return SessionOptions(target(arch), on_finding, checks, schedules, autotune)  # type: ignore[arg-type]
+    return SessionOptions(target(arch), on_finding, checks, schedules, autotune, orders)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,20 @@ class SimulatedLaunch:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The different findings of all schedules."""
-        return tuple(_distinct(f for report in self.reports for f in report.findings))
+        """The findings of all schedules; those of one rule at the same lines only once."""
+        found: dict[object, Finding] = {}
+        for finding in (finding for report in self.reports for finding in report.findings):
+            lines = tuple(
+                (at.location.file, at.location.line, at.location.column) if at.location else at.ptx_line
+                for at in (finding.first, finding.second) if at is not None
+            )
+            found.setdefault((finding.rule, finding.level, lines or finding.message), finding)
+        return tuple(found.values())
+
+    @property
+    def counts(self) -> tuple[str, int, float]:
+        """The kernel, the number of findings, and the seconds, for `summary`."""
+        return self.kernel, len(self.findings), self.seconds
 
 
 class Session:
@@ -68,9 +86,9 @@ class Session:
         self.options = chosen
         self.device = Device()
         self.launches: list[SimulatedLaunch] = []
+        #: thread instructions that the launches executed, each in one schedule
+        self.instructions = 0
         self._modules: dict[str, DeviceModule] = {}
-        self._counted = 0
-        self._instructions = 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -81,18 +99,9 @@ class Session:
     def errors(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.level == "error")
 
-    @property
-    def instructions(self) -> int:
-        """The number of thread instructions that the launches executed, each in one schedule."""
-        for launch in self.launches[self._counted :]:
-            self._instructions += launch.reports[0].thread_instructions
-        self._counted = len(self.launches)
-        return self._instructions
-
     def forget(self) -> list[SimulatedLaunch]:
         """Return the launches, and remove them from the session."""
         launches, self.launches = self.launches, []
-        self._counted = 0
         return launches
 
     def module(self, ptx: str) -> DeviceModule:
@@ -124,71 +133,20 @@ class Session:
                 restore()
         launch = SimulatedLaunch(name, grid, block, tuple(reversed(reports)), time.perf_counter() - began)
         self.launches.append(launch)
-        if self.options.on_finding == "raise":
-            raise_first(launch.findings)
+        self.instructions += reports[-1].thread_instructions
+        errors = [f for f in launch.findings if f.level == "error"]
+        if errors and self.options.on_finding == "raise":
+            first, *others = errors
+            raise first.error("".join(f"\n\nalso: {finding}" for finding in others))
         return launch
 
 
-class Counts:
-    """Numbers of launches, kernels and findings, and the simulator's seconds."""
+def summary(arch: str, launches: Sequence[tuple[str, int, float]]) -> str:
+    """Return one line, such as 'simulated sm_90: 2 kernels, 5 launches, 0 findings, 1.2 s'.
 
-    def __init__(self) -> None:
-        self.kernels: set[str] = set()
-        self.launches = 0
-        self.findings = 0
-        self.seconds = 0.0
-
-    def add(self, kernels: Iterable[str], launches: int, findings: int, seconds: float) -> None:
-        self.kernels.update(kernels)
-        self.launches += launches
-        self.findings += findings
-        self.seconds += seconds
-
-    def add_launches(self, launches: Sequence[SimulatedLaunch]) -> None:
-        self.add(
-            {x.kernel for x in launches}, len(launches), sum(len(x.findings) for x in launches),
-            sum(x.seconds for x in launches),
-        )
-
-    def line(self, arch: str) -> str:
-        """Return one line, such as 'simulated sm_90: 2 kernels, 5 launches, 0 findings, 1.2 s'."""
-        kernels = _count(len(self.kernels), "kernel")
-        launches = _count(self.launches, "launch", "es")
-        return f"simulated {arch}: {kernels}, {launches}, {_count(self.findings, 'finding')}, {self.seconds:.1f} s"
-
-
-def summary(arch: str, launches: Sequence[SimulatedLaunch]) -> str:
-    """Return a line with the numbers of some launches."""
-    counts = Counts()
-    counts.add_launches(launches)
-    return counts.line(arch)
-
-
-def _count(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number} {noun}{plural if number != 1 else ''}"
-
-
-def raise_first(findings: Sequence[Finding]) -> None:
-    """Raise the first error among findings; its message lists the others, too."""
-    __tracebackhide__ = True
-    errors = [f for f in findings if f.level == "error"]
-    if errors:
-        first, *others = errors
-        more = "".join(f"\n\nalso: {finding}" for finding in others)
-        error: SimulationError = first.error(more)
-        raise error
-
-
-def _distinct(findings: Any) -> list[Finding]:
-    found: dict[object, Finding] = {}
-    for finding in findings:
-        key = (finding.rule, finding.level, _position(finding.first), _position(finding.second))
-        found.setdefault(key, finding)
-    return list(found.values())
-
-
-def _position(place: Any) -> object:
-    if place is None:
-        return None
-    at = place.location
-    return (at.file, at.line, at.column) if at is not None else place.ptx_line
+    launches: `SimulatedLaunch.counts` of each.
+    """
+    kernels = counted(len({kernel for kernel, _, _ in launches}), "kernel")
+    findings = counted(sum(found for _, found, _ in launches), "finding")
+    seconds = sum(seconds for _, _, seconds in launches)
+    return f"simulated {arch}: {kernels}, {counted(len(launches), 'launch')}, {findings}, {seconds:.1f} s"

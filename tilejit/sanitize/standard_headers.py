@@ -2,52 +2,51 @@
 
 from __future__ import annotations
 
-_TYPES = "".join(
-    f"typedef {sign}{name} {prefix}int{bits}_t;\n"
-    for sign, prefix in (("signed ", ""), ("unsigned ", "u"))
-    for name, bits in (("char", 8), ("short", 16), ("int", 32), ("long long", 64))
-)
-_NAMES = [f"{prefix}int{bits}_t" for prefix in ("", "u") for bits in (8, 16, 32, 64)]
+from collections.abc import Iterable
+
+#: bits of an integer type -> its name in C
+_INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long long"}
+
+
+def _types(types: dict[str, str]) -> str:
+    """Return definitions of types in the global namespace and in std. types: name -> C type."""
+    return "".join(f"typedef {c} {name};\nnamespace std {{ using ::{name}; }}\n" for name, c in types.items())
 
 
 def _macros(values: dict[str, str]) -> str:
     return "".join(f"#ifndef {name}\n#define {name} {value}\n#endif\n" for name, value in values.items())
 
 
-def _in_std(names: list[str]) -> str:
-    return "namespace std {\n" + "".join(f"using ::{name};\n" for name in names) + "}\n"
+def _limits(names: Iterable[tuple[str, str, int]]) -> str:
+    """Return macros for the limits of integer types. names: of the signed and the unsigned type, and their bits."""
+    values: dict[str, str] = {}
+    for signed, unsigned, bits in names:
+        most = f"{(1 << bits - 1) - 1}{'LL' if bits == 64 else ''}"
+        suffix = {32: "U", 64: "ULL"}.get(bits, "")
+        values |= {f"{signed}_MAX": most, f"{signed}_MIN": f"(-{most} - 1)"}
+        values[f"{unsigned}_MAX"] = f"{(1 << bits) - 1}{suffix}"
+    return _macros(values)
 
 
-def _widths(suffix: str) -> dict[str, str]:
-    """Return the limits of the integer types with 8 to 64 bits. suffix: after `INT8`, such as "_"."""
-    values = {}
-    for bits in (8, 16, 32, 64):
-        end = "LL" if bits == 64 else ""
-        most = f"{(1 << bits - 1) - 1}{end}"
-        values[f"INT{bits}{suffix}MAX"] = most
-        values[f"INT{bits}{suffix}MIN"] = f"(-{most} - 1)"
-        values[f"UINT{bits}{suffix}MAX"] = f"{(1 << bits) - 1}{'ULL' if bits == 64 else 'U' if bits == 32 else ''}"
-    return values
-
-
-_STDINT = "#pragma once\n" + _TYPES + _macros(_widths("_")) + _in_std(_NAMES)
-_STDDEF = (
-    "#pragma once\ntypedef decltype(sizeof(0)) size_t;\ntypedef decltype((char*)0 - (char*)0) ptrdiff_t;\n"
-    + _macros({"NULL": "0"}) + _in_std(["size_t", "ptrdiff_t"])
+# NVRTC declares the functions of several headers itself
+_BUILT_IN = "#pragma once\n"
+_STDINT = (
+    _BUILT_IN + _types({f"int{bits}_t": f"signed {name}" for bits, name in _INTEGERS.items()})
+    + _types({f"uint{bits}_t": f"unsigned {name}" for bits, name in _INTEGERS.items()})
+    + _limits((f"INT{bits}", f"UINT{bits}", bits) for bits in _INTEGERS)
 )
-_LIMITS = "#pragma once\n" + _macros({
-    "CHAR_BIT": "8", "SCHAR_MIN": "(-128)", "SCHAR_MAX": "127", "UCHAR_MAX": "255", "SHRT_MIN": "(-32768)",
-    "SHRT_MAX": "32767", "USHRT_MAX": "65535", "INT_MIN": "(-2147483647 - 1)", "INT_MAX": "2147483647",
-    "UINT_MAX": "4294967295U", "LLONG_MAX": "9223372036854775807LL", "LLONG_MIN": "(-9223372036854775807LL - 1)",
-    "ULLONG_MAX": "18446744073709551615ULL",
-})
-_FLOAT = "#pragma once\n" + _macros({
+_STDDEF = (
+    _BUILT_IN + _types({"size_t": "decltype(sizeof(0))", "ptrdiff_t": "decltype((char*)0 - (char*)0)"})
+    + _macros({"NULL": "0"})
+)
+_LIMITS = _BUILT_IN + _macros({"CHAR_BIT": "8"}) + _limits(
+    [("SCHAR", "UCHAR", 8), ("SHRT", "USHRT", 16), ("INT", "UINT", 32), ("LLONG", "ULLONG", 64)]
+)
+_FLOAT = _BUILT_IN + _macros({
     "FLT_MAX": "3.402823466e+38F", "FLT_MIN": "1.175494351e-38F", "FLT_EPSILON": "1.192092896e-07F", "FLT_DIG": "6",
     "DBL_MAX": "1.7976931348623157e+308", "DBL_MIN": "2.2250738585072014e-308",
     "DBL_EPSILON": "2.2204460492503131e-16", "DBL_DIG": "15",
 })
-# NVRTC declares the functions of these itself
-_BUILT_IN = "#pragma once\n"
 _MATH = _BUILT_IN + _macros({
     "INFINITY": "__int_as_float(0x7f800000)", "NAN": "__int_as_float(0x7fffffff)",
     "HUGE_VALF": "__int_as_float(0x7f800000)", "M_PI": "3.14159265358979323846", "M_E": "2.7182818284590452354",
@@ -56,12 +55,12 @@ _MATH = _BUILT_IN + _macros({
 
 #: names of included files -> their contents
 HEADERS = {
-    "cstdint": _STDINT, "stdint.h": _STDINT, "cstddef": _STDDEF, "stddef.h": _STDDEF, "climits": _LIMITS,
-    "limits.h": _LIMITS, "cfloat": _FLOAT, "float.h": _FLOAT,
-    "cmath": _MATH, "math.h": _MATH,
-    **dict.fromkeys(
-        ("cstdio", "stdio.h", "cassert", "assert.h", "cstdlib", "stdlib.h", "cstring", "string.h"), _BUILT_IN
-    ),
+    f"{prefix}{name}{suffix}": text
+    for name, text in {
+        "stdint": _STDINT, "stddef": _STDDEF, "limits": _LIMITS, "float": _FLOAT, "math": _MATH,
+        **dict.fromkeys(("stdio", "assert", "stdlib", "string"), _BUILT_IN),
+    }.items()
+    for prefix, suffix in (("c", ""), ("", ".h"))
 }
 
 #: headers that every file may use without including them, as with nvcc

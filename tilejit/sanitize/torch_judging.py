@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,24 +25,22 @@ _MOVES = frozenset({
     "constant_pad_nd", "is_same_size", "record_stream",
 })
 #: name of a type that NumPy lacks -> the integer type of as many bits, in torch
-_BITS = {"bfloat16": torch.int16, "float8_e4m3fn": torch.uint8, "float8_e5m2": torch.uint8}
+_BITS = {"bfloat16": torch.int16, "float8_e4m3fn": torch.int8, "float8_e5m2": torch.int8}
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:
     """Return a copy of a tensor, in row-major order."""
     host = tensor.detach().cpu().contiguous()
     name = str(host.dtype).removeprefix("torch.")
-    bits = host.view(_BITS[name]).numpy().view(DTYPES[name].numpy) if name in _BITS else host.numpy()
-    return np.array(bits)
+    return np.array(host.view(_BITS[name]).numpy().view(DTYPES[name].numpy) if name in _BITS else host.numpy())
 
 
 def to_torch(array: Array) -> torch.Tensor:
     """Return a copy of an array as a tensor of the host."""
-    copied = np.array(array, order="C")
-    if array.dtype.name not in _BITS:
+    copied, name = np.array(array, order="C"), array.dtype.name
+    if name not in _BITS:
         return torch.from_numpy(copied)
-    carrier = np.int16 if copied.itemsize == 2 else np.uint8
-    return torch.from_numpy(copied.view(carrier)).view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(copied.view(f"i{copied.itemsize}")).view(getattr(torch, name))
 
 
 def call(function: Callable[..., Any], values: Sequence[Any]) -> list[Array]:
@@ -55,29 +51,19 @@ def call(function: Callable[..., Any], values: Sequence[Any]) -> list[Array]:
     return [to_numpy(torch.as_tensor(x)) for x in listed]
 
 
-@contextmanager
-def double(function: Any) -> Iterator[None]:
-    """Convert a module's parameters to float64 until the context ends."""
-    if not isinstance(function, torch.nn.Module):
-        yield
-        return
-    state = copy.deepcopy(function.state_dict())
-    types = {name: value.dtype for name, value in (*function.named_parameters(), *function.named_buffers())}
-    function.double()
-    try:
-        yield
-    finally:
-        for name, value in (*function.named_parameters(), *function.named_buffers()):
-            value.data = value.data.to(types[name])
-        function.load_state_dict(state)
+def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a copy of a module with parameters in float64; other functions as they are."""
+    return copy.deepcopy(function).double() if isinstance(function, torch.nn.Module) else function
 
 
-def seed_torch(seed: int) -> None:
+def seeded(seed: int, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function with torch's random numbers from a seed."""
     torch.manual_seed(seed)
+    return function(*args)
 
 
 class BanningMode(TorchDispatchMode):
-    """Records operators that compute. ban: see `tilejit.testing.judge`."""
+    """Records operators that compute. ban: a `tilejit.testing.bans.Ban`."""
 
     def __init__(self, ban: Any) -> None:
         super().__init__()
@@ -104,42 +90,27 @@ def _is_move(func: Any) -> bool:
 
 
 class TorchRunner:
-    """Runs functions that launch kernels of Triton."""
+    """Runs functions that launch kernels of Triton. session: that of `tilejit.sanitize.triton`."""
 
-    def __init__(self, context: AbstractContextManager[Any]) -> None:
-        self._context = context
-        self._session: Any = SimpleNamespace()
+    def __init__(self, session: Any, ban: Any) -> None:
+        self.session, self.ban = session, ban
 
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        with self._context as self._session:
-            yield
-
-    def array(self, room: Array, view: Callable[[Any], Any]) -> torch.Tensor:
-        tensor: torch.Tensor = view(to_torch(room).to("cuda"))
-        return tensor
+    def array(self, host: Array, is_output: bool) -> torch.Tensor:
+        return to_torch(host).to("cuda")
 
     def write(self, array: torch.Tensor, values: Array) -> None:
-        array.copy_(to_torch(values).to("cuda"))
+        # torch doesn't copy to elements that share memory, those of an expanded tensor
+        distinct = tuple(slice(None if stride else 1) for stride in array.stride())
+        with torch.no_grad():
+            array[distinct].copy_(to_torch(values)[distinct].to("cuda"))
 
     def read(self, array: torch.Tensor) -> Array:
         return to_numpy(array)
 
-    def poison(self, array: torch.Tensor) -> None:
-        with torch.no_grad():
-            bits = torch.full((array.element_size(),), 0xFF, dtype=torch.uint8).view(array.dtype)
-            array.copy_(bits.to("cuda").expand(array.shape))
-
-    def address(self, array: torch.Tensor) -> int:
-        return int(array.data_ptr())
-
     def is_array(self, value: Any) -> bool:
-        return isinstance(value, torch.Tensor)
+        return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
-    def run(self, candidate: Callable[..., Any], args: Sequence[Any], ban: Any, schedule: int) -> Any:
-        self._session.forget()
-        with torch.no_grad(), ban.active(), BanningMode(ban):
-            results = candidate(*args)
-        launches = self._session.forget()
-        findings = [f for launch in launches for f in launch.findings]
-        return SimpleNamespace(results=results, findings=findings, launches=len(launches))
+    def run(self, candidate: Callable[..., Any], args: Sequence[Any], schedule: int) -> tuple[Any, Sequence[Any]]:
+        self.session.forget()
+        with torch.no_grad(), self.ban.active(), BanningMode(self.ban):
+            return candidate(*args), self.session.forget()

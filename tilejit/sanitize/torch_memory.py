@@ -20,20 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..errors import LaunchError
 from ..simulator import Device, DeviceArray
 
-Bytes = NDArray[np.uint8]
+#: the device that tensors on the simulated GPU name
+GPU = torch.device("cuda", 0)
 
 #: operators whose results are uninitialized
-_UNINITIALIZED = frozenset({
-    "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty",
-    "aten::new_empty_strided",
-})
-#: operators with a parameter for the type of the result -> those without
-_WIDE_PRODUCTS: dict[Any, Any] = {
-    getattr(getattr(torch.ops.aten, name), overload): getattr(torch.ops.aten, name).default
-    for name in ("mm", "bmm", "addmm", "baddbmm")
-    for overload in ("dtype", "dtype_out")
-    if overload in getattr(torch.ops.aten, name).overloads()
-}
+_UNINITIALIZED = frozenset(
+    getattr(torch.ops.aten, name)
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
 #: the byte of which the simulator's fresh memory consists: other bytes must have been written
 _FRESH = 0xFF
 #: minimum number of records before those of freed storages are removed
@@ -43,22 +37,23 @@ _FEW = 256
 class StorageRecord:
     """A storage that the program holds or has freed."""
 
-    def __init__(self, storage: torch.UntypedStorage, is_on_gpu: bool) -> None:
+    def __init__(self, storage: torch.UntypedStorage) -> None:
         # the reference keeps the number `_cdata` from being reused
         self.reference = StorageWeakRef(storage)
-        self.is_on_gpu = is_on_gpu
+        self.is_on_gpu = False
         #: a mask of the bytes that are written, None if all are; once the storage is placed, that of `placed` holds
         self.written: NDArray[np.bool_] | None = None
         self.placed: DeviceArray | None = None
         #: the host's address and size that `placed` covers
         self.extent = (0, 0)
 
-    def strong(self) -> torch.UntypedStorage | None:
-        """Return the storage, or None if the program has freed it."""
-        if self.reference.expired():
-            return None
-        storage: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(self.reference.cdata)
-        return storage
+    def mask(self, size: int) -> NDArray[np.bool_] | None:
+        """Return the mask of written bytes of the storage, which has `size` bytes; None if all are written.
+
+        A storage whose size has changed counts as written.
+        """
+        written = (self.placed or self).written
+        return written if written is not None and written.size == size else None
 
 
 class TorchMemory:
@@ -71,7 +66,7 @@ class TorchMemory:
 
     def record(self, tensor: torch.Tensor) -> StorageRecord | None:
         """Return the record of a tensor's storage; None if it has none, or is initialized memory of the host."""
-        key = _key(tensor)
+        key = storage_key(tensor)
         return None if key is None else self._records.get(key)
 
     def is_on_gpu(self, tensor: torch.Tensor) -> bool:
@@ -80,10 +75,9 @@ class TorchMemory:
 
     def move(self, tensor: torch.Tensor, to_gpu: bool) -> None:
         """Declare that a tensor's storage belongs to the GPU or to the host."""
-        if to_gpu or self.record(tensor) is not None:
-            record = self._recorded(tensor)
-            if record is not None:
-                record.is_on_gpu = to_gpu
+        record = self._recorded(tensor) if to_gpu else self.record(tensor)
+        if record is not None:
+            record.is_on_gpu = to_gpu
 
     def address(self, tensor: torch.Tensor) -> int:
         """Return the address of a tensor's first element; place its storage if it has no address. 0 if it is empty."""
@@ -105,8 +99,11 @@ class TorchMemory:
         if record.placed is not None and record.extent != extent:
             self._free(record)
         if record.placed is None and extent[1]:
-            record.placed = self.device.place(_host_bytes(*extent))
-            record.placed.written = record.written
+            # this view of the storage doesn't keep it alive
+            view = np.ctypeslib.as_array((ctypes.c_uint8 * extent[1]).from_address(extent[0]))
+            written = record.mask(extent[1])
+            record.placed = self.device.place(view)
+            record.placed.written = written
             record.extent = extent
         return record.placed
 
@@ -116,60 +113,46 @@ class TorchMemory:
         if record is not None:
             storage = tensor.untyped_storage()
             record.written = np.zeros(storage.nbytes(), bool)
-            if storage.nbytes():
-                _host_bytes(storage.data_ptr(), storage.nbytes())[:] = _FRESH
+            storage.fill_(_FRESH)
 
     def write(self, tensor: torch.Tensor) -> None:
         """Mark the elements of a tensor as written."""
         record = self.record(tensor)
-        if record is None:
+        mask = None if record is None else record.mask(tensor.untyped_storage().nbytes())
+        if record is None or mask is None:
             return
-        mask = record.written if record.placed is None else record.placed.written
-        if mask is None:
-            return
-        if mask.size == tensor.untyped_storage().nbytes():
-            _elements(mask, tensor)[...] = True
-        if mask.size != tensor.untyped_storage().nbytes() or mask.all():
-            record.written = None
-            if record.placed is not None:
-                record.placed.define()
+        width = tensor.element_size()
+        strides = (*(stride * width for stride in tensor.stride()), 1)
+        first = mask[tensor.storage_offset() * width :]
+        np.lib.stride_tricks.as_strided(first, (*tensor.shape, width), strides)[...] = True
+        if mask.all():
+            (record.placed or record).written = None
 
     def hold(self) -> list[torch.UntypedStorage]:
         """Free what the program has freed; return the placed storages, so that they live until a launch ends."""
         held = []
         for key, record in list(self._records.items()):
-            storage = record.strong()
+            # None if the program has freed it
+            storage = torch.UntypedStorage._new_with_weak_ptr(record.reference.cdata)
             if storage is None:
-                self._forget(key)
+                self._free(self._records.pop(key))
             elif record.placed is not None:
                 if record.extent != (storage.data_ptr(), storage.nbytes()):
                     self._free(record)
                 held.append(storage)
         return held
 
-    def arrays(self) -> list[DeviceArray]:
-        """Return the arrays of the placed storages."""
-        return [record.placed for record in self._records.values() if record.placed is not None]
-
     def _recorded(self, tensor: torch.Tensor) -> StorageRecord | None:
-        key = _key(tensor)
+        key = storage_key(tensor)
         if key is None:
             return None
         record = self._records.get(key)
         if record is None:
             if len(self._records) >= self._limit:
-                self._sweep()
-            record = self._records[key] = StorageRecord(tensor.untyped_storage(), False)
+                self.hold()
+                self._limit = max(_FEW, 2 * len(self._records))
+            record = self._records[key] = StorageRecord(tensor.untyped_storage())
         return record
-
-    def _sweep(self) -> None:
-        for key, record in list(self._records.items()):
-            if record.reference.expired():
-                self._forget(key)
-        self._limit = max(_FEW, 2 * len(self._records))
-
-    def _forget(self, key: int) -> None:
-        self._free(self._records.pop(key))
 
     def _free(self, record: StorageRecord) -> None:
         if record.placed is not None:
@@ -178,7 +161,10 @@ class TorchMemory:
 
 
 class MarkingMode(TorchDispatchMode):
-    """Run operators that name a CUDA device on the CPU, and record which storages their results are on."""
+    """Run operators that name a CUDA device on the CPU; record the places of results, and the bytes that are written.
+
+    The device is named where the functions of torch are called without `TensorMode`.
+    """
 
     def __init__(self, memory: TorchMemory) -> None:
         super().__init__()
@@ -193,74 +179,49 @@ class MarkingMode(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = dict(kwargs or {})
-        is_on_gpu = is_cuda(named.get("device"))
-        if is_on_gpu:
+        names_gpu = is_cuda(named.get("device"))
+        if names_gpu:
             named["device"] = torch.device("cpu")
-        if named.get("pin_memory"):
-            named["pin_memory"] = False
         inputs = list(tensors_in((args, named)))
-        result = _wide_product(func, args, named) if func in _WIDE_PRODUCTS else func(*args, **named)
-        memory = self.memory
-        is_on_gpu = is_on_gpu or any(memory.is_on_gpu(x) for x in inputs)
-        name, written = _traits(func)
-        is_uninitialized = name in _UNINITIALIZED
+        result = func(*args, **named)
+        is_on_gpu = names_gpu or any(map(self.memory.is_on_gpu, inputs))
+        is_uninitialized = func.overloadpacket in _UNINITIALIZED
         if is_on_gpu or is_uninitialized:
-            old = {_key(x) for x in inputs}
+            old = {storage_key(x) for x in inputs}
             for output in tensors_in(result):
-                if _key(output) not in old:
-                    memory.move(output, is_on_gpu)
+                if storage_key(output) not in old:
+                    self.memory.move(output, is_on_gpu)
                     if is_uninitialized:
-                        memory.uninitialized(output)
-        for position, keyword in written:
+                        self.memory.uninitialized(output)
+        for position, keyword in _written(func):
             value = args[position] if position < len(args) else named.get(keyword)
             for tensor in tensors_in(value):
-                memory.write(tensor)
+                self.memory.write(tensor)
         return result
 
 
-def _wide_product(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> torch.Tensor:
-    """Compute a product whose result is wider than its operands, as torch does only on CUDA."""
-    *operands, dtype = args
-    factors = {name: value for name, value in named.items() if name != "out"}
-    result: torch.Tensor = _WIDE_PRODUCTS[func](*[x.to(dtype) for x in operands], **factors)
-    return named["out"].copy_(result) if "out" in named else result
-
-
 def is_cuda(device: Any) -> bool:
-    """Tell whether a value passed as a device names a GPU."""
-    if isinstance(device, str):
-        return device.startswith("cuda")
-    if isinstance(device, torch.device):
-        return bool(device.type == "cuda")
-    # torch takes a number for the index of a GPU
-    return isinstance(device, int) and not isinstance(device, bool)
+    """True if a value passed as a device names a GPU; torch takes a number for the index of one."""
+    return isinstance(device, int) or str(device).startswith("cuda")
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors in nested tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, (tuple, list)):
-        for x in value:
-            yield from tensors_in(x)
-    elif isinstance(value, dict):
-        for x in value.values():
+    elif isinstance(value, (tuple, list, dict)):
+        for x in value.values() if isinstance(value, dict) else value:
             yield from tensors_in(x)
 
 
 @cache
-def _traits(func: Any) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Return an operator's name, and the positions and names of the parameters that it writes."""
-    schema = func._schema
-    written = [
-        (i, parameter.name)
-        for i, parameter in enumerate(schema.arguments)
-        if parameter.alias_info is not None and parameter.alias_info.is_write
-    ]
-    return schema.name, tuple(written)
+def _written(func: Any) -> list[tuple[int, str]]:
+    """Return the positions and names of the parameters that an operator writes."""
+    parameters = enumerate(func._schema.arguments)
+    return [(i, x.name) for i, x in parameters if x.alias_info is not None and x.alias_info.is_write]
 
 
-def _key(tensor: torch.Tensor) -> int | None:
+def storage_key(tensor: torch.Tensor) -> int | None:
     """Return a number that identifies a tensor's storage while a reference to it exists; None without a storage."""
     try:
         key: int = tensor.untyped_storage()._cdata
@@ -268,18 +229,3 @@ def _key(tensor: torch.Tensor) -> int | None:
         # sparse tensors and those of functorch
         return None
     return key
-
-
-def _host_bytes(address: int, size: int) -> Bytes:
-    """Return a view of the host's memory that doesn't keep it alive."""
-    memory: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-    return memory
-
-
-def _elements(memory: NDArray[np.bool_], tensor: torch.Tensor) -> NDArray[np.bool_]:
-    """Return a view of those bytes in `memory`, which is as large as the tensor's storage, that its elements occupy."""
-    width = tensor.element_size()
-    first = tensor.storage_offset() * width
-    shape = (*tensor.shape, width)
-    strides = (*(stride * width for stride in tensor.stride()), 1)
-    return np.lib.stride_tricks.as_strided(memory[first:], shape, strides)

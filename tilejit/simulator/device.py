@@ -17,7 +17,7 @@ from .decode.translate import translate
 from .decode.variables import initial_bytes, place_lasting
 from .machine.memory import RED_ZONE_BYTES, host_memory
 from .opcodes import lookup
-from .placing import POISON, DeviceArray, ParameterValue, Pointer, Resident, TensorMap
+from .placing import POISON, DeviceArray, Pointer, Resident
 from .run_grid import Checks, run
 
 # Device addresses start above those that launches assign to their arguments.
@@ -162,7 +162,9 @@ class DeviceModule:
         on_finding: Literal["raise", "collect"] = "raise",
         schedule: int = 0,
         replicas_differ: Literal["error", "warning"] = "error",
-        orders: Literal[1] | None = None,
+        orders: int | str | None = None,
+        limit: int = 10_000,
+        seconds: float | None = None,
         profile: bool = False,
         cooperative: bool = False,
         write: Callable[[str], object] | None = None,
@@ -176,28 +178,14 @@ class DeviceModule:
         raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for an invalid
             grid, block or argument; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
         """
-        values = [_parameter_value(x, i) for i, x in enumerate(args)]
+        values = [_pointer(x, f"argument {i}") if isinstance(x, np.ndarray) else x for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)
         return run(
             self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
             dynamic_shared_bytes=shared_bytes, resident=resident, on_finding=on_finding, schedule=schedule,
-            replicas_differ=replicas_differ, orders=orders, cooperative=cooperative,
+            replicas_differ=replicas_differ, orders=orders, limit=limit, seconds=seconds,
+            cooperative=cooperative,
         )
-
-
-def _parameter_value(value: Any, position: int) -> ParameterValue:
-    if isinstance(value, DeviceArray):
-        return value.address.to_bytes(8, "little")
-    if isinstance(value, np.ndarray):
-        return _pointer(value, f"argument {position}")
-    if isinstance(value, (bytes, np.generic, int, Pointer, TensorMap)):
-        return value
-    if isinstance(value, float):
-        raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
-    raise LaunchError(
-        f"argument {position}, {value!r}, is not a NumPy array or scalar, a DeviceArray, a Pointer, a TensorMap, an "
-        "int or bytes"
-    )
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:

@@ -135,7 +135,7 @@ class Resident:
 #: a buffer in shared memory, for messages: (name, PTX variable, byte offset in the variable, size in bytes)
 SharedName = tuple[str, str, int, int]
 #: the value of a kernel parameter; bytes and NumPy scalars are passed unchanged, an int wraps to the parameter's size
-ParameterValue = Pointer | TensorMap | bytes | np.generic | int
+ParameterValue = Pointer | TensorMap | DeviceArray | bytes | np.generic | int
 
 
 class Placing:
@@ -165,8 +165,8 @@ class Placing:
         addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
         address_of = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
         space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
-        for param, arg in zip(function.params, args, strict=True):
-            data = _scalar_bytes(arg, param.size_bytes, address_of)
+        for i, (param, arg) in enumerate(zip(function.params, args, strict=True)):
+            data = _scalar_bytes(arg, i, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
                 size = in_bytes(param.size_bytes)
                 raise LaunchError(f"parameter {param.name} has {size}; its argument has {len(data)}")
@@ -206,10 +206,11 @@ class Placing:
 
         Kernels with tensormap instructions may load them, to make maps of their own.
         """
-        readable = any(ins.root == "tensormap" for ins in self.program.function.body)
-        if readable:
+        maps = self.memory.maps
+        readable = not maps or any(ins.root == "tensormap" for ins in self.program.function.body)
+        if maps and readable:
             space = bytearray(self.params)
-            for at, given in self.memory.maps.items():
+            for at, given in maps.items():
                 start = at - WINDOWS["param"]
                 space[start : start + MAP_BYTES] = encode(given)
             self.params = bytes(space)
@@ -218,15 +219,12 @@ class Placing:
             encoded = self.memory.map_around("param", offset)
             if encoded is not None and not readable:
                 raise SimulationError(f"the kernel reads {in_bytes(dtype.itemsize)} of {encoded.opaque}")
-        parts = [MemoryPart(p.name, p.offset, p.size_bytes) for p in self.program.function.params]
-        if parts and (readable or not self.memory.maps):
-            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
-            return
-        for part in parts:
-            if self.memory.map_around("param", part.start) is None:
-                bytes_ = memory[part.start : part.start + part.size_bytes]
-                own = MemoryPart(part.name, 0, part.size_bytes)
-                self.memory.add(MemoryRegion("param", part.start, bytes_.size, bytes_, [own], writable=False))
+        params = self.program.function.params
+        runs = [params] if readable else [[p] for p in params if self.memory.map_around("param", p.offset) is None]
+        for run in filter(None, runs):
+            start, end = run[0].offset, run[-1].offset + run[-1].size_bytes
+            parts = [MemoryPart(p.name, p.offset - start, p.size_bytes) for p in run]
+            self.memory.add(MemoryRegion("param", start, end - start, memory[start:end], parts, writable=False))
 
     def place_variables(self) -> None:
         program = self.program
@@ -247,17 +245,13 @@ class Placing:
         backing = {
             "shared": (np.zeros(shared * lanes.ctas, np.uint8), "cta", shared, SHARED_BASE),
             "local": (np.zeros(local * lanes.total, np.uint8), "lane", local, LOCAL_BASE),
+            RESERVED.name: (np.zeros(RESERVED.size_bytes * lanes.ctas, np.uint8), "cta", RESERVED.size_bytes, 0),
         }
         for variable, at in program.placed:
-            if variable.space not in backing:
+            key = RESERVED.name if variable is RESERVED else variable.space
+            if key not in backing:
                 continue
-            if variable is RESERVED:
-                size = RESERVED.size_bytes
-                whole = MemoryPart(variable.name, 0, size)
-                memory = np.zeros(size * lanes.ctas, np.uint8)
-                regions.append(MemoryRegion("shared", at, size, memory, [whole], "cta", size))
-                continue
-            memory, owner, stride, base = backing[variable.space]
+            memory, owner, stride, base = backing[key]
             size = variable.size_bytes
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
@@ -278,9 +272,11 @@ def peers(region: MemoryRegion, ranks: int) -> Iterator[MemoryRegion]:
         yield replace(region, base=base, counted_base=base, owner=str(rank))
 
 
-def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:
+def _scalar_bytes(arg: ParameterValue, position: int, size: int, addresses: dict[int, int]) -> bytes:
     if isinstance(arg, Pointer):
         return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
+    if isinstance(arg, DeviceArray):
+        return arg.address.to_bytes(8, "little")
     if isinstance(arg, TensorMap):
         return bytes(MAP_BYTES)
     if isinstance(arg, bytes):
@@ -289,4 +285,9 @@ def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> 
         return arg.tobytes()
     if isinstance(arg, int):
         return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    raise LaunchError(f"argument {arg!r} is not a Pointer, a TensorMap, bytes, a NumPy scalar or an int")
+    if isinstance(arg, float):
+        raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
+    raise LaunchError(
+        f"argument {position}, {arg!r}, is not a NumPy array or scalar, a DeviceArray, a Pointer, a TensorMap, an int "
+        "or bytes"
+    )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import LaunchError, SimulationError
 from ..progress import Progress
+from . import placing
 from .checks import findings, records
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
@@ -21,12 +24,12 @@ from .decode.variables import RESERVED
 from .machine.access import Access
 from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
+from .machine.memory import in_bytes
 from .machine.operations import Delivery
 from .machine.printf import Printer
-from .placing import ParameterValue, Placing, Resident, SharedName, peers
 
 if TYPE_CHECKING:
-    from .orders.certificate import Certificate
+    from .orders.explorer import Explorer
 
 # Limits of a chunk. With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few
 # threads, the overhead of NumPy calls exceeds the cost of the arithmetic.
@@ -44,20 +47,22 @@ def run(
     entry: str,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    args: Sequence[ParameterValue],
+    args: Sequence[placing.ParameterValue],
     *,
     checks: Checks = True,
     profile: bool = False,
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     replicas_differ: Literal["error", "warning"] = "error",
-    orders: Literal[1] | None = None,
+    orders: int | str | None = None,
+    limit: int = 10_000,
+    seconds: float | None = None,
     delivery: str = "late",
-    shared_map: Sequence[SharedName] = (),
+    shared_map: Sequence[placing.SharedName] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     write: Callable[[str], object] | None = None,
-    resident: Resident | None = None,
+    resident: placing.Resident | None = None,
     may_be_empty: bool = False,
     cooperative: bool = False,
 ) -> Report:
@@ -70,8 +75,9 @@ def run(
     schedule: seed of the thread order; each seed gives a legal order.
     replicas_differ: the level of findings about threads of a CTA that store different values to a location of shared
         memory by the same execution of one instruction. A warning suits compilers that replicate computations.
-    orders: 1 to examine whether other orders of the synchronizing events are possible; the answer is `report.orders`.
-        Such a run takes longer, and needs `checks`.
+    orders: "all" to run the launch in all orders of its synchronizing events, up to a finding, `limit` orders or a
+        time in `seconds`; n to run at most n orders; "replay:" and `Orders.choices` to run one order again. The answer
+        is `report.orders`. This needs `checks`, and takes no schedule or delivery.
     delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
     shared_map: buffers in shared memory, for messages: (name, PTX variable, byte offset in it, size in bytes).
     locate: converts the file index, line and column of a `.loc` to the string that messages show.
@@ -83,35 +89,57 @@ def run(
         arguments; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
     _keep_freed_memory()
-    program = translate(ptx, entry, dynamic_shared_bytes)
     if replicas_differ not in ("error", "warning"):
         raise LaunchError(f"replicas_differ must be 'error' or 'warning', got {replicas_differ!r}")
     if on_finding not in ("raise", "collect"):
         raise LaunchError(f"on_finding must be 'raise' or 'collect', got {on_finding!r}")
-    if orders not in (None, 1):
-        raise LaunchError(f"orders must be 1 or None, got {orders!r}")
+    _check_orders(orders)
     if orders and (not checks or profile):
         raise LaunchError("orders can only be examined with checks, and without profile=True")
+    program = translate(ptx, entry, dynamic_shared_bytes, orders is not None)
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     collect = on_finding == "collect"
-    launch = _GridRun(
-        program, grid, block, checks, profile, collect, schedule, delivery, shared_map, locate, write,
-        resident or Resident(), replicas_differ == "warning", cooperative, orders is not None,
-    )
-    with np.errstate(all="ignore"):
+    saved: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
+
+    def start(explorer: Explorer | None, collect: bool) -> GridRun:
+        """Place a launch's arguments, which have their first contents."""
+        for memory, contents in saved:
+            memory[:] = contents
+        prints = write if explorer is None or explorer.script is not None else lambda text: None
+        launch = GridRun(
+            program, grid, block, checks, profile, collect, 0 if explorer else schedule,
+            "late" if explorer else delivery, shared_map, locate, prints, resident or placing.Resident(),
+            replicas_differ == "warning", cooperative, explorer,
+        )
         launch.placing.place(args, cooperative)
+        if explorer is not None and not saved:
+            saved.extend((x.memory, x.memory.copy()) for x in launch.memory.regions if x.writable)
+        return launch
+
+    with np.errstate(all="ignore"):
+        if orders is not None:
+            from .orders.explorer import examine
+
+            return examine(start, orders, limit, seconds, collect)
+        launch = start(None, collect)
         try:
             with Progress(f"simulating {entry}", launch.ctas) as progress:
                 launch.run(progress)
         except SimulationError as error:
-            first = [launch.places.location(pc) for pc in error.instructions[:1]]
-            error.column = first[0].column if first and first[0] else 0
             if not collect:
+                launch.locate(error)
                 raise
-            launch.findings.end(error)
+            launch.end(error)
         finally:
             launch.note_writes()
     return launch.report()
+
+
+def _check_orders(orders: int | str | None) -> None:
+    """Raise LaunchError for an invalid value of `orders`."""
+    valid = orders in (None, "all") or (isinstance(orders, str) and orders.startswith("replay:"))
+    if not valid and (isinstance(orders, (bool, str)) or not isinstance(orders, int) or orders < 1):
+        raise LaunchError(f"orders must be 'all', a number of orders, 'replay:…' or None, got {orders!r}")
 
 
 @lru_cache(maxsize=1)
@@ -154,12 +182,12 @@ def _instruction_limit(text: str) -> int:
     return limit
 
 
-class _GridRun:
+class GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
-        collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: findings.Locate | None,
-        write: Callable[[str], object] | None, resident: Resident, replicas_differ: bool,
-        cooperative: bool, orders: bool,
+        collect: bool, schedule: int, delivery: str, shared_map: Sequence[placing.SharedName],
+        locate: findings.Locate | None, write: Callable[[str], object] | None, resident: placing.Resident,
+        replicas_differ: bool, cooperative: bool, explorer: Explorer | None,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -178,22 +206,18 @@ class _GridRun:
         self.delivery = Delivery(delivery)
         # number of asynchronous operations issued by the chunks so far
         self.issued = 0
-        self.placing = Placing(program, resident)
+        self.placing = placing.Placing(program, resident)
         self.memory = self.placing.memory
         self.printer = Printer(self.memory, write)
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
+        self.explorer = explorer
         self.per_chunk = self.chunk_ctas()
-        self.certificate: Certificate | None = None
-        if orders:
-            from .orders.certificate import Certificate
-
-            self.certificate = Certificate(program, self.findings)
 
     def chunk_ctas(self) -> int:
         """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
         program = self.program
-        if self.cooperative or program.control_flow.waits_for_ctas:
+        if self.cooperative or self.explorer is not None or program.control_flow.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         ranks = prod(self.cluster)
@@ -230,7 +254,7 @@ class _GridRun:
                     self.findings.left_unwritten(part, left)
             x.define(0, 0)
 
-    def run(self, progress: Progress) -> None:
+    def run(self, progress: Progress | None = None) -> None:
         if not self.ctas:
             return
         program = self.program
@@ -238,15 +262,15 @@ class _GridRun:
         checker: AccessChecker | None = None
         if self.checks:
             strict = self.checks == "strict"
-            kind = AccessChecker if self.certificate is None else self.certificate.checker_class
-            checker = kind(program, lanes, self.ctas, self.findings, strict, self.replicas_differ)
+            checker = AccessChecker(program, lanes, self.ctas, self.findings, strict, self.replicas_differ)
             self.shadow_globals()
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
                 lanes = Lanes(self.grid, self.block, first, count, self.cluster)
             self.run_chunk(lanes, checker)
-            progress.advance(steps=count)
+            if progress is not None:
+                progress.advance(steps=count)
 
     def run_chunk(self, lanes: Lanes, checker: AccessChecker | None) -> None:
         before = (list(self.memory.regions), list(self.memory.starts))
@@ -260,16 +284,14 @@ class _GridRun:
                 if checker is not None:
                     # barriers of a CTA don't order accesses by other CTAs
                     region.shadow.agents = True
-                for peer in peers(region, lanes.ranks):
+                for peer in placing.peers(region, lanes.ranks):
                     self.memory.add(peer)
         if checker is not None:
             checker.begin(lanes)
         access = Access(self.program.sites, self.memory, lanes, self.findings, checker, self.profiler)
-        machine = Machine(
+        machine = (Machine if self.explorer is None else self.explorer.machine_class)(
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit
         )
-        if self.certificate is not None and checker is not None:
-            self.certificate.attach(machine, checker)
         machine.left = self.left
         machine.run()
         self.left = machine.left
@@ -280,11 +302,32 @@ class _GridRun:
 
     def report(self) -> Report:
         traffic = self.profiler.traffic if self.profiler is not None else None
-        report = Report(
+        return Report(
             self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
             tuple(self.findings.collected.values()), self.delivery.text if self.issued else "",
         )
-        if self.certificate is not None:
-            report.orders = self.certificate.answer(self.grid)
-        return report
+
+    def locate(self, error: SimulationError) -> None:
+        """Set the column of an error from its first instruction."""
+        first = [self.places.location(pc) for pc in error.instructions[:1]]
+        error.column = first[0].column if first and first[0] else 0
+
+    def end(self, error: SimulationError) -> None:
+        """Collect the error that has ended the launch."""
+        self.locate(error)
+        self.findings.end(error)
+
+    def digest(self) -> bytes:
+        """Return a hash of the memory that the host sees."""
+        state = sha256()
+        for region in self.memory.regions:
+            if region.space == "global":
+                state.update(region.memory.data)
+        return state.digest()
+
+    def shapes(self) -> str:
+        """Name the arrays, with their sizes."""
+        regions = sorted((x for x in self.memory.regions if x.space == "global"), key=lambda x: x.parts[0].name)
+        parts = [x for region in regions for x in region.parts]
+        return ", ".join(f"{x.name} ({in_bytes(x.size_bytes) if x.elements is None else x.elements})" for x in parts)
 

@@ -1,14 +1,14 @@
 """Records calls of other libraries that compute, while a candidate runs.
 
-It finds what programs do that were written to pass a comparison. It is no sandbox: a program that rewrites the judge,
-or computes in a process or library of its own, isn't found, except that it launches no kernel.
+This detects candidates that let another library compute, or compute in Python. It is no sandbox: a candidate that
+rewrites the judge, or computes in a process or library of its own, is refused only if it launches no kernel.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -19,8 +19,10 @@ import numpy as np
 
 from ..dataclass import dataclass, field
 
-#: the byte of which fresh buffers consist: NaN as floats
-POISON = 0xFF
+#: the byte that fills fresh buffers, which then contain NaNs
+FRESH = 0xFF
+#: the byte that overwrites a result after the judge has read it: large negative numbers or NaNs
+STALE = 0xFE
 #: packages whose functions may not be called
 _FOREIGN = frozenset({"numpy", "torch", "scipy", "jax", "jaxlib", "cupy", "numexpr", "tensorflow", "numba"})
 #: packages that may call them: those that compile and launch, and the packages themselves
@@ -42,14 +44,17 @@ _LEAVES = frozenset({"cpu", "numpy", "tolist", "item", "__array__"})
 
 @dataclass(slots=True)
 class Ban:
-    """The foreign calls of a candidate, as text. allowed: names of functions that it may call."""
+    """The foreign calls of a candidate, as text.
 
-    reference: frozenset[CodeType] = frozenset()
-    allowed: Collection[str] = ()
+    reference: the code of the reference. allowed: names of functions that the candidate may call.
+    """
+
+    reference: frozenset[CodeType]
+    allowed: Collection[str]
     calls: dict[str, None] = field(default_factory=dict)
     own: dict[CodeType, bool] = field(default_factory=dict)
 
-    def record(self, name: str, frame: FrameType | None = None) -> None:
+    def record(self, name: str, frame: FrameType | None) -> None:
         """Record a call of `name` by the candidate's innermost frame from `frame` on, if there is one."""
         if name.rpartition(".")[2] in self.allowed or name in self.allowed:
             return
@@ -62,8 +67,8 @@ class Ban:
     def active(self) -> Iterator[None]:
         """Record calls until the context ends."""
         former = sys.getprofile(), threading.getprofile()
-        made: dict[str, Any] = {name: self._watched(getattr(np, name)) for name in _MAKES}
-        with mock.patch.multiple(np, **made):
+        patches: dict[str, Any] = {name: self._patched(getattr(np, name)) for name in _MAKES}
+        with mock.patch.multiple(np, **patches):
             threading.setprofile(self._event)
             sys.setprofile(self._event)
             try:
@@ -72,26 +77,25 @@ class Ban:
                 sys.setprofile(former[0])
                 threading.setprofile(former[1])
 
-    def _watched(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*args: Any, **kwargs: Any) -> Any:
+    def _patched(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def patched(*args: Any, **kwargs: Any) -> Any:
             array = make(*args, **kwargs)
-            if not self._is_own(sys._getframe(1)):
+            if array.dtype.hasobject or not self._is_own(sys._getframe(1)):
                 return array
             if make.__name__.startswith("empty"):
-                fill(array)
-            watched = np.ndarray.view(array, JudgedArray)
-            watched.ban = self
-            return watched
+                plain(array)[...] = filled((), array.dtype, FRESH)
+            made = np.ndarray.view(array, JudgedArray)
+            made.ban = self
+            return made
 
-        return made
+        return patched
 
     def _is_own(self, frame: FrameType) -> bool:
         """True for a frame of the candidate."""
         code = frame.f_code
-        own = self.own.get(code)
-        if own is None:
-            own = self.own[code] = _root(_module(frame)) not in _TRUSTED
-        return own
+        if code not in self.own:
+            self.own[code] = _root(_module(frame)) not in _TRUSTED
+        return self.own[code]
 
     def _event(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "call":
@@ -129,8 +133,28 @@ def _root(module: Any) -> str:
     return str(module).partition(".")[0].lstrip("_")
 
 
+def codes(function: Any) -> frozenset[CodeType]:
+    """Return the code that a call of a reference runs: of a function, a method, or a module of torch."""
+    named = (getattr(function, name, None) for name in ("__func__", "__wrapped__", "forward", "func"))
+    own = vars(type(function)).get("__call__")
+    is_shared = str(getattr(own, "__module__", "")).startswith("torch.")
+    found = [function, *named, *([] if is_shared else [own])]
+    return frozenset(x.__code__ for x in found if isinstance(getattr(x, "__code__", None), CodeType))
+
+
+def _recording(name: str) -> Any:
+    """Return an attribute of NumPy's arrays, whose reads are recorded."""
+    own: Any = getattr(np.ndarray, name)
+
+    def get(array: JudgedArray) -> Any:
+        array._record(f"ndarray.{name}")
+        return own.__get__(array)
+
+    return property(get, own.__set__)
+
+
 class JudgedArray(np.ndarray[Any, Any]):
-    """An array whose operators and functions record that they are called. It is an array of NumPy otherwise."""
+    """An array of NumPy that records operators and functions which are applied to it."""
 
     ban: Ban | None = None
     is_output = False
@@ -139,30 +163,33 @@ class JudgedArray(np.ndarray[Any, Any]):
         self.ban = getattr(source, "ban", None)
         self.is_output = getattr(source, "is_output", False)
 
+    def _record(self, name: str) -> None:
+        if self.ban is not None:
+            self.ban.record(f"numpy.{name}", sys._getframe(2))
+
     def __getitem__(self, key: Any) -> Any:
         part = super().__getitem__(key)
-        if self.ban is not None and not isinstance(part, np.ndarray):
-            self.ban.record("numpy.ndarray.__getitem__", sys._getframe(1))
+        if not isinstance(part, np.ndarray):
+            self._record("ndarray.__getitem__")
         return part
 
     def view(self, *args: Any, **kwargs: Any) -> Any:
         result = super().view(*args, **kwargs)
-        if self.ban is not None and not isinstance(result, JudgedArray):
-            self.ban.record("numpy.ndarray.view", sys._getframe(1))
+        if not isinstance(result, JudgedArray):
+            self._record("ndarray.view")
         return result
 
+    flat, data = _recording("flat"), _recording("data")
+
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
-        frame = sys._getframe(1)
-        if self.ban is not None:
-            self.ban.record(f"numpy.{ufunc.__name__}", frame)
-        values = [plain(x) for x in inputs]
+        self._record(ufunc.__name__)
         if "out" in kwargs:
-            kwargs["out"] = tuple(plain(x) for x in kwargs["out"])
-        return getattr(ufunc, method)(*values, **kwargs)
+            kwargs["out"] = tuple(map(plain, kwargs["out"]))
+        return getattr(ufunc, method)(*map(plain, inputs), **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if self.ban is not None and function.__name__ not in _ALLOWED:
-            self.ban.record(f"numpy.{function.__name__}", sys._getframe(1))
+        if function.__name__ not in _ALLOWED:
+            self._record(function.__name__)
         return super().__array_function__(function, types, args, kwargs)
 
 
@@ -171,13 +198,12 @@ def plain(value: Any) -> Any:
     return np.ndarray.view(value, np.ndarray) if isinstance(value, JudgedArray) else value
 
 
-def judged(array: np.ndarray[Any, Any]) -> JudgedArray:
-    """Return a copy that is watched, as is its base."""
-    copied: JudgedArray = JudgedArray(array.shape, array.dtype)
-    plain(copied)[...] = array
-    return copied
+def filled(shape: Sequence[int], dtype: np.dtype[Any], byte: int) -> np.ndarray[Any, Any]:
+    """Return an array that consists of one byte."""
+    return np.full((*shape, dtype.itemsize), byte, np.uint8).view(dtype)[..., 0]
 
 
-def fill(array: np.ndarray[Any, Any]) -> None:
-    """Fill the elements of an array with the byte POISON."""
-    plain(array)[...] = np.full(array.itemsize, POISON, np.uint8).view(array.dtype)
+def consists_of(array: np.ndarray[Any, Any], byte: int) -> np.ndarray[Any, Any]:
+    """Return a mask of the elements that consist of one byte."""
+    parts = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+    return np.asarray((parts == byte).all(1).reshape(array.shape))

@@ -21,14 +21,17 @@ Computes = Callable[[Sequence[Any]], list[Array]]
 _SAMPLES = 6
 #: tolerances with which results are often compared
 _LOOSE = 1e-2
-
-
-#: types of ml_dtypes, which aren't of NumPy's kind of floats
-_NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+#: type of floats -> the bits of its mantissa, and the exponent of its least normal number
+# source: PTX ISA, "Alternate floating point data formats"
+FLOATS = {
+    "float64": (52, -1022), "float32": (23, -126), "tfloat32": (10, -126), "float16": (10, -14), "bfloat16": (7, -126),
+    "float8_e4m3fn": (3, -6), "float8_e5m2": (2, -14),
+}
 
 
 def is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.kind == "f" or value.dtype.name in _NARROW)
+    """True for an array of floats."""
+    return isinstance(value, np.ndarray) and value.dtype.name in FLOATS
 
 
 def widened(values: Sequence[Any]) -> list[Any]:
@@ -49,11 +52,12 @@ class Bounded:
         if not is_float(self.native):
             return np.asarray(got != self.native)
         with np.errstate(all="ignore"):
-            value, wanted = got.astype(np.float64), self.exact.astype(self.native.dtype).astype(np.float64)
+            value, native = got.astype(np.float64), self.native.astype(np.float64)
             near = abs(value - self.exact) <= self.bound
-            near |= _same_special(value, wanted) | _same_special(value, self.native.astype(np.float64))
+            for wanted in (native, self.exact.astype(self.native.dtype).astype(np.float64)):
+                near |= np.isnan(value) & np.isnan(wanted) | np.isinf(wanted) & (value == wanted)
             if signs:
-                zero = (self.exact == 0) & (value == 0) & (np.signbit(self.exact) == np.signbit(self.native))
+                zero = (self.exact == 0) & (value == 0) & (np.signbit(self.exact) == np.signbit(native))
                 near &= ~(zero & (np.signbit(value) != np.signbit(self.exact)))
         return np.asarray(~near)
 
@@ -64,75 +68,47 @@ class Bounded:
             return bool(is_float(self.native) and np.allclose(value, self.exact, _LOOSE, _LOOSE, equal_nan=True))
 
 
-def _same_special(value: Array, wanted: Array) -> Array:
-    return np.asarray((np.isnan(value) & np.isnan(wanted)) | (np.isinf(wanted) & (value == wanted)))
-
-
 def bounded(
-    compute: Computes, exactly: Computes, values: Sequence[Any], slack: float, precision: str | None
+    native: Sequence[Array], exactly: Computes, values: Sequence[Any], slack: float, precision: str | None
 ) -> list[Bounded]:
-    """Compute the reference's results and their bounds. compute, exactly: the reference as it is, and in float64.
+    """Return the reference's results for `values` with their bounds.
 
+    native: the results in their own types. exactly: computes them in float64, from values in float64.
     precision: the element type of the computation, by default float32, or float64 for a result of that type.
     """
-    native = compute(values)
-    exact = exactly(widened(values))
     random = np.random.default_rng(0)
-    sensitive = {p: _sensitivity(exactly, values, exact, _unit(p), random) for p in _precisions(native, precision)}
+    unit = _epsilon(precision or "float32") / 2
+    wide = widened(values)
+    exact = exactly(wide)
+    with np.errstate(all="ignore"):
+        moved = [
+            exactly([x * (1 + unit * random.choice((-1.0, 1.0), x.shape)) if is_float(x) else x for x in wide])
+            for _ in range(_SAMPLES)
+        ]
     results = []
     for index, (near, far) in enumerate(zip(native, exact, strict=True)):
         if not is_float(near):
             results.append(Bounded(near, near, np.zeros(near.shape)))
             continue
-        info = _finfo(near.dtype)
-        used = _precision(near, precision)
+        name = near.dtype.name
         with np.errstate(all="ignore"):
-            size = np.where(np.isfinite(far), abs(far), 0)
-            bound = float(info.eps) * size + slack * (_unit(used) * size + sensitive[used][index])
-            bound = bound + float(info.tiny)
-            error = abs(near.astype(np.float64) - far)
-            ratio = np.where(np.isfinite(error), error / bound, 0)
+            squares = sum(_finite(x[index] - far) ** 2 for x in moved)
+            effect = unit * abs(_finite(far)) + np.sqrt(squares / _SAMPLES)
+            if name == "float64" and precision is None:
+                effect *= _epsilon(name) / (2 * unit)
+            bound = _epsilon(name) * abs(_finite(far)) + slack * effect + 2.0 ** FLOATS[name][1]
             # the reference rounds intermediate results, as the candidate may do
-            typical = float(np.quantile(ratio, 0.99)) if ratio.size else 0.0
-            bound = np.maximum(bound * max(1.0, 2 * typical), 2 * np.where(np.isfinite(error), error, 0))
-        results.append(Bounded(far.astype(np.float64), near, bound))
+            error = _finite(abs(near.astype(np.float64) - far))
+            typical = float(np.quantile(error / bound, 0.99)) if error.size else 0.0
+            bound = np.maximum(bound * max(1.0, 2 * typical), 2 * error)
+        results.append(Bounded(far, near, bound))
     return results
 
 
-def _precision(result: Array, precision: str | None) -> str:
-    return precision or ("float64" if result.dtype == np.float64 else "float32")
+def _epsilon(name: str) -> float:
+    """Return the difference of 1 and the next number of a type."""
+    return float(2.0 ** -FLOATS[name][0])
 
 
-def _precisions(results: Sequence[Array], precision: str | None) -> set[str]:
-    return {_precision(x, precision) for x in results if is_float(x)}
-
-
-def _unit(precision: str) -> float:
-    # source: PTX ISA, "Alternate floating point data formats": tf32 has 10 bits of mantissa
-    return 2.0**-11 if precision == "tfloat32" else float(_finfo(precision).eps) / 2
-
-
-def _finfo(dtype: Any) -> Any:
-    if str(dtype) not in _NARROW:
-        return np.finfo(dtype)
-    import ml_dtypes
-
-    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-
-
-def _sensitivity(
-    exactly: Computes, values: Sequence[Any], exact: Sequence[Array], unit: float, random: np.random.Generator
-) -> list[Array]:
-    """Return the root mean square changes of the results if each float of the inputs changes by `unit`, relatively."""
-    sums = [np.zeros(x.shape) for x in exact]
-    with np.errstate(all="ignore"):
-        for _ in range(_SAMPLES):
-            signs = [random.choice((-1.0, 1.0), x.shape) if is_float(x) else x for x in values]
-            moved = [
-                x.astype(np.float64) * (1 + unit * s) if is_float(x) else x for x, s in zip(values, signs, strict=True)
-            ]
-            for total, changed, known in zip(sums, exactly(moved), exact, strict=True):
-                if changed.dtype.kind == "f":
-                    step = changed.astype(np.float64) - known
-                    total += np.where(np.isfinite(step), step, 0) ** 2
-    return [np.sqrt(total / _SAMPLES) for total in sums]
+def _finite(array: Array) -> Array:
+    return np.where(np.isfinite(array), array, 0)

@@ -2,106 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..dataclass import dataclass, field
+from ..dataclass import dataclass
 from ..runtime.device import Watch, watching
-from ..runtime.devices import use_device
 from ..sanitize.for_cuda import compile_cuda, declared_parameters
-from ..simulator import Device, DeviceArray, Finding
-from .bans import Ban, JudgedArray, fill, judged, plain
-
-Array = np.ndarray[Any, Any]
-
-
-class Ran(NamedTuple):
-    """The results of a call of a candidate, and the findings of its launches on the simulator."""
-
-    results: Any
-    findings: list[Finding]
-    launches: int
-
-
-class PreparedCandidate:
-    """A candidate that `prepare` constructs, which is called in the context of the runner, before each call."""
-
-    def prepare(self) -> None:
-        raise NotImplementedError
-
-    def __call__(self, *args: Any) -> Any:
-        raise NotImplementedError
+from ..simulator import Device, DeviceArray
+from .bans import Ban, JudgedArray, plain
+from .bounds import Array
 
 
 class Runner(Protocol):
     """Runs candidates on arrays of one library."""
 
-    def session(self) -> Any:
-        """Return the context in which all calls run."""
+    ban: Ban
 
-    def array(self, room: Array, view: Callable[[Any], Any]) -> Any:
-        """Return an array of the library: `view` of a new copy of `room`."""
+    def array(self, host: Array, is_output: bool) -> Any:
+        """Return an array of the library with the contents of `host`."""
 
     def write(self, array: Any, values: Array) -> None: ...
 
     def read(self, array: Any) -> Array:
-        """Return a copy of an array."""
+        """Return a copy of an array, in row-major order."""
 
-    def poison(self, array: Any) -> None: ...
+    def is_array(self, value: Any) -> bool:
+        """True for an array of numbers that can be read and written."""
 
-    def is_array(self, value: Any) -> bool: ...
-
-    def address(self, array: Any) -> int: ...
-
-    def run(self, candidate: Callable[..., Any], args: Sequence[Any], ban: Ban, schedule: int) -> Ran: ...
+    def run(self, candidate: Callable[..., Any], args: Sequence[Any], schedule: int) -> tuple[Any, Sequence[Any]]:
+        """Return what the candidate returns, and its launches, which have `findings`."""
 
 
 class NumpyRunner:
     """Runs functions that launch kernels of tilejit on arrays of NumPy."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
+    def __init__(self, ban: Ban) -> None:
+        self.ban = ban
 
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        with use_device(self.device):
-            yield
+    def array(self, host: Array, is_output: bool) -> Any:
+        # a view of `host` would have a base that isn't watched
+        array = JudgedArray(host.shape, host.dtype)
+        self.write(array, host)
+        array.ban, array.is_output = self.ban, is_output
+        return array
 
-    def array(self, room: Array, view: Callable[[Any], Any]) -> Array:
-        made: Array = view(judged(room))
-        return made
-
-    def write(self, array: Array, values: Array) -> None:
-        plain(array)[...] = values
+    def write(self, array: Any, values: Array) -> None:
+        target = np.asarray(array)
+        # the candidate may have set the flag
+        if target.flags.writeable:
+            target[...] = values
 
     def read(self, array: Any) -> Array:
         return np.array(np.asarray(array), order="C")
 
-    def poison(self, array: Any) -> None:
-        if isinstance(array, np.ndarray) and array.flags.writeable:
-            fill(array)
-
-    def address(self, array: Any) -> int:
-        return int(np.asarray(array).__array_interface__["data"][0])
-
     def is_array(self, value: Any) -> bool:
-        return isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array_interface__")
+        return hasattr(value, "__array_interface__") and not np.asarray(value).dtype.hasobject
 
-    def run(self, candidate: Callable[..., Any], args: Sequence[Any], ban: Ban, schedule: int) -> Ran:
+    def run(self, candidate: Callable[..., Any], args: Sequence[Any], schedule: int) -> tuple[Any, Sequence[Any]]:
         watch = Watch(schedule)
         token = watching.set(watch)
-        for x in args:
-            while isinstance(x, JudgedArray):
-                x.ban, x = ban, x.base
         try:
-            with ban.active():
-                results = candidate(*args)
+            with self.ban.active():
+                return candidate(*args), watch.reports
         finally:
             watching.reset(token)
-        return Ran(results, [f for report in watch.reports for f in report.findings], len(watch.reports))
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A candidate that `make` constructs, once, in the context of the candidate but without a ban on foreign calls."""
+
+    make: Callable[[], Callable[..., Any]]
 
 
 class CudaLaunch(NamedTuple):
@@ -113,65 +86,59 @@ class CudaLaunch(NamedTuple):
     shared_bytes: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CudaCandidate:
-    """A kernel of CUDA C++ that `judge` compiles by NVRTC; it writes to outputs.
+    """A kernel of CUDA C++ that `judge` compiles by NVRTC. It writes to outputs; all arrays are contiguous.
 
     source: CUDA C++. kernel: the name of a kernel of it, also an instantiation such as `reduce<float, 4>`.
-    launch: returns the launch for the inputs and outputs of a call, with which arguments it was called.
-    arch: the architecture to compile for.
+    launch: a function of the inputs and outputs of a call, which returns the launch.
 
     ```python
     def launch(x, out):
         return CudaLaunch((-(-x.size // 128),), (128,), (x, out, np.int32(x.size)))
 
-    judge(CudaCandidate(source, "relu", launch), lambda x: np.maximum(x, 0), draw, outputs="written")
+    judge(CudaCandidate(source, "relu", launch), lambda x: np.maximum(x, 0), draw)
     ```
     """
 
     source: str
     kernel: str
     launch: Callable[..., CudaLaunch]
-    arch: str = "sm_90"
-    compiled: list[tuple[str, str]] = field(default_factory=list, repr=False)
 
-    def ptx(self) -> tuple[str, str]:
-        """Return the kernel's PTX and its name there. raises: CudaSourceError if the source is rejected."""
-        if not self.compiled:
-            ptx, (name,) = compile_cuda(self.source, "candidate.cu", self.arch, [self.kernel])
-            self.compiled.append((ptx, name))
-        return self.compiled[0]
+    def compiled(self, arch: str) -> Callable[..., None]:
+        """Return a function that launches the kernel. raises: CudaSourceError if the source is rejected."""
+        ptx, (entry,) = compile_cuda(self.source, "candidate.cu", arch, [self.kernel])
+
+        def run(*arrays: Any) -> None:
+            watch = watching.get()
+            assert watch is not None, "only the judge calls it"
+            launch = self.launch(*arrays)
+            declared = declared_parameters(self.source, self.kernel, len(launch.args))
+            device = Device()
+            placed: dict[int, DeviceArray] = {}
+            values = [
+                _placed(device, placed, x, declared[i].name if declared else f"argument {i}")
+                if isinstance(x, np.ndarray) else x for i, x in enumerate(launch.args)
+            ]
+            watch.reports.append(device.load(ptx).launch(
+                entry, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes, on_finding="collect",
+                schedule=watch.schedule, write=lambda text: None,
+            ))
+
+        return run
 
 
-class CudaRunner(NumpyRunner):
-    """Runs kernels of CUDA C++."""
+def _placed(device: Device, placed: dict[int, DeviceArray], array: Array, name: str) -> int:
+    """Return the address of an array on the device. placed: whole arrays there, of which others are views."""
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    if id(whole) not in placed:
+        is_output = isinstance(array, JudgedArray) and array.is_output
+        memory = plain(whole) if whole.flags.c_contiguous else plain(whole).ravel(order="K")
+        placed[id(whole)] = device.place(memory, initialized=not is_output, name=name)
+    return placed[id(whole)].address + _address(array) - _address(whole)
 
-    def __init__(self) -> None:
-        super().__init__("sim")
 
-    def run(self, candidate: Callable[..., Any], args: Sequence[Any], ban: Ban, schedule: int) -> Ran:
-        assert isinstance(candidate, CudaCandidate)
-        ptx, entry = candidate.ptx()
-        with ban.active():
-            data = candidate.launch(*args)
-        device = Device()
-        module = device.load(ptx)
-        names = [x.name for x in declared_parameters(candidate.source, candidate.kernel, len(data.args))]
-        placed: dict[int, tuple[DeviceArray, Array]] = {}
-        values = []
-        for index, value in enumerate(data.args):
-            if isinstance(value, np.ndarray):
-                name = names[index] if names else f"argument {index}"
-                is_output = isinstance(value, JudgedArray) and value.is_output
-                if id(value) not in placed:
-                    copy = np.array(plain(value), order="C")
-                    placed[id(value)] = device.place(copy, initialized=not is_output, name=name), value
-                value = placed[id(value)][0]
-            values.append(value)
-        report = module.launch(
-            entry, data.grid, data.block, values, shared_bytes=data.shared_bytes, on_finding="collect",
-            schedule=schedule, write=lambda text: None,
-        )
-        for array, original in placed.values():
-            plain(original)[...] = array.array
-        return Ran(None, list(report.findings), 1)
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])

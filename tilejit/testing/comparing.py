@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ from .arrays import Array, assert_equal, in_room
 
 if TYPE_CHECKING:
     from ..jit import Kernel
+    from ..simulator.orders.answer import Orders
 
 # pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
@@ -105,7 +106,7 @@ def check(
     device: str | None = None,
     threads: int | None = None,
     schedules: int | None = None,
-    orders: Literal[1] | None = None,
+    orders: int | str | None = None,
     **constexprs: Any,
 ) -> None:
     """Run `kernel` on copies of the NumPy arrays in `args`, and compare their contents with the expected ones.
@@ -124,9 +125,10 @@ def check(
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
-    orders: 1 to require on the simulator that synchronizing events can happen in one order only; see `tj.simulate`.
+    orders: "all" or a number: the orders of synchronizing events that the simulator tries; see `tj.simulate`. The
+    default is that of `--tilejit-orders` or TILEJIT_ORDERS, if any. Each order must leave the expected contents.
     raises: AssertionError for the first element that differs, for bytes changed between elements, or, with `orders`,
-    for events whose order is open; SimulationError from the simulator; ValueError if `expected` is invalid or, unless
+    if there are more orders; SimulationError from the simulator; ValueError if `expected` is invalid or, unless
     `grid` was drawn, `target` is passed for a GPU.
 
     Example:
@@ -146,25 +148,37 @@ def check(
         for p, value in zip(kernel.parameters, args, strict=False)
     ]
     wanted = _wanted(expected, exact, names)
-    is_simulated, run = _runner(kernel, plan, device, isinstance(grid, DrawnLaunch), orders)
-    for number in range(_schedules(schedules) if is_simulated else 1):
+    is_simulated, run = _runner(kernel, plan, device, isinstance(grid, DrawnLaunch))
+    wanted_orders = _orders(orders) if is_simulated else None
+    tries = [(number, wanted_orders) for number in range(_schedules(schedules) if is_simulated else 1)]
+    for number, tried in tries:
         rooms: dict[str, tuple[Array, Array]] = {}
         copies = [_copied(name, value, rooms) for name, value in zip(names, args, strict=True)]
         before = {name: room.copy() for name, (_, room) in rooms.items()}
         schedule = plan.schedule + number if is_simulated else 0
         try:
-            run(copies, constexprs, schedule)
+            found = run(copies, constexprs, schedule, tried)
+            if found is not None and found.different:
+                tries.append((number, f"replay:{found.different}"))
             for name, (copy, room) in rooms.items():
                 assert_equal(name, copy, wanted[name], rtol, atol, ulp)
                 _same_between(name, copy, room, before[name])
         except (AssertionError, SimulationError) as error:
             _name_schedule(error, schedule)
+            if isinstance(error, AssertionError) and isinstance(tried, str) and found is not None and found.story:
+                error.args = (f"{error}\n{found.narrative()}",)
             raise
 
 
 def _schedules(wanted: int | None) -> int:
     """Return the number of thread orders: `wanted`, else TILEJIT_SCHEDULES, which the pytest plugin sets, else 1."""
     return wanted if wanted is not None else int(os.environ.get("TILEJIT_SCHEDULES") or 1)
+
+
+def _orders(wanted: int | str | None) -> int | str | None:
+    """Return the orders to try: `wanted`, else TILEJIT_ORDERS, which the pytest plugin sets, else None."""
+    text = os.environ.get("TILEJIT_ORDERS") if wanted is None else None
+    return int(text) if text is not None and text.isdecimal() else text or wanted
 
 
 def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> None:
@@ -174,12 +188,12 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
         error.args = (f"{error}; under schedule {schedule}",)
 
 
-#: launches a kernel with (positional arguments, constexprs by name, schedule)
-_Run = Callable[[Sequence[Any], Mapping[str, Any], int], object]
+#: launches a kernel with (positional arguments, constexprs by name, schedule, orders)
+_Run = Callable[[Sequence[Any], Mapping[str, Any], int, int | str | None], "Orders | None"]
 
 
 def _runner(
-    kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool, orders: Literal[1] | None = None
+    kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool
 ) -> tuple[bool, _Run]:
     """Return (is simulated, runner). For a GPU, raise ValueError if the plan has a target, unless `is_drawn`."""
     # imported late, because strategies for layouts need no device
@@ -190,18 +204,24 @@ def _runner(
     if devices.is_simulator(name):
         target = plan.target or name.partition(":")[2] or None
 
-        def simulated(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
+        def simulated(
+            args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int, orders: int | str | None
+        ) -> Orders | None:
             report = simulate(
                 kernel, plan.grid, *args, target=target, threads=plan.threads, schedule=schedule, orders=orders,
                 **constexprs,
             )
-            assert report.orders is None or report.orders.verdict == "clean", str(report.orders)
+            is_replay = isinstance(orders, str) and orders != "all"
+            assert report.orders is None or report.orders.verdict == "clean" or is_replay, str(report.orders)
+            return report.orders
 
         return True, simulated
     if plan.target is not None and not is_drawn:
         raise ValueError("target= is for the simulator; leave it out on a GPU, which has an architecture of its own")
 
-    def launched(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
+    def launched(
+        args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int, orders: int | str | None
+    ) -> None:
         sizes = (plan.grid,) if isinstance(plan.grid, int) else plan.grid
         with devices.use_device(name):
             launcher = kernel[sizes] if plan.threads is None else kernel[sizes, plan.threads]

@@ -2,56 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
 import traceback
-from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, cached_property, partial
 from pathlib import Path
-from types import CodeType
 from typing import Any, Literal
 
 import numpy as np
 
-from ..dataclass import dataclass
 from ..errors import LaunchError, SimulationError, TilejitError
-from ..wording import counted
-from .bans import POISON, Ban
-from .bounds import Array, Bounded, bounded, is_float
-from .candidates import CudaCandidate, CudaRunner, NumpyRunner, PreparedCandidate, Ran, Runner
-from .trials import JudgeTrial, planned
+from ..runtime.devices import use_device
+from ..wording import counted, is_array
+from . import bans
+from .bounds import FLOATS, Array, Bounded, bounded, is_float, widened
+from .candidates import CudaCandidate, Deferred, NumpyRunner, Runner
+from .trials import SPECIAL, JudgeTrial, TrialData, planned
 from .verdicts import Judgement, Reason
 
-Kind = Literal["tilejit", "triton"]
-Outputs = Literal["returned", "written"]
-#: trials that have run, with the candidate's results
-Results = list[tuple[JudgeTrial, list[Array]]]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeOptions:
-    """See the parameters of `judge`."""
-
-    outputs: Outputs
-    edges: bool | Collection[int]
-    layouts: bool
-    special: Sequence[str]
-    schedules: int
-    slack: float
-    precision: str | None
-    allow: Collection[str]
-    variants: int
-    seed: int
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def judge(
-    candidate: Callable[..., Any] | CudaCandidate,
+    candidate: Callable[..., Any] | CudaCandidate | Deferred,
     reference: Callable[..., Any],
     inputs: Callable[..., Sequence[Any]] | Sequence[Any],
     *,
-    kind: Kind = "tilejit",
+    kind: Literal["tilejit", "triton"] = "tilejit",
     arch: str = "sm_90a",
-    outputs: Outputs = "returned",
-    variants: int = 1,
+    outputs: Literal["returned", "written"] = "returned",
     edges: bool | Collection[int] = True,
     layouts: bool = True,
     special: Sequence[str] = ("nan", "inf", "-0.0"),
@@ -66,20 +45,20 @@ def judge(
     The verdict refuses candidates that a comparison of one result with tolerances accepts: those that return what an
     earlier call or freed memory holds, call the reference or another library, cache results, change inputs, are right
     for the tested shape or ordinary numbers only, race, or read out of bounds. All launches are checked, in several
-    thread orders. The candidate runs before the reference, on buffers that contain NaNs. Nothing is timed.
+    thread orders. Fresh buffers contain NaNs, and the reference's results aren't freed while the candidate runs.
+    Nothing is timed.
 
     candidate: a function of arrays that launches kernels and returns an array or several, or writes to outputs; or a
     `CudaCandidate`.
     reference: a function that returns the right results. It is also called with float64 arrays.
-    inputs: a function of a seed and, if it has two parameters, of the number of a shape variant; or a list of arrays
-    and scalars, of which the judge permutes elements for other data. Arrays are NumPy's or torch's.
+    inputs: a function of a seed, whose results may differ in shape; or a list of arrays and scalars, of which the judge
+    permutes elements for other data. Arrays are NumPy's or torch's.
     kind: "triton" runs the candidate with torch tensors in the context of `tilejit.sanitize.triton`.
     arch: the architecture to simulate.
-    outputs: with "written", the candidate gets the outputs after the inputs.
-    variants: number of shape variants that `inputs` has.
+    outputs: with "written", as always for CUDA C++, the candidate gets the outputs after the inputs.
     edges: also judge other extents: each extent of the inputs, or only those listed, decreased and increased by 1, and
     1, if the reference accepts them; equal extents change together.
-    layouts: also judge strided and misaligned inputs.
+    layouts: also judge strided and misaligned inputs, except for CUDA C++.
     special: the special values of floats to judge. Leave out "-0.0" if the sign of a zero is unspecified.
     schedules: number of thread orders.
     slack: the error bound as a multiple of the effect of rounding all inputs to `precision`.
@@ -106,218 +85,204 @@ def judge(
         verdict = judge(lambda x: x * 2, lambda x: x * 2, [np.arange(100, dtype=np.float32)])
         assert verdict.rules == {"foreign", "idle"}
     """
-    chosen = JudgeOptions(
-        outputs, edges, layouts, tuple(special), schedules, slack, precision, allow, variants, seed
-    )
-    _check(chosen, kind)
-    return _Judging(candidate, reference, inputs, chosen, _runner(candidate, kind, arch, schedules)).verdict()
-
-
-def _check(options: JudgeOptions, kind: str) -> None:
-    unknown = set(options.special) - {"nan", "inf", "-0.0"}
-    if unknown:
-        raise LaunchError(f"special has {sorted(unknown)}", hint='pass some of "nan", "inf" and "-0.0"')
-    if kind not in ("tilejit", "triton"):
-        raise LaunchError(f"kind is {kind!r}", hint='pass "tilejit" or "triton", and CUDA C++ as a CudaCandidate')
-    if options.outputs not in ("returned", "written"):
-        raise LaunchError(f"outputs is {options.outputs!r}", hint='pass "returned" or "written"')
-    if options.schedules < 1 or options.variants < 1 or options.slack < 1:
-        raise LaunchError("schedules, variants and slack are at least 1", hint="leave them out for the defaults")
-
-
-def _runner(candidate: object, kind: Kind, arch: str, schedules: int) -> Runner:
+    for name, chosen, choices, hint in (
+        ("special", special, SPECIAL, 'pass some of "nan", "inf" and "-0.0"'),
+        ("kind", [kind], ("tilejit", "triton"), 'pass "tilejit" or "triton", and CUDA C++ as a CudaCandidate'),
+        ("outputs", [outputs], ("returned", "written"), 'pass "returned" or "written"'),
+        ("precision", [precision], (None, *FLOATS), f"pass one of {', '.join(FLOATS)}"),
+    ):
+        for unknown in set(chosen) - set(choices):
+            raise LaunchError(f"{name} has the unknown value {unknown!r}", hint=hint)
+    if schedules < 1 or slack < 1:
+        raise LaunchError("schedules and slack are at least 1", hint="leave them out for the defaults")
     if isinstance(candidate, CudaCandidate):
-        return CudaRunner()
+        # a kernel gets pointers without strides
+        candidate, outputs, layouts = Deferred(partial(candidate.compiled, arch)), "written", False
+    source = _Source(reference, inputs)
+    try:
+        trials, notes = planned(source.draw, source.compute, seed, edges, layouts, special)
+    except Exception as error:
+        # the reference is the user's code
+        hint = "pass inputs that the reference accepts"
+        raise LaunchError(f"the reference fails: {error!r}", hint=hint) from error
+    with _running(kind, arch, schedules, bans.Ban(bans.codes(reference), allow)) as runner:
+        judging = _Judging(candidate, runner, outputs == "written")
+        for number, trial in enumerate(trials):
+            judging.run(trial, number % schedules)
+
+    @cache
+    def right(data: TrialData) -> list[Bounded]:
+        return bounded(data.results, lambda wide: source.exactly(wide, data.values), data.values, slack, precision)
+
+    for number, (trial, _) in enumerate(judging.ran):
+        judging.compare(number, right(trial.data))
+    pairs = zip(right(trials[0].data), right(trials[1].data), strict=False)
+    if all(x.native.shape == y.native.shape and not x.wrong(y.native).any() for x, y in pairs):
+        judging.refuse("reference", "changed data", "its results for two sets of data agree within the bounds")
+    names = tuple(x.name for x in trials)
+    return Judgement(tuple(judging.reasons.values()), names, judging.launches, (*notes, *source.notes))
+
+
+@contextmanager
+def _running(kind: str, arch: str, schedules: int, ban: bans.Ban) -> Iterator[Runner]:
     if kind == "triton":
         from ..sanitize import triton
         from ..sanitize.torch_judging import TorchRunner
 
-        return TorchRunner(triton(arch.removesuffix("a"), "collect", schedules=schedules))
-    return NumpyRunner(f"sim:{arch}")
+        with triton(arch.removesuffix("a"), "collect", schedules=schedules) as session:
+            yield TorchRunner(session, ban)
+    else:
+        with use_device(f"sim:{arch}"):
+            yield NumpyRunner(ban)
 
 
-def codes(function: Any) -> frozenset[CodeType]:
-    """Return the code that a call of a reference runs: of a function, a method, or a module of torch."""
-    named = (getattr(function, name, None) for name in ("__func__", "__wrapped__", "forward", "func"))
-    own = vars(type(function)).get("__call__")
-    is_shared = str(getattr(own, "__module__", "")).startswith("torch.")
-    found = [function, *named, *([] if is_shared else [own])]
-    return frozenset(x.__code__ for x in found if isinstance(getattr(x, "__code__", None), CodeType))
+class _Source:
+    """The inputs, and the reference as a function of arrays of NumPy. notes: what is not judged."""
+
+    def __init__(self, reference: Callable[..., Any], inputs: Any) -> None:
+        self.reference, self.inputs = reference, inputs
+        self.notes: dict[str, None] = {}
+        #: all results: memory that is freed may be what a candidate returns
+        self.kept: list[Any] = []
+        #: the module that converts tensors of torch, or None if there are none
+        self.torch: Any = None
+        if any(type(x).__module__.partition(".")[0] == "torch" for x in (inputs(0) if callable(inputs) else inputs)):
+            from ..sanitize import torch_judging
+
+            self.torch = torch_judging
+
+    def draw(self, seed: int) -> list[Any]:
+        """Return inputs as arrays of NumPy and scalars."""
+        read = np.array if self.torch is None else self.torch.to_numpy
+        drawn = self.inputs(seed) if callable(self.inputs) else self.inputs
+        values = [read(x) if is_array(x) else x for x in drawn]
+        if callable(self.inputs) or not seed:
+            return values
+        random = np.random.default_rng(seed)
+        is_permuted = is_float if any(map(is_float, values)) else lambda x: isinstance(x, np.ndarray)
+        return [random.permutation(x.reshape(-1)).reshape(x.shape) if is_permuted(x) else x for x in values]
+
+    def compute(self, values: Sequence[Any]) -> list[Array]:
+        """Return the reference's results."""
+        self.kept.append(self._called(self.reference, values))
+        return [np.array(x) for x in self.kept[-1]]
+
+    def exactly(self, wide: Sequence[Any], values: Sequence[Any]) -> list[Array]:
+        """Return the results for `wide`, in float64 if the reference accepts it, or else in the types of `values`."""
+        try:
+            return widened(self._called(self._wide_reference, wide))
+        except Exception as error:
+            # the reference is the user's code; it may use arrays of its own that have another type
+            self.notes[f"results in float64: the reference fails with {type(error).__name__}"] = None
+            narrow = [x.astype(y.dtype) if is_float(y) else x for x, y in zip(wide, values, strict=True)]
+            return widened(self._called(self.reference, narrow))
+
+    @cached_property
+    def _wide_reference(self) -> Any:
+        return self.reference if self.torch is None else self.torch.in_float64(self.reference)
+
+    def _called(self, function: Callable[..., Any], values: Sequence[Any]) -> list[Array]:
+        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in values]
+        with np.errstate(all="ignore"):
+            results = function(*copies) if self.torch is None else self.torch.call(function, copies)
+        return [np.asarray(x) for x in _listed(results)]
 
 
 class _Judging:
-    """One run of `judge`."""
+    """The candidate's runs, and the reasons so far."""
 
-    def __init__(self, candidate: Any, reference: Any, inputs: Any, options: JudgeOptions, runner: Runner) -> None:
-        self.candidate, self.reference, self.options, self.runner = candidate, reference, options, runner
+    def __init__(self, candidate: Callable[..., Any] | Deferred, runner: Runner, is_written: bool) -> None:
+        self.candidate, self.runner, self.is_written = candidate, runner, is_written
         self.reasons: dict[str, Reason] = {}
-        self.notes: dict[str, None] = {}
         self.launches = 0
-        self.ban = Ban(codes(reference), options.allow)
-        self.torch = _torch_of(inputs(*([0] * _arity(inputs))) if callable(inputs) else inputs)
-        self.draw = self._drawing(inputs)
-        #: everything that was computed: freed memory may hold no right result
+        #: the trials with copies of the results
+        self.ran: list[tuple[JudgeTrial, list[Array]]] = []
+        #: the arrays of the inputs, by position
+        self.buffers: dict[int, Any] = {}
+        #: all arrays, so that none is at the address of another one
         self.kept: list[Any] = []
-        #: the addresses of all results, and the trials whose results are at such an address
-        self.addresses: set[int] = set()
-        self.reusing: set[str] = set()
 
-    def _drawing(self, inputs: Any) -> Callable[[int, int], list[Any]]:
-        """Return a function of seed and variant that returns the inputs as arrays of NumPy and scalars."""
-        read = self.torch.to_numpy if self.torch is not None else np.array
-        if callable(inputs):
-            arity = _arity(inputs)
-            return lambda seed, variant: _read(inputs(*(seed, variant)[:arity]), read)
-        given = _read(inputs, read)
-        return lambda seed, variant: _permuted(given, seed)
+    def refuse(self, rule: str, trial: str, message: str) -> None:
+        self.reasons.setdefault(rule, Reason(rule, trial, message))
 
-    def compute(self, values: Sequence[Any]) -> list[Array]:
-        """Return the reference's results for copies of the inputs."""
-        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in values]
-        with np.errstate(all="ignore"):
-            if self.torch is not None:
-                results = self.torch.call(self.reference, copies)
-            else:
-                answer = self.reference(*copies)
-                results = [np.asarray(x) for x in (answer if isinstance(answer, (tuple, list)) else [answer])]
-        self.kept.append(results)
-        return [np.array(x) for x in results]
-
-    def bounds(self, values: Sequence[Any]) -> list[Bounded]:
-        """Return the reference's results with their bounds, computed in float64 if the reference accepts it."""
-
-        def exactly(wide: Sequence[Any]) -> list[Array]:
-            try:
-                with self.torch.double(self.reference) if self.torch is not None else nullcontext():
-                    return self.compute(wide)
-            except Exception as error:
-                # the reference is the user's code; it may use arrays of its own that have another type
-                self.notes.setdefault(f"results in float64: the reference fails with {type(error).__name__}")
-                pairs = zip(wide, values, strict=True)
-                return self.compute([x.astype(y.dtype) if is_float(y) else x for x, y in pairs])
-
-        return bounded(self.compute, exactly, values, self.options.slack, self.options.precision)
-
-    def verdict(self) -> Judgement:
+    def run(self, trial: JudgeTrial, schedule: int) -> None:
+        """Run the candidate; refuse it for what it does apart from its results, which `compare` compares."""
+        values, runner = trial.data.values, self.runner
+        arrays = {i: x for i, x in enumerate(values) if isinstance(x, np.ndarray)}
+        if trial.kind != "changed":
+            self.buffers = {i: self._array(trial, x, False) for i, x in arrays.items()}
+        for i, x in arrays.items():
+            runner.write(self.buffers[i], x)
+        inputs = [self.buffers.get(i, x) for i, x in enumerate(values)]
+        outputs = [self._array(trial, x, True) for x in trial.data.results] if self.is_written else []
+        calls = runner.ban.calls
+        calls.clear()
         try:
-            trials = planned(self.draw, self.options, self.compute)
-        except Exception as error:
-            # the reference is the user's code
-            hint = "pass inputs that the reference accepts"
-            raise LaunchError(f"the reference fails: {error!r}", hint=hint) from error
-        self.notes.update(dict.fromkeys(trials.notes))
-        ran: list[tuple[JudgeTrial, list[Array] | None]] = []
-        buffers: list[Any] = []
-        with self.runner.session():
-            for number, trial in enumerate(trials.trials):
-                if not trial.reuses:
-                    buffers = [self._array(x, trial) for x in trial.values]
-                ran.append((trial, self._run(trial, buffers, number)))
-        bounds: dict[int, list[Bounded]] = {}
-        earlier: Results = []
-        for trial, results in ran:
-            known = bounds.get(id(trial.values))
-            if known is None:
-                known = bounds[id(trial.values)] = self.bounds(trial.values)
-            if results is not None:
-                self._compare(trial, results, known, earlier)
-                earlier.append((trial, results))
-        self._check_reference([bounds[id(t.values)] for t in trials.trials if t.kind in ("first", "changed")])
-        names = tuple(t.name for t in trials.trials)
-        return Judgement(tuple(self.reasons.values()), names, self.launches, tuple(self.notes))
-
-    def _array(self, value: Any, trial: JudgeTrial) -> Any:
-        if not isinstance(value, np.ndarray):
-            return value
-        array = self.runner.array(*trial.room(value))
-        self.kept.append(array)
-        return array
-
-    def _refuse(self, rule: str, trial: JudgeTrial, message: str) -> None:
-        self.reasons.setdefault(rule, Reason(rule, trial.name, message))
-
-    def _run(self, trial: JudgeTrial, buffers: list[Any], number: int) -> list[Array] | None:
-        """Run the candidate; note what it does apart from its results, which are returned as copies."""
-        for buffer, value in zip(buffers, trial.values, strict=True):
-            if isinstance(value, np.ndarray):
-                self.runner.write(buffer, value)
-        outputs = self._outputs(trial)
-        self.ban.calls.clear()
-        try:
-            if isinstance(self.candidate, PreparedCandidate):
-                self.candidate.prepare()
-            ran = self.runner.run(self.candidate, [*buffers, *outputs], self.ban, number % self.options.schedules)
+            if isinstance(self.candidate, Deferred):
+                self.candidate = self.candidate.make()
+            answer, launches = runner.run(self.candidate, [*inputs, *outputs], schedule)
         except (Exception, SystemExit) as error:
             # the candidate is a program's code
-            self._refuse(_rule(error), trial, f"{type(error).__name__}: {error}{_place(error)}")
-            return None
+            self.refuse(_rule_of_error(error), trial.name, f"{type(error).__name__}: {error}{_place(error)}")
+            return
         finally:
-            for call in self.ban.calls:
-                self._refuse("foreign", trial, call)
-        self._note_run(trial, ran, buffers)
-        results = outputs if self.options.outputs == "written" else _listed(ran.results)
-        if not all(map(self.runner.is_array, results)):
-            self._refuse("result", trial, f"it returned {type(ran.results).__name__}, not arrays")
-            return None
+            for call in calls:
+                self.refuse("foreign", trial.name, call)
+        self.launches += len(launches)
+        for finding in (x for launch in launches for x in launch.findings if x.level == "error"):
+            self.refuse(finding.rule, trial.name, finding.message)
+        if not launches:
+            self.refuse("idle", trial.name, "no kernel was launched")
+        for i, x in arrays.items():
+            if runner.read(self.buffers[i]).tobytes() != x.tobytes():
+                self.refuse("inputs", trial.name, f"input {i} was changed")
+        results = outputs if self.is_written else _listed(answer)
+        if not all(map(runner.is_array, results)):
+            self.refuse("result", trial.name, f"it returned {type(answer).__name__}, not arrays of numbers")
+            return
         self.kept.append(results)
-        addresses = {self.runner.address(x) for x in results if x.shape}
-        if addresses & self.addresses:
-            self.reusing.add(trial.name)
-        self.addresses |= addresses
-        copies = [self.runner.read(x) for x in results]
-        for result in results:
-            self.runner.poison(result)
-        return copies
+        copies = [runner.read(x) for x in results]
+        for result, copy in zip(results, copies, strict=True):
+            runner.write(result, bans.filled(copy.shape, copy.dtype, bans.STALE))
+        self.ran.append((trial, copies))
 
-    def _outputs(self, trial: JudgeTrial) -> list[Any]:
-        if self.options.outputs == "returned":
-            return []
-        made = []
-        for result in self.compute(trial.values):
-            array = self._array(np.full(result.shape, 0, result.dtype), trial)
-            self.runner.poison(array)
-            if hasattr(array, "is_output"):
-                array.is_output = True
-            made.append(array)
-        return made
+    def _array(self, trial: JudgeTrial, like: Array, is_output: bool) -> Any:
+        def allocate(shape: tuple[int, ...]) -> Any:
+            return self.runner.array(bans.filled(shape, like.dtype, bans.FRESH), is_output)
 
-    def _note_run(self, trial: JudgeTrial, ran: Ran, buffers: list[Any]) -> None:
-        self.launches += ran.launches
-        for finding in ran.findings:
-            if finding.level == "error":
-                self._refuse(finding.rule, trial, finding.message)
-        if not ran.launches:
-            self._refuse("idle", trial, "no kernel was launched")
-        for index, (buffer, value) in enumerate(zip(buffers, trial.values, strict=True)):
-            if isinstance(value, np.ndarray) and self.runner.read(buffer).tobytes() != value.tobytes():
-                self._refuse("inputs", trial, f"input {index} was changed")
+        self.kept.append(trial.array(like.shape, allocate))
+        return self.kept[-1]
 
-    def _compare(self, trial: JudgeTrial, results: list[Array], known: list[Bounded], earlier: Results) -> None:
-        shapes = [(x.shape, x.dtype) for x in results]
-        wanted = [(x.native.shape, x.native.dtype) for x in known]
+    def compare(self, number: int, known: list[Bounded]) -> None:
+        """Compare the results of a run with those of the reference."""
+        trial, results = self.ran[number]
+        shapes, wanted = _described(results), _described([x.native for x in known])
         if shapes != wanted:
-            self._refuse("result", trial, f"it has {_described(shapes)}, expected {_described(wanted)}")
+            self.refuse("result", trial.name, f"it has {shapes}, expected {wanted}")
             return
         for index, (got, right) in enumerate(zip(results, known, strict=True)):
-            wrong = right.wrong(got, signs=trial.kind == "special" and "-0.0" in trial.name)
+            wrong = right.wrong(got, signs=trial.name == "inputs with -0.0")
             if wrong.any():
-                is_poison = bool((wrong & _poisoned(got)).any())
-                if is_poison and trial.name in self.reusing:
-                    rule = "stale"
-                else:
-                    # of data, shapes and layouts is the fault only if the first call was right
-                    is_wrong = bool({"value", "accuracy", "unwritten"} & self.reasons.keys())
-                    rule = _rule_of_values(trial, index, got, right, is_poison, is_wrong, earlier)
-                self._refuse(rule, trial, _message(index, got, right, wrong, rule))
+                rule = self._rule_of_result(number, index, right, wrong)
+                self.refuse(rule, trial.name, _message(index, got, right, wrong, rule))
 
-    def _check_reference(self, both: list[list[Bounded]]) -> None:
-        first, changed = both[:2]
-        if not any(x.wrong(y.native).any() for x, y in zip(first, changed, strict=True)):
-            message = "its results for two sets of data agree within the bounds"
-            self.reasons.setdefault("reference", Reason("reference", "changed data", message))
+    def _rule_of_result(self, number: int, index: int, right: Bounded, wrong: Array) -> str:
+        """Return the rule for a wrong result."""
+        trial, got = self.ran[number][0], self.ran[number][1][index]
+        if (wrong & bans.consists_of(got, bans.STALE)).any():
+            return "stale"
+        is_fresh = (wrong & bans.consists_of(got, bans.FRESH)).any()
+        plain = "unwritten" if is_fresh else "accuracy" if right.is_near(got) else "value"
+        # data, shape or layout is the cause only if the first call was right
+        if trial.kind in ("first", "repeated") or {"value", "accuracy", "unwritten"} & self.reasons.keys():
+            return plain
+        earlier = [x for other, x in self.ran[:number] if other.data is not trial.data and index < len(x)]
+        if any(np.array_equal(x[index], got) for x in earlier):
+            return "cached"
+        return plain if trial.kind == "changed" else trial.kind
 
 
-def _rule(error: BaseException) -> str:
+def _rule_of_error(error: BaseException) -> str:
     from ..simulator.checks.findings import rule_of
 
     return rule_of(error) if isinstance(error, SimulationError) else "error"
@@ -327,28 +292,8 @@ def _place(error: BaseException) -> str:
     """Return the innermost place of an error outside of this package."""
     if isinstance(error, TilejitError):
         return ""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "tilejit" not in Path(f.filename).parts]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGE)]
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-
-
-def _poisoned(array: Array) -> Array:
-    """Return a mask of the elements that consist of bytes of fresh buffers."""
-    parts = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
-    return np.asarray((parts == POISON).all(1).reshape(array.shape))
-
-
-def _rule_of_values(
-    trial: JudgeTrial, index: int, got: Array, right: Bounded, is_poison: bool, is_wrong: bool, earlier: Results
-) -> str:
-    """Return the rule for a wrong result. is_wrong: if an earlier trial had one, so that this trial isn't the cause."""
-    plain = "unwritten" if is_poison else "accuracy" if right.is_near(got) else "value"
-    if is_wrong or trial.kind in ("first", "repeated"):
-        return plain
-    for other, results in earlier:
-        same = index < len(results) and other.values is not trial.values
-        if same and np.array_equal(results[index].astype(np.float64), got.astype(np.float64)):
-            return "cached"
-    return plain if trial.kind == "changed" else trial.kind
 
 
 def _message(index: int, got: Array, right: Bounded, wrong: Array, rule: str) -> str:
@@ -360,40 +305,9 @@ def _message(index: int, got: Array, right: Bounded, wrong: Array, rule: str) ->
     return text + ("; numpy.allclose(rtol=atol=0.01) would accept it" if rule == "accuracy" else "")
 
 
-def _described(shapes: Sequence[tuple[tuple[int, ...], Any]]) -> str:
-    listed = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in shapes)
-    return f"{counted(len(shapes), 'result')}, {listed}" if shapes else "no results"
+def _described(results: Sequence[Array]) -> str:
+    return ", ".join([counted(len(results), "result"), *(f"{x.dtype}{list(x.shape)}" for x in results)])
 
 
 def _listed(results: Any) -> list[Any]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
-
-
-def _arity(inputs: Callable[..., Any]) -> int:
-    return min(len(inspect.signature(inputs).parameters), 2)
-
-
-def _torch_of(values: Sequence[Any]) -> Any:
-    """Return the module that converts tensors of torch, or None if there are none."""
-    if any(type(x).__module__.partition(".")[0] == "torch" for x in values):
-        from ..sanitize import torch_judging
-
-        return torch_judging
-    return None
-
-
-def _read(values: Sequence[Any], read: Callable[[Any], Array]) -> list[Any]:
-    return [read(x) if hasattr(x, "dtype") and getattr(x, "shape", ()) != () else x for x in values]
-
-
-def _permuted(values: Sequence[Any], seed: int) -> list[Any]:
-    """Return the values; for another seed than 0, floats are permuted, or all arrays if there are no floats."""
-    random = np.random.default_rng(seed)
-    some = any(map(is_float, values))
-    if not seed:
-        return [x.copy() if isinstance(x, np.ndarray) else x for x in values]
-    return [
-        random.permutation(x.reshape(-1)).reshape(x.shape) if isinstance(x, np.ndarray) and (is_float(x) or not some)
-        else x.copy() if isinstance(x, np.ndarray) else x
-        for x in values
-    ]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..constants import compile_time
 from ..errors import DeviceError, KernelSyntaxError, LaunchError, entry_point
 from ..frontend import ParameterKind
 from ..frontend.containers import is_inside
-from ..ir.types import compile_time
 from ..jit import Kernel, hypothetical_arguments, specified
 from ..launches import Launchable, Launcher, PreparedLaunch
 from ..runtime import devices

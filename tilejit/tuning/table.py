@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from ..constants import mapped
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, TilejitError, without_triton_options
 from ..html_tables import aligned, box, escaped, rows_table, text_box
@@ -31,7 +32,7 @@ class Config:
             raise LaunchError(
                 f"{values!r} does not map parameter names to values", hint='write tj.Config({"BM": 128}, threads=256)'
             )
-        self.values = dict(values)
+        self.values = {name: mapped(value) for name, value in values.items()}
         self.threads = None if threads is None else check_threads(threads)
         named = {name: freeze(value, name) for name, value in self.values.items()}
         self._frozen = tuple(sorted(named.items())), self.threads

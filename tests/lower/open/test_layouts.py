@@ -206,6 +206,17 @@ def softmax(threads: int, *shape: int, dtype: str = F32) -> Kernel:
     )
 
 
+def prefixes(threads: int, rows: int, columns: int) -> Kernel:
+    shape = (rows, columns)
+    return kernel(
+        threads, tensor("X", 2), tensor("Y", 2), tile("x", shape), tile("y", shape),
+        f"cta.copy {whole('x', shape)}, {whole('X', shape)}",
+        f"cta.scan {whole('y', shape)}, {whole('x', shape)}; axis=(1), "
+        "combine=def (before: float32), (value: float32) -> (before + value)",
+        f"cta.copy {whole('Y', shape)}, {whole('y', shape)}",
+    )
+
+
 def composed(threads: int, rows: int, columns: int) -> Kernel:
     """The maps y = ax + b of each row, in one reduction of both tiles."""
     shape, kept = (rows, columns), (rows,)
@@ -350,6 +361,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "sums_of_rows": lambda: sums(128, 64, 48, 1),
     "sums_of_columns": lambda: sums(128, 64, 128, 0),
     "maps_of_rows": lambda: composed(128, 64, 48),
+    "scan_of_rows": lambda: prefixes(128, 64, 48),
     "attention": lambda: attention(128, 64, 64, 128, 16),
     "product": lambda: products(128, 64, 64, 32),
     "product_of_deep_factors": lambda: products(128, 64, 128, 128),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import pytest
 
+from tests.simulator.order.arguments import Orders
 from tests.simulator.order.happens_before import races
 from tests.simulator.order.recorder import recorded
 from tilejit.errors import SimulationError
@@ -16,16 +17,20 @@ from tilejit.simulator import Device
 from tilejit.simulator.checks.findings import Finding
 from tilejit.simulator.decode.translate import translate
 
-from .case import Case, stored_ptx
+from .case import HERE, Case, stored_ptx
 from .simulate import reports
 
+#: a paragraph for each kernel with redundant barriers: its name, and the line, the text and the argument of each
+REDUNDANT = HERE / "redundant.txt"
 #: legal orders of the threads
 SCHEDULES = range(5)
 #: thread instructions that a launch without one of its barriers may take
 LIMIT = 10**8
 ORDERING = ("bar", "barrier", "fence", "membar")
-#: what a reduction over a CTA becomes when it doesn't wait: (the barrier, what each thread computes alone)
+WAITING = ("cp", "mbarrier", "wgmma")
+#: what an instruction with a result becomes when it doesn't wait: (the instruction, what each thread computes alone)
 ALONE = (
+    (r"mbarrier\.(?:test|try)_wait\S*\s+(\S+?)\s*,[^;]*;", r"setp.eq.u32 \1, 0, 0;"),
     (r"(?:bar|barrier)\.(?:cta\.)?red\.popc\S*\s+(\S+),.*?(!?%\w+)\s*;", r"selp.u32 \1, 1, 0, \2;"),
     (r"(?:bar|barrier)\.(?:cta\.)?red\.(?:and|or)\S*\s+(\S+),.*?(!?%\w+)\s*;", r"mov.pred \1, \2;"),
 )
@@ -58,16 +63,6 @@ class Mutation:
         return "\n".join(lines)
 
 
-_BEYOND = re.compile(r"\smbarrier\.|\.async\.bulk|shared::cluster|mapa|barrier\.cluster")
-
-
-def is_beyond_the_pass(case: Case) -> bool:
-    """True for mbarriers, bulk copies and accesses to other CTAs, which the independent pass doesn't know."""
-    kernels = re.split(r"\.entry (\w+)\(", stored_ptx(case.family, case.file))
-    names, bodies = kernels[1::2], kernels[2::2]
-    return _BEYOND.search(bodies[names.index(case.entry or names[0])]) is not None
-
-
 @lru_cache(maxsize=8)
 def lines_of(case: Case) -> tuple[str, ...]:
     return tuple(stored_ptx(case.family, case.file).split("\n"))
@@ -77,32 +72,53 @@ def mutations(case: Case) -> Iterator[Mutation]:
     """One for every instruction of a kernel that orders memory accesses and does nothing else."""
     ptx = stored_ptx(case.family, case.file)
     entry = case.entry or Device().load(ptx).kernels[0]
-    for instruction in translate(ptx, entry, case.shared_bytes).function.body:
-        waits = instruction.root == "cp" and ".wait_" in instruction.suffix
-        if waits or (instruction.root in ORDERING and not instruction.suffix.startswith(".proxy")):
-            yield Mutation(case, instruction.line)
+    lines = {
+        x.line for x in translate(ptx, entry, case.shared_bytes).function.body
+        if x.root in ORDERING or (x.root in WAITING and ("_wait" in x.suffix or ".wait_" in x.suffix))
+        or (x.root == "wgmma" and x.suffix.startswith(".fence"))
+    }
+    for line in sorted(lines):
+        yield Mutation(case, line)
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What both checks say of all launches of a case.
 
-    findings: the simulator's. races: pairs of PTX lines of the independent pass.
+    findings: the simulator's. races, unseen: pairs of PTX lines of the independent pass.
     """
 
     findings: tuple[Finding, ...]
     races: frozenset[tuple[int, int]]
+    unseen: frozenset[tuple[int, int]]
 
-    def disagreement(self) -> str:
-        """What one check reports and the other doesn't; "" if they agree."""
-        if self.races and not self.findings:
-            return f"not reported: {sorted(self.races)}"
+    def beyond(self, whole: Verdict) -> list[Finding]:
+        """The findings apart from the warnings that the kernel gives as it came."""
+        known = {warned(x) for x in whole.findings}
+        return [x for x in self.findings if x.level == "error" or warned(x) not in known]
+
+    def disagreement(self, whole: Verdict) -> str:
+        """What one check reports and the other doesn't; "" if they agree. whole: of the kernel as it came."""
+        if (self.races and not self.beyond(whole)) or (self.unseen and not self.findings):
+            return f"not reported: {sorted(self.races | self.unseen)}"
         for finding in self.findings:
             if finding.rule in ("race", "scope", "read-only") and finding.first and finding.second:
                 lines = sorted((finding.first.ptx_line, finding.second.ptx_line))
                 if (lines[0], lines[1]) not in self.races:
                     return f"no race: {finding}"
         return ""
+
+    def about_whole(self) -> str:
+        """What is wrong with a kernel as it came; "" if nothing is, apart from reads that a proxy hasn't seen."""
+        errors = [str(x) for x in self.findings if x.level == "error"]
+        if errors or self.races:
+            return f"{errors} {sorted(self.races)}"
+        return "" if bool(self.findings) == bool(self.unseen) else f"{self.findings} {sorted(self.unseen)}"
+
+
+def warned(finding: Finding) -> tuple[str, int]:
+    """The rule of a finding, and the PTX line of its first instruction."""
+    return finding.rule, finding.first.ptx_line if finding.first else 0
 
 
 def examine(case: Case, ptx: str, schedule: int) -> Verdict:
@@ -115,4 +131,35 @@ def examine(case: Case, ptx: str, schedule: int) -> Verdict:
                 findings.extend(report.findings)
         except SimulationError as error:
             raise AssertionError(f"{case.name} ends although findings are collected: {error}") from error
-    return Verdict(tuple(findings), frozenset(pair for stream in recorder.streams for pair in races(stream)))
+    found = [races(stream) for stream in recorder.streams]
+    return Verdict(
+        tuple(findings), frozenset().union(*(x.races for x in found)), frozenset().union(*(x.unseen for x in found))
+    )
+
+
+def examine_whole(case: Case, schedule: int) -> Verdict:
+    """Launch a kernel as it came."""
+    return examine(case, stored_ptx(case.family, case.file), schedule)
+
+
+def explained(case: Case, redundant: Sequence[Mutation]) -> str:
+    """Why nothing misses the barriers that were left out: a paragraph of `REDUNDANT`, "" if there are none."""
+    if not redundant:
+        return ""
+    with recorded(lines=True) as recorder:
+        for _ in reports(case, stored_ptx(case.family, case.file), 0):
+            pass
+    orders = Orders(recorder.streams)
+    arguments = [f"  {x.line} {x.text.partition('//')[0].strip()}\n    {orders.argument(x.line)}" for x in redundant]
+    return "\n".join([case.name, *arguments]).expandtabs(1)
+
+
+def stored_arguments() -> dict[str, str]:
+    """The paragraphs of `REDUNDANT` by kernel."""
+    return {x.partition("\n")[0]: x for x in REDUNDANT.read_text().strip().split("\n\n")}
+
+
+def store_argument(name: str, text: str) -> None:
+    """Replace the paragraph of a kernel."""
+    each = {**stored_arguments(), name: text}
+    REDUNDANT.write_text("\n\n".join(each[x] for x in sorted(each) if each[x]) + "\n")

@@ -204,6 +204,10 @@ PROGRAMS = [
     # messages through one flag
     Program("a flag by release and acquire", message("SET", LOOK.format("acquire.gpu")),
             {"SET": SET.format("release.gpu")}, {"SET": SET.format("relaxed.gpu")}, **TWO),
+    Program("a compare-and-swap that fails releases nothing",
+            message("atom.release.gpu.global.cas.b32 %r13, [%x2], WANTED, 1; " + SET.format("relaxed.gpu"),
+                    LOOK.format("acquire.gpu")),
+            {"WANTED": "0"}, {"WANTED": "5"}, **TWO),
     Program("the reader must acquire", message(SET.format("release.gpu"), "LOOK.gpu.global.u32 %r20, [%x2]"),
             {"LOOK": "ld.acquire"}, {"LOOK": "ld.relaxed"}, **TWO),
     Program("a fence before a volatile flag",

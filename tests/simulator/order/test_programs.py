@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.simulator.order.programs import PROGRAMS
+from tests.simulator.order.asynchronous_programs import ALL
 from tests.simulator.small_kernels import kernel, pointer, simulate
 from tilejit.errors import SimulationError
 from tilejit.simulator import run, run_grid
 from tilejit.simulator.checks.findings import RULES
 
 SCHEDULES = range(5)
-IDS = [p.name.replace(" ", "-") for p in PROGRAMS]
+IDS = [p.name.replace(" ", "-") for p in ALL]
 
 
 def attempt(program, holes, schedule, on_finding):
@@ -23,7 +23,7 @@ def attempt(program, holes, schedule, on_finding):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_a_right_program_gives_no_error_in_any_order(program, schedule):
     report, _ = attempt(program, program.right, schedule, "raise")
     assert {x.rule for x in report.findings} <= program.warned
@@ -31,7 +31,7 @@ def test_a_right_program_gives_no_error_in_any_order(program, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+@pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_a_wrong_program_is_reported_in_every_order(program, schedule):
     rules = program.rule.split()
     with pytest.raises(SimulationError) as e:
@@ -44,7 +44,7 @@ def test_a_wrong_program_is_reported_in_every_order(program, schedule):
     assert first.first is not None and first.count >= len(first.threads) >= 1
 
 
-GRIDS = [p for p in PROGRAMS if p.grid > 1]
+GRIDS = [p for p in ALL if p.grid > 1]
 
 
 @pytest.mark.parametrize("program", GRIDS, ids=[p.name.replace(" ", "-") for p in GRIDS])

@@ -55,3 +55,11 @@ class ModelNew(torch.nn.Module):
 HONEST = CANDIDATE.replace("ROWS", "rows").replace("RESULT", "out")
 ONLY_TESTED = CANDIDATE.replace("ROWS", "4").replace("RESULT", "out")
 BY_TORCH = CANDIDATE.replace("ROWS", "rows").replace("RESULT", "torch.softmax(x * self.weight * self.scale, -1)")
+WITH_A_DATACLASS = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Config:
+    rows: int
+""" + HONEST

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,13 +68,37 @@ def test_lists_are_permuted_and_integers_compared_exactly() -> None:
     assert verdict.rules == {"value"} and "is 49, expected 50" in str(verdict)
 
 
-def test_variants_are_shapes_of_the_inputs() -> None:
-    def draw(seed: int, variant: int) -> list[np.ndarray]:
-        return [np.random.default_rng(seed).random(64 + 36 * variant, np.float32)]
+def test_inputs_may_differ_in_shape_and_in_scalars() -> None:
+    def draw(seed: int) -> list[np.ndarray]:
+        return [np.random.default_rng(seed).random(64 + 36 * seed, np.float32)]
 
-    verdict = judge(programs.square_whole_ctas, reference_square, draw, variants=2, edges=False)
+    verdict = judge(programs.square_whole_ctas, reference_square, draw, edges=False, layouts=False, special=())
     (reason,) = verdict.reasons
-    assert reason.rule == "shape" and reason.trial == "shape variant 1"
+    assert reason.rule == "shape" and reason.trial == "changed data of another shape"
+    assert judge(square, reference_square, draw, edges=False)
+
+    def draw_with_factor(seed: int) -> list[object]:
+        return [np.random.default_rng(seed).random(64, np.float32), 1.5 + seed]
+
+    assert judge(programs.scale, lambda x, factor: x * x.dtype.type(factor), draw_with_factor)
+
+
+def test_scalars_of_numpy_change_with_equal_extents() -> None:
+    def reference(x: np.ndarray, n: np.int32) -> np.ndarray:
+        assert x.size == n and isinstance(n, np.int32)
+        return x * x
+
+    verdict = judge(lambda x, n: square(x), reference, [np.arange(20, dtype=np.float32), np.int32(20)])
+    assert verdict and not verdict.notes and "extent 20 changed to 21" in verdict.trials
+
+
+def test_extents_that_are_not_changed_are_noted() -> None:
+    sizes = (13, 17, 19, 23, 29)
+    verdict = judge(
+        lambda *arrays: square(arrays[0]), lambda *arrays: arrays[0] ** 2,
+        [np.arange(n, dtype=np.float32) for n in sizes], special=(), layouts=False,
+    )
+    assert verdict and len(verdict.trials) == 15 and verdict.notes == ("3 further changes of extents",)
 
 
 def test_what_the_reference_refuses_is_not_judged() -> None:
@@ -104,6 +129,8 @@ def test_a_candidate_that_fails_or_returns_something_else_is_refused() -> None:
     wrong = judge(lambda x: (square(x), square(x)), reference_square, [np.arange(10, dtype=np.float32)])
     assert wrong.rules == {"result"} and "2 results" in str(wrong)
     assert judge(lambda x: [square(x), 1.5][1], reference_square, [np.arange(9, dtype=np.float32)]).rules == {"result"}
+    objects = judge(lambda x: [square(x), np.empty(9, object)][1], reference_square, [np.arange(9, dtype=np.float32)])
+    assert "result" in objects.rules and "not arrays of numbers" in str(objects)
     idle = judge(lambda x: np.zeros_like(x), reference_square, [np.arange(10, dtype=np.float32)])
     assert "idle" in idle.rules
 
@@ -139,6 +166,12 @@ def squared_in_a_thread(x: np.ndarray) -> np.ndarray:
     return results[0]
 
 
+def square_of(values: list[float]) -> np.ndarray:
+    out = np.zeros(len(values), np.float32)
+    out[:] = [x * x for x in values]
+    return out
+
+
 WAYS = {
     "a ufunc": lambda x: np.multiply(x, x),
     "a ufunc's out": lambda x: np.multiply(x, x, out=np.empty_like(x)),
@@ -152,6 +185,8 @@ WAYS = {
     "a contiguous copy": lambda x: np.ascontiguousarray(x) ** 2,
     "the base": lambda x: square(x) if x.base is None else (x.base**2)[: x.size].reshape(x.shape),
     "a thread": squared_in_a_thread,
+    "an iterator": lambda x: square_of(list(x.flat)),
+    "a buffer": lambda x: square_of(x.data.cast("B").cast("f").tolist()),
 }
 
 
@@ -186,7 +221,11 @@ def test_a_candidate_that_disables_the_observation_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [{"special": ("big",)}, {"kind": "cuda"}, {"outputs": "both"}, {"schedules": 0}, {"slack": 0.5}]
+    "option",
+    [
+        {"special": ("big",)}, {"kind": "cuda"}, {"outputs": "both"}, {"precision": "tf32"}, {"schedules": 0},
+        {"slack": 0.5},
+    ],
 )
 def test_invalid_options_are_refused(option: dict[str, object]) -> None:
     with pytest.raises(tj.LaunchError, match=next(iter(option))):
@@ -209,3 +248,21 @@ def test_a_reference_may_refuse_float64() -> None:
 def test_a_candidate_that_exits_is_refused() -> None:
     (reason,) = judge(lambda x: sys.exit(0), reference_square, [np.ones(4, np.float32)], edges=False).reasons[:1]
     assert reason.rule == "error" and reason.message.startswith("SystemExit: 0")
+
+
+def test_a_candidate_that_protects_its_input_is_refused() -> None:
+    def candidate(x: np.ndarray) -> np.ndarray:
+        x.flags.writeable = False
+        return square(x)
+
+    assert "inputs" in judge(candidate, reference_square, [np.arange(9, dtype=np.float32)]).rules
+
+
+def test_an_error_has_a_place_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    path = tmp_path / "tilejit" / "program.py"
+    path.parent.mkdir()
+    path.write_text("def fails(x):\n    raise RuntimeError('no')\n")
+    namespace: dict[str, Callable[..., np.ndarray]] = {}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    verdict = judge(namespace["fails"], reference_square, [np.arange(9, dtype=np.float32)])
+    assert "RuntimeError: no at program.py:2" in str(verdict)

@@ -47,8 +47,30 @@ def test_sources_of_modules_are_judged():
     assert verdict.rules == {"foreign"} and "torch.aten::mul at candidate.py:" in str(verdict)
     assert judge_modules("import torch", modules.REFERENCE).rules == {"error"}
     assert judge_modules("class", modules.REFERENCE).rules == {"error"}
+    assert judge_modules("import sys; sys.exit(0)", modules.REFERENCE).rules == {"error"}
     with pytest.raises(LaunchError, match="doesn't define get_inputs"):
         judge_modules(modules.HONEST, "class Model: pass")
+    with pytest.raises(LaunchError, match="the source of the reference fails: SyntaxError"):
+        judge_modules(modules.HONEST, "class")
+
+
+def test_sources_may_define_dataclasses():
+    source = modules.WITH_A_DATACLASS
+    verdict = judge_modules(source, modules.REFERENCE, edges=False, special=(), layouts=False)
+    assert verdict, str(verdict)
+
+
+def test_sparse_results_are_refused():
+    verdict = judge(lambda x: square(x).to_sparse(), reference_square, drawing(CASES[0]), kind="triton", edges=False)
+    assert "result" in verdict.rules
+
+
+def test_results_may_be_expanded():
+    def reference(x):
+        return (x[:1] ** 2).expand(x.shape)
+
+    verdict = judge(lambda x: square(x[:1]).expand(x.shape), reference, drawing(CASES[0]), kind="triton")
+    assert verdict, str(verdict)
 
 
 def test_bfloat16_is_judged_by_the_rounding_of_its_results():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ... import scopes
-from ...errors import DispatchError
+from ...errors import DispatchError, KernelTypeError
 from ...isa import ROWS, Row
+from ...layout import TileLayout
 from ...scopes import SCOPES
 from ...source import Span
 from .. import nodes as ir
@@ -122,6 +123,12 @@ class _Needs:
         for operand in op.tiles.values():
             for dim, start in enumerate(operand.starts):
                 if not isinstance(start, ir.Const):
+                    if _has_shared_places(operand.buffer, dim) and not self.uniformity.agree(start, op.scope, state):
+                        raise KernelTypeError(
+                            f"the {op.scope} takes one part of its tile, but the part may differ between threads",
+                            span=operand.span or op.span,
+                            hint="to select by a tile of indices, write tj.gather(x, index, axis)",
+                        )
                     one = f"{what} takes one region of {operand.buffer.name}", f"the start of dimension {dim}"
                     self.agree(start, op.scope, state, one, operand.span or op.span, ", or use the thread scope")
         for barrier in map(op.operand, op.record.barriers):
@@ -163,6 +170,14 @@ class _Needs:
                 f"{one[0]} for its whole {scope}, but {one[1]} may differ between threads", span=span,
                 hint=f"use a value that is the same for the whole {scope}{remedy}",
             )
+
+
+def _has_shared_places(buffer: ir.Buffer, dim: int) -> bool:
+    """True if the elements along a dimension of a shared buffer have one place, as in the exchange of a tile's part."""
+    if buffer.space != "shared" or not isinstance(buffer.layout, TileLayout):
+        return False
+    grouped, ends = buffer.layout.group(buffer.fixed_shape)
+    return not any(it.stride for it in grouped.shard[ends[dim] : ends[dim + 1]])
 
 
 def _at(span: Span | None) -> str:

@@ -316,6 +316,10 @@ def bitwise_and(x: Expr, y: Expr) -> Expr:
     low, high = bounds(x)
     if mask == 0 or mask == -1 or (x.dtype == bool_ and mask == 1):
         return y if mask == 0 else x
+    if mask > 0 and mask & (mask + 1) == 0:
+        rest = apart(x, mask + 1)[1]
+        if isinstance(rest, Const):
+            return rest
     within = mask & (mask + 1) == 0 and low is not None and high is not None and low >= 0 and high <= mask
     return x if within else _plain("bitwise_and", (x, y))
 

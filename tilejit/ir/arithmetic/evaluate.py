@@ -9,7 +9,7 @@ import numpy as np
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
 from ...ops.elementwise.division import DIVISIONS
-from ..nodes import Cast, Const, Expr, Load, Op, Special, Var
+from ..nodes import SPECIALS, Cast, Const, Expr, Load, Op, Special, Var
 
 Array = np.ndarray
 
@@ -17,8 +17,8 @@ Array = np.ndarray
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     """Return the value of an expression. raises: TypeError for a load.
 
-    Without a value in `values`, a special register is taken as 0, and a variable as its possible value nearest to 0.
-    Values must satisfy the variables' facts, because the expression may have been simplified by them.
+    Without a value in `values`, a special register is taken as its least value, and a variable as its possible value
+    nearest to 0. Values must satisfy the facts of variables and registers, by which expressions are simplified.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)
@@ -26,7 +26,7 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
         value = values.get(expr.name)
         return np.asarray(_nearest_to_zero(expr) if value is None else value, dtype=expr.dtype.numpy)
     if isinstance(expr, Special):
-        return np.asarray(values.get(expr.name, 0), dtype=expr.dtype.numpy)
+        return np.asarray(values.get(expr.name, SPECIALS[expr.name].least), dtype=expr.dtype.numpy)
     if isinstance(expr, Cast):
         return convert(evaluate(expr.x, values), expr.dtype, expr.saturate)
     if isinstance(expr, Load):

@@ -221,9 +221,9 @@ class LaneReduction:
             columns.append((*staged, *[_words(b, buffer) for buffer in staged]))
         return LaneReduction(b, tuple(columns))
 
-    def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """Exchange `partials` with lane `lane ^ distance`, and return that lane's."""
-        b, by = self.b, build.const(distance, int32)
+    def values(self, partials: Sequence[Partial], distance: int | Expr, row: Row = SHUFFLE_XOR) -> list[Partial]:
+        """Exchange `partials` with lane `lane ^ distance`, and return that lane's; `row` may be another shuffle."""
+        b, by = self.b, build.const(distance, int32) if isinstance(distance, int) else distance
         others: list[list[Expr]] = []
         for values, column in zip(zip(*partials, strict=True), self.columns, strict=True):
             sent, received, sent_words, received_words = column
@@ -231,7 +231,7 @@ class LaneReduction:
                 b.append(Store(_element(sent, k), value, span=b.span))
             for k in range(len(values) * sent.dtype.bits // _WORD_BITS):
                 source, target = _element(sent_words, k), _element(received_words, k)
-                b.append(Instruction(SHUFFLE_XOR.name, (target,), (source, by), span=b.span))
+                b.append(Instruction(row.name, (target,), (source, by), span=b.span))
             # named, because the registers are reused for the next distance
             others.append([b.let("other", Load(_element(received, k))) for k in range(len(values))])
         return list(zip(*others, strict=True))
@@ -286,8 +286,13 @@ def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials
 def gathered(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """Write the partials and return those of all members for each result. is_idle: as in `Builder.exchange_buffer`."""
+    """Write the partials; return for each result those of all members, or of one by lane if `shared` has a lane.
+
+    is_idle: as in `Builder.exchange_buffer`.
+    """
     results = _written(b, dtypes, shared, partials, is_idle=is_idle)
+    if shared.lane is not None:
+        return [[_of_lane(b, shared, shared.lane, places)] for places in results]
     return [_every(b, shared, places) for places in results]
 
 
@@ -318,11 +323,15 @@ def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Ex
     return list(zip(*columns, strict=True))
 
 
+def _of_lane(b: Builder, shared: SharedPartials, lane: Expr, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
+    mine = build.mod(lane, shared.gathering.members)
+    return tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
+
+
 def _result(b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
     """Read and combine the partials of a result. places: their buffer and start, for each value of a partial result."""
     if shared.by_lanes is not None and shared.lane is not None:
-        mine = build.mod(shared.lane, shared.gathering.members)
-        one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
+        one = _of_lane(b, shared, shared.lane, places)
         (result,) = shared.by_lanes.emit(b, combining, [one], shared.lane)
         return result
     return combining.named(b, combining.tree(b, _every(b, shared, places), in_order=False))

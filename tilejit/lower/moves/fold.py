@@ -31,9 +31,10 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.combine import Combine
 from ...ir.nodes import FALSE, TRUE, Expr, Load, Store, TileOp, Var, Vector
 from ...isa.barriers import BARRIERS
-from ...isa.warp import SHUFFLE_XOR
-from ...ops.fold import COMBINE, PAIRS
+from ...isa.warp import SHUFFLE_INDEX, SHUFFLE_XOR
+from ...ops.fold import COMBINE, PAIRS, REDUCE
 from ...scopes import SCOPES
+from ...target import WARP as LANES
 from ..builder import Builder
 from ..plans import Facts, Folds, Plan
 from ..schedule.addresses import Thread
@@ -80,7 +81,7 @@ class FoldSteps:
     thread: Expr = _THREAD
 
     def __init__(self) -> None:
-        self.combinations = self.shuffles = self.gatherings = 0
+        self.combinations = self.shuffles = self.gatherings = self.fetches = 0
 
     def combined(self, low: Any, high: Any, counts: Expr) -> Any:
         """Return `low` combined with `high` if the condition `counts` holds, else `low`."""
@@ -91,10 +92,26 @@ class FoldSteps:
         self.shuffles += len(values)
         return [(None, None)] * len(values)
 
-    def gathered(self, values: Sequence[Any], gathering: Gathering) -> list[list[Any]]:
-        """Return, for each of `values`, the corresponding values of all members, in the order of members."""
+    def gathered(self, values: Sequence[Any], gathering: Gathering, lane: Expr | None = None) -> list[list[Any]]:
+        """Return, for each of `values`, the corresponding values of all members, in the order of members.
+
+        lane: the thread's lane if each thread needs only the value of member `lane` modulo their number; else None.
+        """
         self.gatherings += 1
-        return [[None] * gathering.members for _ in values]
+        return [[None] * (gathering.members if lane is None else 1) for _ in values]
+
+    def fetched(self, values: Sequence[Any], lane: Expr) -> list[Any]:
+        """Return the values of another lane of the warp."""
+        self.fetches += len(values)
+        return list(values)
+
+    def chosen(self, cond: Expr, yes: Any, no: Any) -> Any:
+        """Return `yes` in threads where `cond` holds, `no` in others."""
+        return yes
+
+    def initial(self) -> Any:
+        """Return the value that precedes all elements of a scan."""
+        return None
 
 
 @lean(frozen=True, slots=False)
@@ -103,14 +120,14 @@ class FoldOrder(ReducedTiles):
 
     #: fastest first
     steps: tuple[FoldStep, ...]
+    #: the names of the operands that precede all elements of a scan
+    initial: tuple[str, ...] = ()
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
         """Return the order, or raise LayoutError, as `reduced_tiles` does. pairs: as for `reduced_tiles`."""
         reduced = reduced_tiles(op, threads, pairs)
-        steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
-        steps.sort(key=lambda step: (-step.dim, step.weight))
-        return FoldOrder(reduced.tiles, reduced.weights, tuple(steps))
+        return FoldOrder(reduced.tiles, reduced.weights, steps_of(reduced, threads))
 
     @property
     def slots(self) -> tuple[Key, ...]:
@@ -118,14 +135,19 @@ class FoldOrder(ReducedTiles):
         return tuple(product(*(range(digit.extent) for digit in self._registers(0))))
 
     def register(self, operand: str, slot: Key) -> int:
-        digits = zip(self._registers(0), slot, strict=True)
+        """Return the distance of a slot's register from the result's first one; 0 for the result itself, slot ()."""
+        digits = zip(self._registers(0), slot, strict=False)
         return sum(digit.elements(operand) * value for digit, value in digits)
 
     def _registers(self, done: int) -> list[Digit]:
         return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
 
-    def applied(self, values: Mapping[Key, Any], steps: FoldSteps) -> Any:
-        """Combine the values of all slots, lanes and threads into one."""
+    @property
+    def operation(self) -> str:
+        return REDUCE.name
+
+    def applied(self, values: Mapping[Key, Any], steps: FoldSteps) -> Mapping[Key, Any]:
+        """Combine the values of all slots, lanes and threads; return the values to store, here one, by slot."""
         done = 0
         while done < len(self.steps):
             step, end = self.steps[done], done + 1
@@ -140,17 +162,16 @@ class FoldOrder(ReducedTiles):
             else:
                 while end < len(self.steps) and self.steps[end].digit is None and not self.steps[end].is_lane:
                     end += 1
-                members = steps.gathered(list(values.values()), self._gathering(done, end, steps.thread))
+                members = steps.gathered(list(values.values()), self.gathering(done, end, steps.thread))
                 runs = dict(zip(values, members, strict=True))
             values = {key: self._combined(run, steps, done, end, key) for key, run in runs.items()}
             done = end
-        (last,) = values.values()
-        return last
+        return values
 
     def _combined(self, run: Sequence[Any], steps: FoldSteps, first: int, end: int, key: Key) -> Any:
         """Combine the values of steps `first` to `end` - 1, which are consecutive digits, the first one the fastest."""
         for done in range(first, end):
-            extent, slower, at = self.steps[done].extent, self.steps[done + 1 : end], self._at(key, done + 1)
+            extent, slower, at = self.steps[done].extent, self.steps[done + 1 : end], self.at(key, done + 1)
             above = enumerate(product(*(range(step.extent) for step in reversed(slower))))
             run = [
                 self._tree(run[k * extent : (k + 1) * extent], steps, done, _moved(at, slower, values), end)
@@ -170,12 +191,12 @@ class FoldOrder(ReducedTiles):
         while len(level) > 1:
             joined = []
             for (low, first), (high, second) in zip(level[::2], level[1::2], strict=False):
-                counts = self._counts(_moved(at, [step], (second,)), end, steps.thread)
+                counts = self.counts(_moved(at, [step], (second,)), end, steps.thread)
                 joined.append((low if counts == FALSE else steps.combined(low, high, counts), first))
             level = [*joined, *level[len(level) & ~1 :]]
         return level[0][0]
 
-    def _at(self, key: Key, done: int) -> dict[int, int]:
+    def at(self, key: Key, done: int) -> dict[int, int]:
         """Return the index of value `key`'s first element after `done` steps, without the thread's contribution."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
@@ -183,7 +204,7 @@ class FoldOrder(ReducedTiles):
             at[digit.dim] += value * digit.weight
         return at
 
-    def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
+    def counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
         """Return the condition that an element is within the extents of all reduced dimensions, not in their padding.
 
         Its index is `at` plus the thread's contribution from the steps after the first `done`.
@@ -202,13 +223,20 @@ class FoldOrder(ReducedTiles):
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond
 
-    def _gathering(self, first: int, end: int, thread: Expr) -> Gathering:
+    def gathering(self, first: int, end: int, thread: Expr) -> Gathering:
         members = [step.threads for step in self.steps[first:end] if step.threads is not None]
         later = [step.threads for step in self.steps[end:] if step.threads is not None]
         is_leader = self.tiles["src"].placement.is_mover(thread, loads=False)
         for done, _ in _joined(self.steps[:first]):
             is_leader = build.logical_and(is_leader, build.equal(done.of_thread(thread), 0))
         return Gathering.of(thread, members[::-1], (*self.group_steps, *later), is_leader)
+
+
+def steps_of(reduced: ReducedTiles, threads: int) -> tuple[FoldStep, ...]:
+    """Return the steps over all digits of the combined elements, fastest first."""
+    steps = [step for d in reduced.tiles.digits if reduced.weight_of(d) for step in _steps(d, threads)]
+    steps.sort(key=lambda step: (-step.dim, step.weight))
+    return tuple(steps)
 
 
 def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
@@ -257,13 +285,15 @@ class Folding(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread): calls of the function, as "reduce" with its types, shuffles and barriers."""
+        """(mnemonic, count per thread): calls of the function, as operation and types, shuffles and barriers."""
         counted = FoldSteps()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
-        made = [(f"reduce.{'.'.join(map(str, self.combine.takes))}", counted.combinations * results)]
+        made = [(f"{self.order.operation}.{'.'.join(map(str, self.combine.takes))}", counted.combinations * results)]
         if counted.shuffles:
             made.append((SHUFFLE_XOR.mnemonic, counted.shuffles * results * words))
+        if counted.fetches:
+            made.append((SHUFFLE_INDEX.mnemonic, counted.fetches * results * words))
         if counted.gatherings:
             made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.gatherings))
         return tuple(made)
@@ -275,18 +305,24 @@ class Folding(Plan):
         order, slots = self.order, self.order.slots
         threads = np.arange(self.threads)
         every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
+        (combined,) = self.carried_out(every, lambda slots, thread: slots[thread], _concatenated).values()
         reach = np.array([[order.register(of, slot) for slot in slots] for _, of in self.pairs])
         return Folds(
             dst=np.array([self.registers(to) for to, _ in self.pairs]),
             src=np.array([self.registers(of) for _, of in self.pairs])[:, :, None] + reach[:, None, :],
-            order=self.carried_out(every, lambda slots, thread: slots[thread], _concatenated),
+            order=combined,
         )
 
     def carried_out(
-        self, values: Mapping[Key, Any], take: Callable[[Any, Array], Any], merge: Callable[[Any, Any, Array], Any]
-    ) -> Any:
-        """Return the combination of the values of all slots, in each thread. take, merge: as for `_Tracing`."""
-        return self.order.applied(values, _Tracing(np.arange(self.threads), take, merge))
+        self, values: Mapping[Key, Any], take: Callable[[Any, Array], Any], merge: Callable[[Any, Any, Array], Any],
+        first: Any = None,
+    ) -> Mapping[Key, Any]:
+        """Return what `FoldOrder.applied` returns for these values, in each thread. Parameters as for `_Tracing`."""
+        return self.order.applied(values, _Tracing(np.arange(self.threads), take, merge, first))
+
+    def initial_values(self, op: TileOp) -> Partial:
+        """Return the values that precede all elements of a scan; () if none do."""
+        return tuple([value for name in self.order.initial if (value := op.value(name)) is not None])
 
     def registers(self, operand: str) -> Array:
         """Return the register of each of a thread's results in an operand."""
@@ -303,11 +339,13 @@ class Folding(Plan):
         for firsts in b.each_start(*[order.tiles[name].touched(1) for name in names]):
             first = dict(zip(names, firsts, strict=True))
             values = {slot: self._entered(op, b, first, slot) for slot in order.slots}
-            partials = order.applied(values, _Emitting(b, self, thread))
-            for k, (to, _) in enumerate(self.pairs):
-                for register, partial in zip(order.each_result(to), partials, strict=True):
-                    place = Vector(op.region(to).buffer, build.add(first[to], register))
-                    b.append(Store(place, partial[k], span=b.span))
+            steps = _Emitting(b, self, thread, self.initial_values(op))
+            for slot, partials in order.applied(values, steps).items():
+                for k, (to, _) in enumerate(self.pairs):
+                    reach = order.register(to, slot)
+                    for register, partial in zip(order.each_result(to), partials, strict=True):
+                        place = Vector(op.region(to).buffer, build.add(first[to], register + reach))
+                        b.append(Store(place, partial[k], span=b.span))
 
     def _entered(self, op: TileOp, b: Builder, first: dict[str, Expr], slot: Key) -> Partials:
         columns = [
@@ -326,12 +364,15 @@ def _concatenated(low: Array, high: Array, counts: Array) -> Array:
     return np.concatenate([low, np.where(counts[:, None], high, -1)], axis=1)
 
 
-def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
+def plan_fold(
+    op: TileOp, context: DispatchContext, made: type[Folding] = Folding,
+    order: Callable[[TileOp, int, Sequence[tuple[str, str]]], FoldOrder] = FoldOrder.of,
+) -> Folding:
     """Plan a reduction by a user's function, or raise LayoutError, e.g. if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
-    return Folding(op.scope, threads, context.threads, pairs, combine, FoldOrder.of(op, threads, pairs))
+    return made(op.scope, threads, context.threads, pairs, combine, order(op, threads, pairs))
 
 
 def _carried(dtype: DType) -> DType:
@@ -350,15 +391,31 @@ class _Emitting(FoldSteps):
     b: Builder
     plan: Folding
     thread: Expr
+    #: the initial values of a scan
+    given: Partial = ()
     #: the registers for shuffles, allocated at the first use
     lanes: LaneReduction | None = None
     has_synchronized: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
     def combined(self, low: Partials, high: Partials, counts: Expr) -> Partials:
-        if counts not in self.conditions:
-            self.conditions[counts] = self.b.let("counts", counts)
-        return [self._one(*pair, self.conditions[counts]) for pair in zip(low, high, strict=True)]
+        counts = self._named(counts)
+        return [self._one(*pair, counts) for pair in zip(low, high, strict=True)]
+
+    def _named(self, cond: Expr) -> Expr:
+        if cond not in self.conditions:
+            self.conditions[cond] = self.b.let("counts", cond)
+        return self.conditions[cond]
+
+    def chosen(self, cond: Expr, yes: Partials, no: Partials) -> Partials:
+        cond = self._named(cond)
+        return [
+            tuple([self.b.let("chosen", build.where(cond, x, y)) for x, y in zip(*pair, strict=True)])
+            for pair in zip(yes, no, strict=True)
+        ]
+
+    def initial(self) -> Partials:
+        return [self.given] * self.plan.order.results.count
 
     def _one(self, low: Partial, high: Partial, counts: Expr) -> Partial:
         made = self.plan.combine.applied(low, high, self.b.let)
@@ -377,17 +434,25 @@ class _Emitting(FoldSteps):
         low, high = self.lanes.chosen(upper, other, own), self.lanes.chosen(upper, own, other)
         return list(zip(self._parted(low, values), self._parted(high, values), strict=True))
 
-    def gathered(self, values: Sequence[Partials], gathering: Gathering) -> list[list[Partials]]:
+    def fetched(self, values: Sequence[Partials], lane: Expr) -> list[Partials]:
+        assert self.lanes is not None, "no values were exchanged between lanes before"
+        own, dtypes = [partial for value in values for partial in value], self.plan.combine.takes
+        fetched = self.lanes.values(_as(dtypes, own, _carried), self.b.let("lane", lane), SHUFFLE_INDEX)
+        return self._parted(self._back(fetched), values)
+
+    def gathered(
+        self, values: Sequence[Partials], gathering: Gathering, lane: Expr | None = None
+    ) -> list[list[Partials]]:
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
-        shared = SharedPartials(self.plan.scope, self.plan.cta_threads, gathering, lane=None)
+        shared = SharedPartials(self.plan.scope, self.plan.cta_threads, gathering, lane)
         carried = tuple(map(_carried, dtypes))
         every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
         self.has_synchronized = True
         # `every` is indexed by [result][member]; it concatenates the results of all values
-        by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
+        by_member = [self._back(list(partials)) for partials in zip(*every, strict=True)]
         parted = [self._parted(partials, values) for partials in by_member]
-        return [[member[k] for member in parted] for k in range(len(values))]
+        return [list(members) for members in zip(*parted, strict=True)]
 
     def _back(self, partials: Sequence[Partial]) -> Partials:
         return _as(self.plan.combine.takes, partials, lambda dtype: dtype)
@@ -401,12 +466,13 @@ class _Emitting(FoldSteps):
 class _Tracing(FoldSteps):
     """Carries out the order of combining. take: returns the values that threads get from the given ones.
 
-    merge: combines two values in the threads of a mask; the others keep the lower one.
+    merge: combines two values in the threads of a mask; the others keep the lower one. first: as `initial` returns it.
     """
 
     threads: Array
     take: Callable[[Any, Array], Any]
     merge: Callable[[Any, Any, Array], Any]
+    first: Any = None
     here: dict[str, Array | int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -419,7 +485,11 @@ class _Tracing(FoldSteps):
         lower, higher = self.threads & ~distance, self.threads | distance
         return [(self.take(value, lower), self.take(value, higher)) for value in values]
 
-    def gathered(self, values: Sequence[Any], gathering: Gathering) -> list[list[Any]]:
+    def fetched(self, values: Sequence[Any], lane: Expr) -> list[Any]:
+        source = self.threads // LANES * LANES + self._of_all(lane)
+        return [self.take(value, source) for value in values]
+
+    def gathered(self, values: Sequence[Any], gathering: Gathering, lane: Expr | None = None) -> list[list[Any]]:
         member, group = self._of_all(gathering.member), self._of_all(gathering.group)
         writers = self.threads[self._of_all(gathering.is_leader)]
         rows = (group * gathering.members + member)[writers]
@@ -427,8 +497,15 @@ class _Tracing(FoldSteps):
         assert np.array_equal(np.sort(rows), np.arange(count)), "each partial must be written exactly once"
         writer_of = np.empty(count, np.int64)
         writer_of[rows] = writers
-        read = [writer_of[group * gathering.members + k] for k in range(gathering.members)]
+        which = range(gathering.members) if lane is None else [self._of_all(lane) % gathering.members]
+        read = [writer_of[group * gathering.members + k] for k in which]
         return [[self.take(value, source) for source in read] for value in values]
+
+    def chosen(self, cond: Expr, yes: Any, no: Any) -> Any:
+        return np.where(self._of_all(cond), yes, no)
+
+    def initial(self) -> Any:
+        return self.first
 
     def _of_all(self, expr: Expr) -> Array:
         return np.broadcast_to(evaluate(expr, self.here), self.threads.shape)

@@ -127,16 +127,23 @@ class IndexCondition:
     index: tuple[Var, ...]
 
     @staticmethod
-    def of(op: TileOp, recomputed: Recomputed | None) -> IndexCondition | None:
-        """Return the condition of a copy's mask; None if the mask must be read from registers."""
+    def of(op: TileOp, recomputed: Recomputed | None, name: str = "mask") -> IndexCondition | None:
+        """Return the condition of a copy's mask, or another operand; None if it must be read from registers."""
         if recomputed is None:
             return None
-        mask = op.region("mask")
+        mask = op.region(name)
         shape = op.region("dst").shape
         extents = [n for n in shape if n != 1]
         index = tuple([Var(f"index.{d}", int32, bounds=(0, n - 1)) for d, n in enumerate(extents)])
         cond = recomputed.element(mask, along(mask.shape, shape, index))
         return None if cond is None else IndexCondition(cond, index)
+
+    def element(self, index: Sequence[Expr]) -> Expr:
+        """Return the value at an index."""
+        value = self.cond
+        for var, at in zip(self.index, index, strict=True):
+            value = runs.at(value, var, at)
+        return value
 
     def is_tested_by_ends(self, run: Digit, width: int) -> bool:
         """True if the mask of `width` adjacent elements along `run` can be tested at the first and last of them."""

@@ -28,6 +28,7 @@ from ...layout.iters import merged, refined
 from ...ops import axes as relations
 from ...ops.atomic import ATOMIC
 from ...ops.copies import MASK
+from ...ops.reduce import axes_of
 from ...remember import LIMIT
 from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
 from ..moves.vectors import update_forms
@@ -302,6 +303,11 @@ class _Counter:
             axes = zip(self.axes[use.tile], use.labels, strict=True)
             reduced = tuple([axis for axis, label in axes if axis is not None and label not in kept])
             demand.reductions[Reduced(tile, reduced)] += step.iterations * len(op.written)
+        elif op.record.relation is relations.SCAN:
+            (dim,) = axes_of(dict(op.attrs), len(use.labels))
+            axis = self.axes[use.tile][dim]
+            demand.reductions[Reduced(tile, () if axis is None else (axis,))] += step.iterations * len(op.written)
+            demand.elementwise[tile] += step.iterations * len(op.written)
         elif op.record.elementwise is not None:
             demand.elementwise[tile] += step.iterations * op.record.elementwise.issue
         elif op.record.relation in (relations.GENERATED, relations.ELEMENTWISE):

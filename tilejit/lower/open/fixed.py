@@ -25,6 +25,7 @@ from ...errors import LayoutError
 from ...ir.nodes import Kernel, Open
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout import TileLayout
+from ...layout.axes import m
 from ...layout.fragments import fragment_layout
 from ...layout.grid import WIDEST_BYTES, Projection, packed, same_owners
 from ...layout.iters import Iter, merged, refined
@@ -67,8 +68,15 @@ class ProductLayouts:
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """Return the layout that a product requires for a tile; None if there is none, or for a part of a tile."""
-        return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
+        """Return the layout that a product requires for a tile; None if there is none, or for a part of a tile.
+
+        A tile whose matrices are multiplied one by one has all of them in its threads' registers, one after the other.
+        """
+        batch = [dim for dim, start, extent in use.cuts if start is not None and extent == 1]
+        if len(batch) < len(use.cuts) or batch != list(range(len(batch))):
+            return None
+        wanted = _over_tile(step, use, self.layout(step, use.name))
+        return wanted if wanted is None or not batch else _repeated(wanted, use.tile, len(batch))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
         """Return a sort key: least time, fewest warps with distinct work, least A and B traffic, most warps along M."""
@@ -165,6 +173,18 @@ def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projectio
         return None
     dims = [None if label is None else labels.index(label) for label in use.labels]
     return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
+
+
+def _repeated(one: Projection, tile: TileUse, rank: int) -> Projection:
+    """Return the layout of a tile of matrices, given that of one. rank: the number of dimensions that count matrices.
+
+    Each matrix starts at a 32-bit register.
+    """
+    shape, in_word = tile.shape, max(1, 4 // tile.buffer.dtype.bytes)
+    extents, step = shape[:rank], -(-one.layout.span() // in_word) * in_word
+    count = [Iter(n, step * prod(extents[d + 1 :]), m) for d, n in enumerate(extents)]
+    slots = (*extents, *one.padded((1,) * rank + shape[rank:])[rank:])
+    return Projection(TileLayout((*count, *one.layout.shard), one.layout.replica), slots).concise(shape)
 
 
 def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:

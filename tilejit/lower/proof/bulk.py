@@ -100,7 +100,8 @@ def _one_thread(trace: Trace, stmt: Instruction, active: Active) -> int:
 
 
 def _of_thread(value: Any, thread: int) -> int:
-    return int(value[thread]) if isinstance(value, np.ndarray) and value.size > 1 else int(value)
+    # a scope of one thread has arrays of one number
+    return int(value[thread]) if isinstance(value, np.ndarray) and value.size > 1 else int(np.asarray(value).item())
 
 
 def _starts(trace: Trace, vector: Vector, thread: int) -> Array:

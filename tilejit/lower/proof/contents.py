@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import int32
+from ...dtypes import bool_, int8, int16, int32, uint16
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, Special, Strided, TileOp, Var, Vector
@@ -17,6 +17,7 @@ from ...layout import TileLayout
 from ...ops.atomic import ATOMIC
 from ...ops.copies import COPY, INDEX, INDICES, MASK, RESHAPE
 from ...ops.gemm import GEMM
+from ...ops.inline import OUTPUTS, form_of
 from ...scopes import THREAD_IDS
 from ..builder import Builder
 from ..plans import launch_values
@@ -227,7 +228,8 @@ def expected(
 ) -> tuple[Value, Array]:
     """Return the value that each element of the destination should get, and whether it is written at all.
 
-    condition: the `IndexCondition` by which the mask is computed, or None. by_place: as for `_computed`.
+    condition: the `IndexCondition` by which the mask, or the offset of random numbers, is computed, or None. by_place:
+    as for `_computed`.
     """
     dst = next(iter(tiles.values()))
     shape, written = dst.region.shape, dst.inside
@@ -243,15 +245,11 @@ def expected(
     if op.record.reduction is not None:
         return results(op, np.asarray(tiles["src"].values)), written
     if op.name not in _COPIES:
-        return _computed(op, tiles, trace, by_place), written
+        return _computed(op, tiles, trace, condition, by_place), written
     src = tiles["src"]
     allowed = tiles[MASK.name].over(shape) if MASK.name in tiles else None
     if condition is not None:
-        axes = [np.arange(n) for n in shape if n != 1]
-        index = np.meshgrid(*axes, indexing="ij") if axes else []
-        at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
-        own = Trace(prod(shape), trace.values | at)
-        allowed = np.broadcast_to(own.number(condition.cond), (prod(shape),))
+        allowed = _of_index(condition, shape, trace, dst if dst.region.buffer.space == "local" else src)
     if dst.region.buffer.space != "local" and allowed is not None:
         return src.values, written & np.asarray(allowed)
     kept = src.inside if allowed is None else src.inside & np.asarray(allowed)
@@ -260,6 +258,16 @@ def expected(
     fill = op.value("fill")
     filled = tags.zero(dst.region.dtype) if fill is None else trace.value(build.cast(fill, dst.region.dtype))
     return tags.chosen(kept, src.values, filled), written
+
+
+def _of_index(condition: Any, shape: tuple[int, ...], trace: Trace, holder: Tile) -> Array:
+    """Return the value of an `IndexCondition` for each element of a tile of `shape`, for its owner in `holder`."""
+    axes = [np.arange(n) for n in shape if n != 1]
+    index = np.meshgrid(*axes, indexing="ij") if axes else []
+    at = {var.name: each.ravel() for var, each in zip(condition.index, index, strict=True)}
+    own = Trace(prod(shape), trace.values | at)
+    own.values |= {name: _of_owners(trace.values[name], holder) for name in THREAD_IDS}
+    return np.broadcast_to(own.number(condition.cond), (prod(shape),))
 
 
 def _updated(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> tuple[Value, Array]:
@@ -289,10 +297,42 @@ def _products(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> Array:
     return np.asarray(acc + gained if accumulates else gained).ravel()
 
 
-def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) -> Array:
+def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_place: bool) -> Array:
     """Return the values of an elementwise operation's results, by carrying it out on the tags of each element.
 
-    by_place: True if code is emitted for the starts that the regions have here, so that equal registers are known.
+    offset: the `IndexCondition` by which the offset of random numbers is computed, or None. by_place: True
+    if code is emitted for the starts that the regions have here, so that equal registers are known.
+    """
+    own, values = _elements(op, tiles, trace, offset, by_place)
+    shape = tiles["dst"].region.shape
+    return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
+
+
+def inline_outputs(op: TileOp, tiles: dict[str, Tile], trace: Trace) -> dict[str, Array]:
+    """Return the values of the destinations of inline PTX, by name."""
+    own, values = _elements(op, tiles, trace, None, by_place=False)
+    count, form = prod(tiles["dst"].region.shape), form_of(op.dtypes, dict(op.attrs))
+    if not form.outputs:
+        return {"dst": np.broadcast_to(tag(own.value(build.const(0, op.region("dst").dtype))), (count,))}
+    wide = {bool_: uint16, int8: int16}
+    inputs = [own.value(build.cast(value, wide.get(value.dtype, value.dtype))) for value in values]
+    made: dict[str, Array] = {}
+    for k, (name, dtype) in enumerate(zip([name for name in OUTPUTS if name in tiles], form.outputs, strict=True)):
+        value = tags.of_inline(f"{form.name} {k}.0", inputs)
+        if dtype is bool_:
+            own.registers["word"] = {0: value}
+            word = Vector(Buffer("word", "local", uint16, (1,), _ONE, uint16.bytes), build.const(0, int32))
+            value = tag(own.value(build.cast(Load(word), bool_)))
+        made[name] = np.broadcast_to(value, (count,))
+    return made
+
+
+def _elements(
+    op: TileOp, tiles: dict[str, Tile], trace: Trace, offset: Any, by_place: bool
+) -> tuple[Trace, list[Expr]]:
+    """Return a trace with a thread per element of the destination, and the inputs.
+
+    offset, by_place: as for `_computed`.
     """
     shape = tiles["dst"].region.shape
     own, b, values = Trace(prod(shape), {}), Builder(), list[Expr]()
@@ -302,8 +342,10 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) 
         if isinstance(operand, Region):
             tile = tiles[name]
             inside = tile.inside_over(shape)
-            given = tile.over(shape)
+            given: Value = tile.over(shape)
             given = tag(given) if inside.all() else tags.chosen(inside, given, tags.zero(operand.dtype))
+            if offset is not None and operand is op.operand("b"):
+                given = _of_index(offset, shape, trace, tiles["dst"])
             # equal registers are one leaf, since `x <= x` is simplified
             same: Hashable = (tile.root, tile.places.tobytes()) if by_place else operand
             leaf = leaves.setdefault(same, name) if operand.buffer.space == "local" else name
@@ -312,10 +354,17 @@ def _computed(op: TileOp, tiles: dict[str, Tile], trace: Trace, by_place: bool) 
             values.append(Load(Vector(buffer, build.const(0, int32))))
         else:
             made = b.let("scalar", operand)
-            if isinstance(made, Var) and made is not operand:
-                own.values[made.name] = trace.value(operand)
+            if isinstance(made, Special) or (isinstance(made, Var) and made is not operand):
+                own.values[made.name] = _of_owners(trace.value(operand), next(iter(tiles.values())))
             values.append(made)
-    return np.broadcast_to(tag(own.value(value_of(op, values, op.region("dst").dtype))), (prod(shape),))
+    return own, values
+
+
+def _of_owners(value: Value, tile: Tile) -> Value:
+    """Return a scalar as the first owner of each element of a local tile sees it, if threads have several values."""
+    if np.ndim(value) == 0 or tile.region.buffer.space != "local":
+        return value
+    return np.asarray(value)[tile.threads[0]]
 
 
 _ONE = TileLayout.row_major((1,))

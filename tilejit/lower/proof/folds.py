@@ -1,4 +1,4 @@
-"""Proof of reductions by a user's function.
+"""Proof of reductions and scans by a user's function.
 
 The plan's order must be that of the elements, and the emitted code must apply the function in the plan's order.
 """
@@ -13,9 +13,10 @@ import numpy as np
 
 from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
-from ...ops.fold import PAIRS
+from ...ops.fold import EXCLUSIVE, INITIAL, PAIRS, REVERSE
 from ...ops.reduce import axes_of
 from ..moves.fold import Folding, Key
+from ..moves.scan import Scanning
 from ..plans import Folds
 from .contents import Tile
 from .places import elements_of_threads
@@ -71,7 +72,59 @@ def _results(op: TileOp) -> Array:
     return np.broadcast_to(np.arange(prod(kept)).reshape(kept), src.shape).ravel()
 
 
-def fold_values(plan: Folding, tiles: Mapping[str, Tile], trace: Trace, before: Mapping[str, Any]) -> dict[str, Array]:
+def prove_scan(plan: Scanning, op: TileOp) -> None:
+    """Raise AssertionError unless each element of a destination combines the right elements of its row, in order.
+
+    The plan is carried out on intervals, (first, last) element of a row in the direction of the scan: two are combined
+    if the second begins where the first ends. Element 0 of a row is the initial value.
+    """
+    order, threads, is_exclusive = plan.order, plan.threads, bool(op.attr(EXCLUSIVE.name))
+    for to, of in plan.pairs:
+        src, dst = op.region(of), op.region(to)
+        numbers = _numbers_of_rows(op, src.shape)
+        held_src, held_dst = (elements_of_threads(each, op.scope, threads) for each in (src, dst))
+        extent = src.shape[axes_of(dict(op.attrs), len(src.shape))[0]]
+
+        def entered(slot: Key, of: str = of, held: Array = held_src, numbers: Array = numbers) -> Array:
+            elements = held[:, plan.registers(of) + order.register(of, slot)].T
+            return np.broadcast_to(np.where(elements < 0, -1, numbers[elements]), (2, *elements.shape))
+
+        values = {slot: entered(slot) for slot in order.slots}
+        rows = np.max([each[0] for each in values.values()], axis=0) // (extent + 1) * (extent + 1)
+        made = plan.carried_out(values, lambda value, thread: value[..., thread], _adjacent, np.stack([rows, rows]))
+        _need_written(np.concatenate([plan.registers(to) + order.register(to, slot) for slot in made]), held_dst, dst)
+        for slot, interval in made.items():
+            elements = held_dst[:, plan.registers(to) + order.register(to, slot)].T
+            last = numbers[elements] - is_exclusive
+            first = numbers[elements] // (extent + 1) * (extent + 1) + (INITIAL[0] not in op.options)
+            wrong = np.argwhere((elements >= 0) & ((interval != (first, last)).any(axis=0)))
+            if len(wrong):
+                at = tuple(wrong[0])
+                combined = [each[at].item() for each in interval]
+                raise AssertionError(
+                    f"element {elements[at]} of {dst.buffer.name} combines {combined} instead of "
+                    f"{[int(first[at]), int(last[at])]}: the first and the last element, in the direction of the scan"
+                )
+
+
+def _numbers_of_rows(op: TileOp, shape: tuple[int, ...]) -> Array:
+    """Return, for each element, its number: consecutive in each row along the axis, after one for the initial value."""
+    (axis,) = axes_of(dict(op.attrs), len(shape))
+    extent = shape[axis]
+    rows = np.arange(prod(shape) // extent).reshape(shape[:axis] + shape[axis + 1 :])
+    within = np.arange(extent, 0, -1) if op.attr(REVERSE.name) else np.arange(1, extent + 1)
+    return np.moveaxis(rows[..., None] * (extent + 1) + within, -1, axis).ravel()
+
+
+def _adjacent(low: Array, high: Array, counts: Array) -> Array:
+    """Join intervals of shape (2, ...): -1 unless the higher one begins where the lower one ends."""
+    fits = counts & (low[0] >= 0) & (low[1] + 1 == high[0])
+    return np.where(fits, np.stack([low[0], high[1]]), -1)
+
+
+def fold_values(
+    plan: Folding, op: TileOp, tiles: Mapping[str, Tile], trace: Trace, before: Mapping[str, Any]
+) -> dict[str, Array]:
     """Return the tag that each place of each destination should get. before: the registers of each tile before."""
     combine, order, threads = plan.combine, plan.order, len(trace.thread)
     numbers = [name for pair in plan.pairs for name in pair[1:]]
@@ -95,11 +148,15 @@ def fold_values(plan: Folding, tiles: Mapping[str, Tile], trace: Trace, before: 
 
     # of shape (values, results, threads)
     values = {slot: np.stack([held(name, slot) for name in numbers]) for slot in order.slots}
-    results = plan.carried_out(values, lambda value, thread: value[..., thread], merged)
+    shape = next(iter(values.values())).shape[1:]
+    first = [np.broadcast_to(tag(trace.value(value)), shape) for value in plan.initial_values(op)]
+    results = plan.carried_out(values, lambda value, thread: value[..., thread], merged, np.array(first))
     wanted: dict[str, Array] = {}
-    for (to, _), of_value in zip(plan.pairs, results, strict=True):
-        registers, tile = plan.registers(to), tiles[to]
-        table = np.zeros((int(max(registers.max(), tile.places.max())) + 1, threads), TAG)
-        table[registers] = of_value
+    for k, (to, _) in enumerate(plan.pairs):
+        tile = tiles[to]
+        at = {slot: plan.registers(to) + order.register(to, slot) for slot in results}
+        table = np.zeros((int(max(tile.places.max(), *[each.max() for each in at.values()])) + 1, threads), TAG)
+        for slot, value in results.items():
+            table[at[slot]] = value[k]
         wanted[to] = table[tile.places, tile.threads]
     return wanted

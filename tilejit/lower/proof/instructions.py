@@ -13,11 +13,12 @@ import numpy as np
 
 from ...dtypes import float32
 from ...ir.nodes import Instruction, Vector
-from ...isa import matrix
+from ...isa import ROWS, matrix
 from ...isa.atomics import RED_VECTOR
 from ...isa.barriers import VOTES
 from ...isa.convert import NARROW_PAIR, PAIRS, TF32
 from ...isa.cp_async import COPIES, Copy
+from ...isa.inline import is_inline
 from ...isa.mma import MMA
 from ...isa.opaque import CTA_DEPTH, XOR
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST
@@ -35,6 +36,8 @@ _Step = Callable[[Trace, Instruction, Active], None]
 
 def carry_out(trace: Trace, stmt: Instruction, active: Active) -> None:
     step = _STEPS.get(stmt.name) or (wgmma if stmt.name.startswith("wgmma.m") else None)
+    if step is None and is_inline(ROWS[stmt.name]):
+        step = _inline
     assert step is not None, f"the proof can't trace the instruction {stmt.name}"
     step(trace, stmt, active)
 
@@ -135,6 +138,13 @@ def _xor(trace: Trace, stmt: Instruction, active: Active) -> None:
 def _elect(trace: Trace, stmt: Instruction, active: Active) -> None:
     assert stmt.var is not None
     trace.values[stmt.var.name] = trace.thread % WARP == 0
+
+
+def _inline(trace: Trace, stmt: Instruction, active: Active) -> None:
+    inputs = [trace.value(each) for each in stmt.inputs]  # type: ignore[arg-type]
+    for k, output in enumerate(stmt.outputs):
+        # an output of 8 bits is the first of the two elements of a register
+        trace.write(output, [tags.of_inline(f"{stmt.name} {k}.{e}", inputs) for e in range(output.width)], active)
 
 
 def _nothing(trace: Trace, stmt: Instruction, active: Active) -> None:

@@ -9,11 +9,15 @@ import numpy as np
 
 from ...ir.nodes import Const, Stmt, TileOp
 from ...ops.atomic import ATOMIC
+from ...ops.inline import PTX
 from ..builder import Builder
 from ..moves.fold import Folding
+from ..moves.network import Network
+from ..moves.scan import Scanning
 from ..plans import Plan
-from .contents import Tile, at_edges, can_trace, expected, numbers_of, old_values
-from .folds import fold_values, prove_folds
+from .contents import Tile, at_edges, can_trace, expected, inline_outputs, numbers_of, old_values
+from .folds import fold_values, prove_folds, prove_scan
+from .networks import Comparisons, prove_sorted
 from .places import elements_of_threads, whole
 from .sums import Sums
 from .tags import TAG, Array, mixed, tag
@@ -28,9 +32,12 @@ def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]
 
     Each element of the destination gets its value in each place that holds it. Nothing outside the destination is
     written, an element in memory is written once, and memory accesses are aligned. A matrix product adds each product
-    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters.
+    of elements of A and B once. A reduction combines each element of a result once, and in order if that matters. A
+    sort passes the tests of `networks.py`.
     """
-    if isinstance(plan, Folding):
+    if isinstance(plan, Scanning):
+        prove_scan(plan, op)
+    elif isinstance(plan, Folding):
         prove_folds(plan.combined_order(), op)
     units: dict[str, int] = {}
     for region in op.tiles.values():
@@ -61,6 +68,7 @@ def _traced(
     trace.maps = {param.var.name: param.map for param in b.params}
     trace.roots = {tile.root: tile.region.buffer.root for tile in tiles.values()}
     trace.has_plain_casts = isinstance(plan, Folding)
+    trace.comparisons = Comparisons() if isinstance(plan, Network) else None
     trace.block(b.head)
     # a copy that CTAs share is carried out by each of them
     for rank in plan.ranks:
@@ -73,10 +81,19 @@ def _traced(
             memory = trace.memory.get(tile.root)
             assert memory is None or not memory.count, f"{tile.region.buffer.name} is changed"
     if isinstance(plan, Folding):
-        for name, tags in fold_values(plan, tiles, trace, initial).items():
+        for name, tags in fold_values(plan, op, tiles, trace, initial).items():
             _compare_registers(tiles[name], trace, tags[None], initial[name])
         return
-    condition = getattr(plan, "condition", None)
+    if isinstance(plan, Network):
+        assert trace.comparisons is not None
+        before = [tag(tiles[of].values) for _, of in plan.pairs]
+        prove_sorted(plan, trace.comparisons, before, [_found(tiles[to], trace) for to, _ in plan.pairs])
+        return
+    if op.name == PTX.name:
+        for name, outputs in inline_outputs(op, tiles, trace).items():
+            _compare_registers(tiles[name], trace, outputs[None, None], initial[name])
+        return
+    condition = getattr(plan, "condition", None) or getattr(plan, "offset", None)
     values, written = expected(op, tiles, trace, condition)
     wanted = np.broadcast_to(tag(values), written.shape)
     dst = next(iter(tiles.values()))
@@ -108,11 +125,7 @@ def _compare_registers(
     """
     name, columns, threads = dst.region.buffer.name, trace.registers[dst.root], trace.thread
     rows = np.stack([_of_all(columns[k], dst, len(threads)) for k in range(len(before))])
-    parts = dst.parts
-    found = rows[dst.places, dst.threads] if parts == 1 else tag(np.stack([
-        rows[dst.places * parts + p, dst.threads].ravel() for p in range(parts)
-    ])).reshape(dst.places.shape)
-    wrong = np.argwhere((found != wanted).all(axis=0) & ~np.asarray(free))
+    wrong = np.argwhere((_found(dst, trace) != wanted).all(axis=0) & ~np.asarray(free))
     if len(wrong):
         copy, element = wrong[0]
         raise AssertionError(
@@ -120,6 +133,16 @@ def _compare_registers(
             f"{dst.places[copy, element]} of thread {dst.threads[copy, element]}"
         )
     _need_no_stray_write(dst, rows, before, columns)
+
+
+def _found(dst: Tile, trace: Trace) -> Array:
+    """Return the tag of each element of a local tile in each of its places, of shape (replicas, elements)."""
+    columns, parts = trace.registers[dst.root], dst.parts
+    rows = np.stack([_of_all(columns[k], dst, len(trace.thread)) for k in sorted(columns)])
+    if parts == 1:
+        return np.asarray(rows[dst.places, dst.threads])
+    made = np.stack([rows[dst.places * parts + p, dst.threads].ravel() for p in range(parts)])
+    return tag(made).reshape(dst.places.shape)
 
 
 def _of_all(column: Any, dst: Tile, threads: int) -> Array:
@@ -153,7 +176,7 @@ def _compare_memory(dst: Tile, trace: Trace, wanted: Array, written: Array, free
     assert len(missing) == 0, f"element {np.flatnonzero(written)[missing[0][1]]} of {name} isn't written"
     found = tag(memory.read(places))
     is_right = (found == wanted[written]) | free[written]
-    if dst.region.gathered is not None:
+    if np.unique(places).size < places.size:
         # of several elements that are stored to one place, any may remain
         own = mixed(places[0].astype(TAG))
         is_right |= np.isin(own + found, own + wanted[written])

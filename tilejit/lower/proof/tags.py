@@ -98,11 +98,16 @@ def combined(name: str, args: list[Array]) -> Array:
     return mixed(total + of_name(name))
 
 
+def of_inline(output: str, inputs: list[Value]) -> Array:
+    """Return the tags of an output of inline PTX."""
+    return combined(output, [of_name(output), *map(tag, inputs)])
+
+
 def computed(name: str, args: list[Value]) -> Value:
     """Return the result of an elementwise operation: a number if all arguments are, else tags."""
     if name == "where":
         return chosen(*args)
-    if any(map(is_tag, args)):
+    if any(map(is_tag, args)) or ELEMENTWISE[name].kind == "random":
         return combined(name, [tag(a) for a in args])
     fast = _NUMBERS.get(name)
     if fast is not None:

@@ -39,6 +39,7 @@ from ...ir.nodes import (
 )
 from ...ir.params import TensorMapSpec
 from . import tags
+from .networks import Comparisons
 from .sums import Decision, Sums, stored
 from .tags import TAG, Array, Value, is_tag, mixed, tag
 
@@ -114,6 +115,8 @@ class Trace:
         self.roots: dict[str, Buffer] = {}
         #: the operations on elements, if results are sums of elements
         self.sums: Sums | None = None
+        #: the operations on elements, if they are sorted
+        self.comparisons: Comparisons | None = None
         #: a value keeps its tag when it is converted, as between a type and that in which its values are exchanged
         self.has_plain_casts = False
         #: root of a buffer in registers -> the values of each register, by its offset in units
@@ -164,7 +167,8 @@ class Trace:
         return x != 0 if dtype.kind == "bool" else tags.wrapped(x, dtype)
 
     def operation(self, name: str, args: list[Value]) -> Value:
-        return tags.computed(name, args) if self.sums is None else self.sums.operation(name, args)
+        special = self.sums or self.comparisons
+        return tags.computed(name, args) if special is None else special.operation(name, args)
 
     def number(self, expr: Expr) -> Any:
         """Return the value of an expression that mustn't depend on data."""

@@ -219,7 +219,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     """
     regions: dict[str, Region] = {}
     for to, of in pairs:
-        regions[of], axes = _unfolded(op.region(of), axes_of(dict(op.attrs), len(op.region(of).shape)))
+        regions[of], axes = unfolded(op.region(of), axes_of(dict(op.attrs), len(op.region(of).shape)))
         regions[to] = op.region(to)
     placed = {name: place(region, op.scope) for name, region in regions.items()}
     for placement in placed.values():
@@ -246,7 +246,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     return tiles
 
 
-def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
+def unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
     """Return `src` and `axes`, flattened if the buffer of `src` is laid out as one dimension.
 
     raises: LayoutError if such a buffer isn't reduced as a whole.

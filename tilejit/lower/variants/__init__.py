@@ -19,7 +19,9 @@ from . import (
     elementwise,
     gemm_async_wgmma,
     gemm_mma,
+    inline_reg,
     reduce,
+    sort,
 )
 
 __all__ = ["VARIANTS"]
@@ -43,9 +45,12 @@ VARIANTS: tuple[Variant[Any], ...] = (
     gemm_async_wgmma.VARIANT,
     gemm_mma.VARIANT,
     elementwise.INDEX,
+    inline_reg.VARIANT,
     reduce.REGISTERS,
     reduce.SHUFFLE,
     reduce.SHARED,
     reduce.VOTE,
     reduce.IN_ORDER,
+    reduce.SCAN,
+    sort.VARIANT,
 )

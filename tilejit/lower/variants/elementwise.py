@@ -33,9 +33,10 @@ from ...isa.convert import NARROW_PAIR, PAIRS, Pair
 from ...ops.broadcast import broadcasts
 from ...ops.copies import CAST, FILL, INDICES
 from ...ops.elementwise import ELEMENTWISE, result_type
+from ...ops.elementwise.random import RANDOM_BITS
 from ...target import Target
 from ..builder import Builder
-from ..moves.masked import VectorRegisters
+from ..moves.masked import IndexCondition, VectorRegisters
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import OwnedPlan, OwnedVectors
 from ..rematerialized import value_of
@@ -73,6 +74,8 @@ class ElementwisePlan(OwnedPlan):
 
     operation: str
     packed: str | None = None
+    #: the offset of random numbers, if it is recomputed
+    offset: IndexCondition | None = None
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -93,7 +96,20 @@ class ElementwisePlan(OwnedPlan):
 
 
 def _in_registers(op: TileOp, context: DispatchContext) -> ElementwisePlan:
+    if op.name == RANDOM_BITS.name:
+        return _random(op, context)
     return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
+
+
+def _random(op: TileOp, context: DispatchContext) -> ElementwisePlan:
+    """Return a plan of random numbers, with offsets as expressions where possible, which show the block of each."""
+    plan = plan_tiles(op, placed_tiles(op), context.count(op.scope))
+    # an index needs the digits of its dimension, so digits aren't joined
+    threads_share, elements = schedule(placed_tiles(op)).split_by_owner("dst")
+    if "b" not in op.tiles or any(digit.dim is None for digit in (*threads_share.digits, *elements.digits)):
+        return plan
+    owned = OwnedVectors(threads_share, elements, elements, 1)
+    return replace(plan, owned=owned, offset=IndexCondition.of(op, context.recomputed, "b"))
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Operand], threads: int) -> ElementwisePlan:
@@ -157,9 +173,13 @@ def _emit_rounds(
     if plan.packed is not None:
         paired = [each if isinstance(each, str) else _pair(each, dst.dtype, b) for each in inputs]
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
+    thread = b.thread(op.scope, plan.threads) if plan.offset is not None else None
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
         values = [starts[each].after(iteration).run if isinstance(each, str) else each for each in paired]
         own = starts["dst"].after(iteration).run
+        if plan.offset is not None and thread is not None:
+            index = [_coordinate(plan.owned, dim, thread, iteration) for dim in range(len(plan.offset.index))]
+            values[1] = plan.offset.element(index)
         to = own if staged is None else Vector(staged, build.mul(iteration, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
@@ -243,19 +263,17 @@ class Indices(OwnedPlan):
 
     def emit(self, op: TileOp, b: Builder) -> None:
         dst = op.region("dst").buffer
-        thread = b.thread(op.scope, self.threads)
+        thread, zero = b.thread(op.scope, self.threads), build.const(0, int32)
         for starts in self.owned.starts(b):
             with b.rounds(self.rounds, dst) as iteration:
-                index = build.cast(self._index(thread, iteration), dst.dtype)
-                b.append(Store(starts["dst"].after(iteration).run, index, span=b.span))
+                index = zero if self.dim is None else _coordinate(self.owned, self.dim, thread, iteration)
+                b.append(Store(starts["dst"].after(iteration).run, build.cast(index, dst.dtype), span=b.span))
 
-    def _index(self, thread: Expr, iteration: Expr) -> Expr:
-        if self.dim is None:
-            return build.const(0, int32)
-        threads_share, vectors = self.owned.threads_share, self.owned.vectors
-        values = [*threads_share["dst"].of_thread(thread), *vectors.digits_of(iteration)]
-        return threads_share.then(vectors)["dst"].coordinate(self.dim, values, int32)
 
+def _coordinate(owned: OwnedVectors, dim: int, thread: Expr, iteration: Expr) -> Expr:
+    """Return the index along `dim`, counted among those of several elements, of a thread's element `iteration`."""
+    values = [*owned.threads_share["dst"].of_thread(thread), *owned.vectors.digits_of(iteration)]
+    return owned.threads_share.then(owned.vectors)["dst"].coordinate(dim, values, int32)
 
 def _indices(op: TileOp, context: DispatchContext) -> Indices:
     tiles, threads = placed_tiles(op), context.count(op.scope)

@@ -37,6 +37,12 @@ in_order: a user's function that is associative, but possibly not commutative (`
     single bits, and otherwise shared memory, which all threads read. Padding is skipped: if the right operand holds
     only padding, the left one is kept.
 
+scan: a user's function for each prefix of the elements along an axis (`moves/scan.py`).
+  accepts: local tiles of one shape, distributed over exactly the threads of the scope in the same way.
+  emits: a running combination in each thread's runs of registers; for each bit of the lane, a shuffle and a
+    combination; for other threads, one barrier, after which each thread combines all totals, or each lane reads one
+    and lanes combine them. Then the totals of all preceding blocks are combined with each register.
+
 The layouts alone determine the order of operations, except for packed minima and maxima, `redux` and votes. All
 threads that share a result end up with the same bits.
 source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync", "redux.sync", "vote.sync" and "bar.red".
@@ -65,6 +71,7 @@ from ...target import Target
 from ..builder import Builder
 from ..moves.combining import Combining, Partial, SharedPartials, Shuffles, by_redux, by_vote, exchanged
 from ..moves.fold import Folding, plan_fold
+from ..moves.scan import plan_scan
 from ..plans import Facts
 from ..plans import Plan as PlanBase
 from ..schedule.shares import ResultShares
@@ -308,4 +315,7 @@ IN_ORDER = Variant(
     emit=Folding.emit,
     # the destinations and sources of further values
     honours=tuple(name for pair in fold.PAIRS[1:] for name in pair),
+)
+SCAN = replace(
+    IN_ORDER, name="scan", operations=(fold.SCAN.name,), plan=plan_scan, honours=(*IN_ORDER.honours, *fold.INITIAL)
 )

@@ -25,6 +25,7 @@ from . import (
     fast,
     logarithm,
     logic,
+    random,
     roots,
     trigonometric,
 )
@@ -39,6 +40,7 @@ __all__ = [
 #: the modules that define records, in documentation order
 FAMILIES = (
     arithmetic, division, extremes, roots, exponential, logarithm, trigonometric, error_function, fast, bits, logic,
+    random,
 )
 
 ELEMENTWISE: dict[str, Elementwise] = {

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..scalar import Code, Number, ScalarBuilder
-from .record import Elementwise, Formula
+from .record import NAN, Elementwise, Formula
 
 
 def _sum_or_product(name: str, symbol: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
@@ -93,4 +93,21 @@ ABS = Elementwise(
     name="abs", operands=("x",), kind="exact", meaning="|x|; the minimum of a signed integer type is unchanged",
     formula=np.abs, floats=Code(lambda b, x: abs(x)), integers=Code(_abs_integer), narrow=Code(_abs_narrow),
     symmetry="even",
+)
+
+
+def _sign(b: ScalarBuilder, x: Number) -> Number:
+    # -0.0 + 0.0 is 0.0
+    return b.select(x > 0.0, 1.0, b.select(x < 0.0, b.constant(x.type, -1.0), x + 0.0))
+
+
+def _sign_integer(b: ScalarBuilder, x: Number) -> Number:
+    zero = b.constant(x.type, 0)
+    return b.select(x > 0, 1, b.select(x < 0, -1, zero) if x.is_signed else zero)
+
+
+SIGN = Elementwise(
+    name="sign", operands=("x",), kind="exact", meaning="1 if x > 0, -1 if x < 0, 0 if x is 0 or -0.0; nan stays nan",
+    formula=np.sign, floats=Code(_sign), integers=Code(_sign_integer),
+    special=((0.0, 0.0), (-0.0, 0.0), (2.5, 1.0), (-2.5, -1.0), (NAN, NAN)), is_ascending=True,
 )

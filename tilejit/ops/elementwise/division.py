@@ -36,6 +36,14 @@ ROUND = Elementwise(
     symmetry="odd", is_ascending=True,
 )
 
+TRUNC = Elementwise(
+    name="trunc", operands=("x",), kind="exact", meaning="x rounded to an integer toward zero; integers are unchanged",
+    formula=lambda x: np.asarray(x if x.dtype.kind in "iu" else np.trunc(x)),
+    floats=Code(lambda b, x: b.intrinsic("trunc", x)), integers=Code(lambda b, x: x),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0), (1.5, 1.0), (-2.5, -2.0)),
+    symmetry="odd", is_ascending=True,
+)
+
 
 def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
     """Return y, or 1 if the division may be undefined: for 0, and for signed -1, which overflows for the smallest x."""

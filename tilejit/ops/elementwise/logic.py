@@ -1,4 +1,4 @@
-"""Comparisons, logical operations and selection."""
+"""Comparisons, tests for NaN and infinities, logical operations and selection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..scalar import Code, Number
-from .record import Elementwise, Formula
+from .record import INF, Elementwise, Formula
 
 
 def _comparison(name: str, meaning: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
@@ -24,6 +24,25 @@ LESS = _comparison("less", "x < y", np.less, lambda b, x, y: x < y)
 LESS_EQUAL = _comparison("less_equal", "x <= y", np.less_equal, lambda b, x, y: x <= y)
 GREATER = _comparison("greater", "x > y", np.greater, lambda b, x, y: x > y)
 GREATER_EQUAL = _comparison("greater_equal", "x >= y", np.greater_equal, lambda b, x, y: x >= y)
+
+
+def _test(
+    name: str, meaning: str, formula: Formula, floats: Callable[..., Number], others: Callable[..., Number]
+) -> Elementwise:
+    """Return a test of one number. others: its code for integers and bool_, whose result is constant."""
+    return Elementwise(
+        name=name, operands=("x",), kind="comparison", meaning=meaning, formula=formula, floats=Code(floats),
+        integers=Code(others), bools=Code(others),
+    )
+
+
+ISNAN = _test("isnan", "true for nan", np.isnan, lambda b, x: x.differs(x), lambda b, x: x.differs(x))
+ISINF = _test(
+    "isinf", "true for infinities of either sign", np.isinf, lambda b, x: abs(x).equals(INF), lambda b, x: x.differs(x)
+)
+ISFINITE = _test(
+    "isfinite", "true unless x is nan or infinite", np.isfinite, lambda b, x: abs(x) < INF, lambda b, x: x.equals(x)
+)
 
 LOGICAL_NOT = Elementwise(
     name="logical_not", operands=("x",), kind="logical", meaning="not x", formula=np.logical_not,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...dataclass import dataclass, field
-from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsigned
+from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, uint32, uint64, unsigned
 from ...errors import KernelTypeError
 from ...wording import counted
 from ..scalar import Code
@@ -28,6 +28,7 @@ RULES: dict[str, str] = {
     "count": "of integers, in their own type; bool_ counts as int32",
     "comparison": "of values in the promoted type; gives bool_",
     "logical": "of values converted to bool_; gives bool_",
+    "random": "of integers, converted to uint64; gives uint32",
     "select": "a bool_ condition, then two values in the promoted type",
 }
 
@@ -129,12 +130,12 @@ class Elementwise:
 
     @property
     def takes_floats(self) -> bool:
-        return self.kind not in ("bits", "shift", "count")
+        return self.kind not in ("bits", "shift", "count", "random")
 
     @property
     def issue(self) -> int:
-        """Estimated issue time per warp, in quarter cycles of an SM: an exponential's for a "function", else 1."""
-        return 16 if self.kind == "function" else 1
+        """Estimated issue time per warp, in quarter cycles of an SM: an exponential's for a function, else 1."""
+        return 16 if self.kind in ("function", "random") else 1
 
     def code(self, dtype: DType) -> Code | None:
         """Return the code that computes in type `dtype`, or None if there is none."""
@@ -159,6 +160,9 @@ class Elementwise:
             return f"{self.name} of {fp8[0]}: fp8 is a storage type; cast it first, for example to float32"
         if self.kind == "logical":
             return bool_, bool_
+        if self.kind == "random":
+            others = [d for d in dtypes if not d.is_integer]
+            return f"{self.name} takes integers; got {others[0]}" if others else (uint64, uint32)
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return f"the condition of {self.name} must be bool_; got {dtypes[0]}"
         try:
@@ -180,6 +184,8 @@ class Elementwise:
 
     def common_type(self, dtypes: Sequence[DType]) -> DType:
         """Return the common type of operands of types `dtypes`. raises: KernelTypeError if none exists."""
+        if self.kind == "random":
+            return uint64
         integers = all(d.is_integer for d in dtypes)
         if integers and self.kind == "shift":
             if not mixes_signs(dtypes):

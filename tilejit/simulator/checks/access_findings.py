@@ -41,13 +41,13 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 
 class AccessFindings:
-    def __init__(self, program: Program, findings: Findings, precedence: Precedence) -> None:
+    def __init__(self, program: Program, findings: Findings, precedence: Precedence, replicas_differ: bool) -> None:
         self.places = findings.places
         self.findings = findings
         self.precedence = precedence
         self.definedness = definedness.Definedness(program, findings)
         self.sites = program.sites
-        self.replicas = Replicas(program.control_flow, precedence, findings)
+        self.replicas = Replicas(program.control_flow, precedence, findings, replicas_differ)
         #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
         #: the chunk's bulk copies and TMA operations in flight; None before the first bulk or wgmma instruction
@@ -84,14 +84,18 @@ class AccessFindings:
     def sources(self, x: CellAccess) -> None:
         """Report a cp.async copy in flight whose source includes one of `x.cells`, which are about to be written."""
         hit = self.touched_copy(x, x.cells, targets=False)
-        if hit is None:
-            return
-        batch, copy, at = hit
+        if hit is not None:
+            at = np.array([hit[2]])
+            hint = "wait for the copy before its source changes"
+            self.add_copy(x, at, hit, "while an asynchronous copy by {} still reads it", hint)
+
+    def add_copy(self, x: CellAccess, at: Index, hit: tuple[Batch, int, int], then: str, hint: str) -> None:
+        """Report accesses to a copy in flight. hit: see `touched_copy`. then: has {} for the copying thread."""
+        batch, copy, _ = hit
         copier = self.lanes.describe_position(int(batch.positions[copy]))
         self.findings.add(
-            "in-flight", self.describe(x, at), x.site.pc, batch.pc, self.threads(x.me[[at]]),
-            hint="wait for the copy before its source changes",
-            then=f"while an asynchronous copy by {copier} still reads it",
+            "in-flight", self.describe(x, int(at[0])), x.site.pc, batch.pc, self.threads(x.me[at]), at.size, hint=hint,
+            then=then.format(copier),
         )
 
     def marks(self, x: CellAccess, writes: Record, at: Index) -> None:
@@ -105,20 +109,15 @@ class AccessFindings:
         if not at.size:
             return
         first = int(at[0])
-        access = self.describe(x, first)
         hit = self.touched_copy(x, x.cells[first : first + 1], targets=True)
         if hit is None:
             assert self.operations is not None, "a cell in flight belongs to a copy"
             operation = self.operations.writing(x.region, int(x.cells[first]))
-            self.add_unwaited(access, x.site.pc, operation.pc, self.threads(x.me[at]), "wrote", at.size)
+            threads = self.threads(x.me[at])
+            self.add_unwaited(self.describe(x, first), x.site.pc, operation.pc, threads, "wrote", at.size)
             return
-        batch, copy, _ = hit
-        copier = self.lanes.describe_position(int(batch.positions[copy]))
-        self.findings.add(
-            "in-flight", access, x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
-            hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",
-            then=f"before the asynchronous copy to it by {copier} was waited for",
-        )
+        hint = "wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads"
+        self.add_copy(x, at, hit, "before the asynchronous copy to it by {} was waited for", hint)
 
     def of_barrier(self, x: CellAccess, at: Index) -> None:
         if not at.size:

@@ -174,7 +174,7 @@ class Agents:
         wrong = np.flatnonzero(~ordered)
         if wrong.size:
             one = int(wrong[0])
-            self.report_unordered(span, int(at[one]), int(actors[one]), int(events[one]), start, did)
+            self.report_access(span, int(at[one]), int(actors[one]), int(events[one]), start, did)
         ask = np.flatnonzero(ordered & ~self.order.need_clocks().is_agent(actors))
         if not ask.size or not start.proxy:
             return
@@ -191,7 +191,7 @@ class Agents:
         excused &= span.region.space == "shared" and (start.site.kind, did) == ("store", "read")
         for level, some in (("error", hidden[~excused]), ("warning", hidden[excused])):
             for one in some[:1]:
-                self.report_hidden(span, int(at[one]), int(actors[one]), int(events[one]), start, did, level)
+                self.report_access(span, int(at[one]), int(actors[one]), int(events[one]), start, did, level)
 
     def access(self, span: ByteSpan, start: Start) -> CellAccess:
         me = np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
@@ -201,31 +201,27 @@ class Agents:
         clocks = self.order.need_clocks()
         return clocks.agent_record(clocks.agent(agent), cta)
 
-    def report_unordered(self, span: ByteSpan, at: int, actor: int, event: int, start: Start, did: str) -> None:
-        pc = int(self.order.pcs[event])
-        if self.order.need_clocks().is_agent(np.array([actor]))[0]:
-            self.report.add_unwaited(self.describe(span, at, start), start.site.pc, pc, self.threads(start), did)
-            return
-        self.report.findings.add(
-            "race", f"race in {span.region.space} memory: {self.describe(span, at, start)}",
-            start.site.pc, pc, self.threads(start), hint="put a barrier between the two accesses",
-            then=f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two",
-        )
-
-    def report_hidden(
-        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, did: str, level: str
+    def report_access(
+        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, did: str, hidden: str = ""
     ) -> None:
+        """Report an earlier access by another actor. hidden: "", or the level if it is ordered but lacks a fence."""
         pc = int(self.order.pcs[event])
+        access, threads = self.describe(span, at, start), self.order.lanes.numbers(start.issuers[:1])
+        if self.order.is_agent(actor):
+            self.report.add_unwaited(access, start.site.pc, pc, threads, did)
+            return
+        rule, hint, missing = "race", "put a barrier between the two accesses", "nothing that orders the two"
+        if hidden:
+            hint = "put fence.proxy.async after the access, before the barrier that orders the two"
+            rule, missing = "in-flight", "no fence.proxy.async between the two"
+        else:
+            access = f"race in {span.region.space} memory: {access}"
         self.report.findings.add(
-            "in-flight", self.describe(span, at, start), start.site.pc, pc, self.threads(start),
-            hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
-            then=f"and {self.order.lanes.describe(actor)} {did} it, with no fence.proxy.async between the two",
+            rule, access, start.site.pc, pc, threads, hint=hint, level=hidden or "error",
+            then=f"and {self.order.lanes.describe(actor)} {did} it, with {missing}",
         )
 
     def describe(self, span: ByteSpan, at: int, start: Start) -> str:
         thread = self.order.lanes.describe_position(int(start.issuers[0]))
         does, place = VERBS[start.site.kind], self.report.place(self.access(span, start), at)
         return f"{thread} starts a {start.what} that {does} {place}"
-
-    def threads(self, start: Start) -> list[int]:
-        return self.order.lanes.numbers(start.issuers[:1])

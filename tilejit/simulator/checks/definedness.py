@@ -4,7 +4,8 @@ Loading unwritten memory isn't an error: the padding of tiles is often loaded an
 destination registers. The error is the first use of a marked register as an address, in a branch, in a store to global
 memory, in an atomic update or as an argument of a collective. A store of a marked value to shared or local memory makes
 that location unwritten again. A register is also marked when a thread reads it after having skipped the predicated
-instruction or load that writes it.
+instruction or load that writes it, and when it is the result of a shuffle from a lane that doesn't execute the shuffle
+or isn't in the member mask.
 
 Most launches have no marks and do no work here. Otherwise the marks are updated after each basic block.
 """
@@ -26,11 +27,12 @@ from ..machine.memory import MemoryRegion
 from .findings import Findings
 from .records import UNWRITTEN, LocalShadow, Shadow
 
-# For each thread, the read or skipped write (an index into `origins`) that left its value undefined; 0 if defined.
+# For each thread, the index in `origins` of the instruction that left its value undefined; 0 if it is defined.
 Marks = NDArray[np.int32]
 
 UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
 _SKIPPED_HINT = "write it on every path to the read"
+_SHUFFLE_HINT = "all lanes that a shuffle reads must execute it with the same member mask, which includes them"
 
 # These instructions may pack elements into vectors, whose unused elements compilers may leave unwritten.
 _PACKS = frozenset({"mov", "prmt", "bfi"})
@@ -60,9 +62,10 @@ class Definedness:
         self.program = program
         self.function = program.function
         self.findings = findings
-        self.origins: list[tuple[str, int]] = [("", 0)]
-        # register → the index in `origins` of its skipped write
-        self.skips: dict[str, int] = {}
+        #: (message, instruction, hint)
+        self.origins: list[tuple[str, int, str]] = [("", 0, "")]
+        #: register whose write was skipped, or shuffle → its index in `origins`
+        self.partial: dict[str | int, int] = {}
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
@@ -76,7 +79,7 @@ class Definedness:
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
-        self.origins.append((message, pc))
+        self.origins.append((message, pc, UNWRITTEN_HINT))
         self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))
         self.active = True
 
@@ -85,14 +88,34 @@ class Definedness:
         fresh = positions[self.marks[name][positions] == 0] if name in self.marks else positions
         if not fresh.size:
             return
-        if name not in self.skips:
-            pc = self.program.skippable[name]
-            thread = self.lanes.describe_position(int(fresh[0]))
-            self.skips[name] = len(self.origins)
-            message = f"{thread} reads register {name}, which nothing has written, because it skipped"
-            self.origins.append((message, pc))
-        self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = self.skips[name]
+        what = f"reads register {name}, which nothing has written, because it skipped"
+        origin = self.partial_origin(name, int(fresh[0]), what, self.program.skippable[name], _SKIPPED_HINT)
+        self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = origin
+
+    def shuffle(self, pc: int, masks: NDArray[np.uint32], move: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        """Record a shuffle. masks: each thread's member mask. move: shuffles values; other lanes have 0."""
+        moved = masks if self.lanes.whole_warps() and np.count_nonzero(masks != 0xFFFFFFFF) == 0 else move(masks)
+        lost = np.flatnonzero(moved != masks)
+        if lost.size:
+            what = "shuffles from a lane that has exited, doesn't execute the shuffle or isn't in its member mask"
+            origin = self.partial_origin(pc, int(self.lanes.positions()[lost[0]]), what, pc, _SHUFFLE_HINT)
+
+        def move_marks(marks: Marks) -> Marks:
+            result = move(marks)
+            if lost.size:
+                result[lost] = origin
+            return result
+
+        if self.active:
+            self.shuffles[pc] = move_marks
+
+    def partial_origin(self, key: str | int, position: int, what: str, pc: int, hint: str) -> int:
+        """Return the index in `origins` of an instruction that leaves a register undefined in some lanes of a warp."""
+        if key not in self.partial:
+            self.partial[key] = len(self.origins)
+            self.origins.append((f"{self.lanes.describe_position(position)} {what}", pc, hint))
         self.active = True
+        return self.partial[key]
 
     def storing(self, pc: int, region: MemoryRegion, cells: Index, view: NDArray[Any], index: Index) -> None:
         positions = self.lanes.positions()
@@ -120,8 +143,8 @@ class Definedness:
         for name in instruction.addresses:
             self.use(name, instruction.pc, positions, "uses it as an address")
         if instruction.root in _COLLECTIVES:
-            # A lane may skip the write of a value that no lane receives; lanes that receive the value get its mark.
-            ignored = self.skips.values() if instruction.root == "shfl" else ()
+            # A value that no lane receives may be undefined; lanes that receive the value get its mark.
+            ignored = self.partial.values() if instruction.root == "shfl" else ()
             for name in instruction.reads:
                 self.use(name, instruction.pc, positions, "passes it on", ignored)
         if instruction.root == "st":
@@ -130,11 +153,14 @@ class Definedness:
         if instruction.pc in self.reads:
             self.follow_read(instruction, positions)
             return
-        marks = None
         if instruction.pc in self.shuffles:
-            sources = self.combined(instruction.reads[:1], positions)
-            marks = None if sources is None else self.shuffles[instruction.pc](sources)
-        elif instruction.root not in LOAD_ROOTS and instruction.root not in _COLLECTIVES:
+            # the second result, a predicate, doesn't depend on values
+            marks = self.combined(instruction.reads[:1], positions)
+            marks = self.shuffles[instruction.pc](np.zeros(positions.size, np.int32) if marks is None else marks)
+            self.mark(instruction.writes[0], positions, marks)
+            return
+        marks = None
+        if instruction.root not in LOAD_ROOTS and instruction.root not in _COLLECTIVES:
             marks = self.selection(instruction, positions) if instruction.root == "selp" else \
                 self.combined(instruction.reads, positions, instruction.root in _PACKS)
         for name in instruction.writes:
@@ -143,15 +169,15 @@ class Definedness:
     def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
         """Return, for each thread, a mark of one of these registers, or 0; None if no register has marks.
 
-        packs: the registers are elements of a vector, which gets the mark of a skipped write only if all are marked.
+        packs: the registers are elements of a vector, which gets a mark of `partial` only if all are marked.
         """
         marked = [self.marks[name][positions] for name in names if name in self.marks]
         if not marked:
             return None
         result: Marks = np.maximum.reduce(marked)
-        if packs and self.skips:
+        if packs and self.partial:
             partly = np.minimum.reduce(marked) == 0 if len(marked) == len(names) else True
-            result[partly & np.isin(result, list(self.skips.values()))] = 0
+            result[partly & np.isin(result, list(self.partial.values()))] = 0
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
@@ -227,12 +253,11 @@ class Definedness:
             return
         first = int(positions[at[0]])
         origin = int(marks[at[0]])
-        message, read_pc = self.origins[origin]
+        message, read_pc, hint = self.origins[origin]
         threads = self.lanes.numbers(positions[at])
         self.findings.add(
             "undefined", message, read_pc, pc, threads, at.size,
-            hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
-            then=f"and {self.lanes.describe_position(first)} {how}",
+            hint=hint, then=f"and {self.lanes.describe_position(first)} {how}",
         )
         # The value of this register is reported only once.
         self.mark(name, positions, None)

@@ -5,7 +5,7 @@ A location is the source position of a `.loc` or, without one, the PTX line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ...dataclass import dataclass
 from ...errors import (
@@ -150,7 +150,7 @@ class Findings:
     def line(self, at: Place | None) -> object:
         if at is None:
             return None
-        return (at.location.file, at.location.line, at.location.column) if at.location else at.ptx_line
+        return at.location or at.ptx_line
 
 
 Locate = Callable[[int, int, int], str]
@@ -167,6 +167,13 @@ class Location:
     text: str
 
 
+def calls(loc: Loc | None) -> Iterator[Loc]:
+    """Yield a location and those of the calls through which it was inlined, innermost first."""
+    while loc is not None:
+        yield loc
+        loc = loc.caller
+
+
 class PtxPlaces:
     def __init__(self, module: Module, function: PtxFunction, locate: Locate | None) -> None:
         self.module = module
@@ -179,19 +186,13 @@ class PtxPlaces:
             return None
         if self.locate is not None:
             return Location(*loc[:3], self.locate(*loc[:3]))
-        texts = []
-        call: Loc | None = loc
-        while call is not None:
-            texts.append(f"{shown_file(self.module.files.get(call.file, f'file {call.file}'))}:{call.line}")
-            call = call.caller
+        files = self.module.files
+        texts = [f"{shown_file(files.get(x.file, f'file {x.file}'))}:{x.line}" for x in calls(loc)]
         return Location(*loc[:3], "\n      called from ".join(texts))
 
     def source_line(self, pc: int) -> int:
         """Return the line in the kernel's source, that of the outermost call for inlined functions; 0 if unknown."""
-        loc = self.function.body[pc].loc
-        while loc is not None and loc.caller is not None:
-            loc = loc.caller
-        return loc.line if loc else 0
+        return [0, *(x.line for x in calls(self.function.body[pc].loc))][-1]
 
     def opcode(self, pc: int) -> str:
         ins = self.function.body[pc]

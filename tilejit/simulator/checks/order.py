@@ -229,7 +229,7 @@ class HappensBefore:
             if here.size:
                 self.flags.learn(row, here)
 
-    def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
+    def includes(self, message: Message, positions: Index, event: int | Index) -> NDArray[np.bool_]:
         """Return a mask of the threads whose `event`, or a later product, is included in the message to their CTA."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)
@@ -333,6 +333,13 @@ class HappensBefore:
         ask = np.flatnonzero(~result)
         if ask.size:
             result[ask] = self.ordered(actors[ask], events[ask], gid[by[ask]].astype(np.int64))
+        return result
+
+    def known(self, late: Index, event: int, by: Index) -> NDArray[np.bool_]:
+        """Return a matrix: True if `by[j]` is or knows that `late[i]` has executed the event. Both are positions."""
+        each, others = np.repeat(late, by.size), np.tile(by, late.size)
+        known = (each == others) | self.has_happened(each, np.full(each.size, event), others)
+        result: NDArray[np.bool_] = known.reshape(late.size, by.size)
         return result
 
     def near(self, cta: Index, other: Index) -> NDArray[np.bool_]:

@@ -103,14 +103,12 @@ class PhaseOrder:
             position, start, first = asked[k]
             mine, others = warp_of == warp_of[position], np.flatnonzero(warp_of == warp_of[first.position])
             lanes = positions[mine[positions]]
-            if self.any_knows(others, first.event, lanes) or self.any_knows(np.flatnonzero(mine), start, others):
+            if self.order.known(others, first.event, lanes).any():
+                continue
+            if self.order.known(np.flatnonzero(mine), start, others).any():
                 continue
             self.report(name, lanes, pc, first.position, first.event)
             return
-
-    def any_knows(self, late: Index, event: int, by: Index) -> bool:
-        late_each = np.repeat(late, by.size)
-        return bool(self.order.has_happened(late_each, np.full(late_each.size, event), np.tile(by, late.size)).any())
 
     def report(self, name: str, positions: Index, pc: int, late: int, event: int) -> None:
         other = self.lanes.describe_position(late)

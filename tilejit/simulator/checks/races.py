@@ -12,6 +12,7 @@ warps is kept as well; its record replaces those of earlier readers of its group
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,13 @@ class AccessChecker:
     ) -> None:
         """strict: True if shuffles, votes, matches and redux don't order memory accesses.
 
-        replicas_differ: True if replicas of a computation may store different values to shared memory (`Rounds`).
+        replicas_differ: True if replicas of a computation may store different values to shared memory.
         """
         self.lanes = lanes
         self.facts = program.ordering
         self.order = HappensBefore(ctas, lanes, not strict, self.facts)
         self.precedence = Precedence(self.order)
-        self.report = AccessFindings(program, findings, self.precedence)
-        self.replicas_differ = replicas_differ
+        self.report = AccessFindings(program, findings, self.precedence, replicas_differ)
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk, as if all its CTAs had just executed a barrier."""
@@ -75,7 +75,7 @@ class AccessChecker:
         shadow: Shadow = region.shadow
         x = self.access(region, index, site)
         cells = x.cells
-        self.report.replicas.execute(site.pc)
+        self.report.replicas.store(site.pc, region.space)
         if self.report.definedness.active:
             self.report.definedness.storing(site.pc, region, cells, view, index)
         if region.space == "local":
@@ -84,11 +84,6 @@ class AccessChecker:
             return
         if self.report.in_flight:
             self.report.sources(x)
-        counts = None
-        if self.replicas_differ and shadow.shared:
-            first = self.lanes.first
-            starts = self.order.cta_start[first : first + self.lanes.ctas]
-            counts = self.report.replicas.rounds.execute(site.pc, self.lanes.positions(), int(starts.min()))
         base = self.base(shadow, cells.size)
         again: Index | None = None
         if since(shadow.wrote, base) or since(shadow.read, base):
@@ -99,13 +94,9 @@ class AccessChecker:
             if np.count_nonzero(touched) and not self.facts.any_constant:
                 touched &= self.touched_by_others(x, writes, base)
             if np.count_nonzero(touched):
-                again = self.examine_store(
-                    x, recent(writes, base), np.flatnonzero(touched), (index, value, view), counts
-                )
+                again = self.examine_store(x, recent(writes, base), np.flatnonzero(touched), (index, value, view))
         view[index] = value
         stamp = self.stamp_write(shadow, x.me, site.pc)
-        if counts is not None:
-            self.report.replicas.rounds.at[self.order.event] = counts
         if np.ndim(base) == 0 and shadow.log.latest < int(base) >> 32:
             # all writers in the log precede the last barrier of their CTAs
             shadow.log.size = 0
@@ -121,7 +112,7 @@ class AccessChecker:
             return
         lost = shadow.writes[cells] != stamp
         if np.count_nonzero(lost):
-            self.examine_collision(x, np.flatnonzero(lost), stamp, (index, value, view), counts)
+            self.examine_collision(x, np.flatnonzero(lost), stamp, (index, value, view))
 
     def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record atomic updates, which race only with accesses that are weak or have too narrow a scope."""
@@ -145,8 +136,18 @@ class AccessChecker:
         shadow.writes[cells] = stamp
         if not site.wide and not shadow.of_one_cta:
             self.examine_scope(x, np.flatnonzero(shadow.writes[cells] != stamp))
-        if site.release or self.order.flags.fences or shadow.releases:
-            self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
+
+    def release(self, region: MemoryRegion, index: Any, site: Site, old: Any, operands: Sequence[NDArray[Any]]) -> None:
+        """Record what atomic updates acquire and release. old: the elements before each thread's update.
+
+        A compare-and-swap that fails writes nothing, so it releases nothing.
+        """
+        shadow: Shadow = region.shadow
+        if not (site.release or self.order.flags.fences or shadow.releases):
+            return
+        writes = equal_bits(old, operands[0]) if site.op.startswith("cas") else True
+        cells, positions = self.locations(shadow, index, site), self.lanes.positions()
+        self.order.flags.strong_write(shadow, cells, positions, site, writes)
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         event = self.order.tick(pc)
@@ -237,8 +238,7 @@ class AccessChecker:
             self.report.race(x, writes, foreign[~ordered], "wrote")
 
     def examine_store(
-        self, x: CellAccess, writes: Record, at: Index, data: tuple[Any, Any, NDArray[Any]],
-        counts: NDArray[np.int32] | None,
+        self, x: CellAccess, writes: Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
         """Report faults. Return elements of `at` where unordered stores of the same operation wrote an equal value."""
         shadow: Shadow = x.shadow
@@ -256,9 +256,7 @@ class AccessChecker:
             late = ~self.precedence.writes_ordered(shadow, writes[at[asked]], x.me[at[asked]], x.site, every=True)
             same_operation[asked] = late
         again: Index = at[same_operation]
-        at = at[~same_operation]
-        if counts is not None:
-            at = self.without_replicas(x, writes, at, data, counts)
+        at = self.without_replicas(x, writes, at[~same_operation], data)
         if at.size:
             self.report_conflicts_of_store(x, writes, at)
         return again
@@ -316,15 +314,16 @@ class AccessChecker:
         self.report_reads(x, at)
 
     def without_replicas(
-        self, x: CellAccess, records: Record, at: Index, data: tuple[Any, Any, NDArray[Any]],
-        counts: NDArray[np.int32],
+        self, x: CellAccess, records: Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
         """Return the cells of `at` that weren't written by the same execution of this store; warn about the others."""
+        if not self.report.replicas.differ or not x.shadow.shared:
+            return at
         index, value, view = data
         stored = np.flatnonzero(real(records[at]))
         stored = stored[self.precedence.pcs(records[at[stored]]) == x.site.pc]
         some = at[stored]
-        same = self.report.replicas.rounds.same(counts, x.me[some], records[some], x.shadow)
+        same = self.report.replicas.same_execution(x.site.pc, x.me[some], records[some], x.shadow)
         if np.count_nonzero(same):
             first = int(some[np.argmax(same)])
             lane = first // (x.cells.size // index.size)
@@ -333,8 +332,7 @@ class AccessChecker:
         return np.delete(at, stored[same])
 
     def examine_collision(
-        self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]],
-        counts: NDArray[np.int32] | None,
+        self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
         """Check one instruction's stores to the same cells. lost: indices in `x.cells` that another thread overwrote.
 
@@ -346,10 +344,7 @@ class AccessChecker:
         differs = np.flatnonzero(~equal_bits(view[index], value)[lanes])
         winner = shadow.writes[x.cells]
         if differs.size and not x.site.strong:
-            at = lost[differs]
-            if counts is not None:
-                at = self.without_replicas(x, winner, at, data, counts)
-            self.report.race(x, winner, at, "wrote")
+            self.report.race(x, winner, self.without_replicas(x, winner, lost[differs], data), "wrote")
         elif differs.size and not x.site.wide:
             self.examine_scope(x, lost[differs])
         shadow.written_by_several(x.cells[lost], stamp[lost], winner[lost])

@@ -317,11 +317,17 @@ class ReleaseAcquire:
             else:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
-    def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Record strong stores, or atomic updates in thread order, which may also read. cells: as in `strong_read`."""
+    def strong_write(
+        self, shadow: Shadow, cells: Index, positions: Index, site: Site, writes: NDArray[np.bool_] | bool = True
+    ) -> None:
+        """Record strong stores, or atomic updates in thread order, which may also read.
+
+        cells: as in `strong_read`. writes: a mask of the threads that write; the others only read.
+        """
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
+        concerned &= writes
         if not np.count_nonzero(concerned):
             if site.kind == "atomic" and site.reads:
                 self.strong_read(shadow, cells, positions, site)

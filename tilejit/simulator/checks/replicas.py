@@ -13,12 +13,13 @@ values are unused. Such a race is a warning only if all of the following hold:
 
 Replicated computations may also differ in their last bits, for example if lanes add the same terms in other orders. If
 shared memory is the compiler's own, threads of a CTA that store different values to a location by the same execution of
-one instruction (each thread's n-th) are such replicas: a warning. Stores by two instructions or by two executions race.
+one instruction (the n-th of each since the last barrier) are such replicas: a warning. Stores by two instructions or by
+two executions race.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from ..decode.roles import LOAD_ROOTS
 from ..machine.lanes import Index, Lanes
 from .findings import Finding, Findings
 from .precedence import Precedence
-from .records import ACTOR, HALF, KIND, SEVERAL, CellAccess, Record, Shadow, actors_of
+from .records import ACTOR, FOREVER, HALF, KIND, SEVERAL, CellAccess, Record, Shadow, actors_of
 
 UNUSED = "\nno instruction uses the value that was read"
 
@@ -44,60 +45,12 @@ class UnusedRead:
     stores: set[int]
 
 
-#: the number of stores above which `Rounds` forgets those before the last barrier
-MOST_ROUNDS = 64
-
-
-class Rounds:
-    """For each store, the number of times that each thread of the chunk has executed it."""
-
-    def __init__(self, total: int, position: Callable[[Index], Index]) -> None:
-        """total: number of threads of the chunk. position: converts actors of records to positions in the chunk."""
-        self.total = total
-        self.position = position
-        self.counts: dict[int, NDArray[np.int32]] = {}
-        #: event of a store → the counts of its instruction at that time
-        self.at: dict[int, NDArray[np.int32]] = {}
-
-    def execute(self, pc: int, positions: Index, base: int) -> NDArray[np.int32]:
-        """Count an execution by the threads at `positions`, and return the counts. base: the oldest relevant event."""
-        if len(self.at) > MOST_ROUNDS:
-            self.at = {event: counts for event, counts in self.at.items() if event >= base}
-        counts = self.counts.get(pc)
-        counts = self.counts[pc] = np.zeros(self.total, np.int32) if counts is None else counts.copy()
-        counts[positions] += 1
-        return counts
-
-    def of(self, records: Record) -> NDArray[np.int32]:
-        """Return which execution of its instruction each record, of one thread's store, is; 0 if unknown."""
-        result = np.zeros(records.size, np.int32)
-        events = records >> HALF
-        for event in np.unique(events).tolist():
-            counts = self.at.get(event)
-            if counts is not None:
-                mine = np.flatnonzero(events == event)
-                result[mine] = counts[self.position(actors_of(records[mine]))]
-        return result
-
-    def same(self, counts: NDArray[np.int32], me: Record, records: Record, shadow: Shadow) -> NDArray[np.bool_]:
-        """Return a mask of the records whose writers' counts equal those of the threads `me`.
-
-        counts: those of the instruction that `me` execute. records: earlier stores by the same instruction.
-        """
-        mine = counts[self.position(actors_of(me))]
-        single = records & KIND == 0
-        result = np.zeros(records.size, bool)
-        result[single] = self.of(records[single]) == mine[single]
-        for i in np.flatnonzero(records & KIND == SEVERAL).tolist():
-            entries = shadow.log.chain(int(records[i] & ACTOR), 1 << 10)
-            result[i] = bool((self.of(shadow.log.records[entries]) == mine[i]).all())
-        return result
-
-
 class Replicas:
-    """Decides whether the values of a chunk's racing loads are used."""
+    """Decides whether the values of a chunk's racing loads are used, and whether stores are those of replicas."""
 
-    def __init__(self, control_flow: ControlFlow, precedence: Precedence, findings: Findings) -> None:
+    def __init__(self, control_flow: ControlFlow, precedence: Precedence, findings: Findings, differ: bool) -> None:
+        """differ: True if replicas of a computation may store different values to shared memory."""
+        self.differ = differ
         self.control_flow = control_flow
         self.precedence = precedence
         self.order = precedence.order
@@ -106,22 +59,54 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        self.rounds = Rounds(lanes.total, self.order.position)
-        # store or atomic → per thread, `order.event` when it last executed this in a group other than the whole chunk
+        #: if replicas may differ: store → its executions since the last barriers, as (`order.event` before it, group)
+        self.stored: dict[int, deque[tuple[int, Index | None]]] = {}
+        #: store or atomic → per thread, the value of `order.event` when it last executed this
         self.executed: dict[int, NDArray[np.uint32]] = {}
-        # store or atomic → the value of `order.event` when all threads of the chunk last executed it together
-        self.executed_by_all: dict[int, int] = {}
         self.unused: dict[tuple[int, int], UnusedRead] = {}
 
     def execute(self, pc: int) -> None:
-        if self.lanes.group is None:
-            self.executed_by_all[pc] = self.order.event
-        else:
-            if pc not in self.executed:
-                self.executed[pc] = np.zeros(self.lanes.total, np.uint32)
-            self.executed[pc][self.lanes.group] = self.order.event
+        if pc not in self.executed:
+            self.executed[pc] = np.zeros(self.lanes.total, np.uint32)
+        self.executed[pc][slice(None) if self.lanes.group is None else self.lanes.group] = self.order.event
         if self.unused:
             self.use(pc)
+
+    def store(self, pc: int, space: str) -> None:
+        """Note a store that is about to be executed."""
+        self.execute(pc)
+        if self.differ and space == "shared":
+            stored = self.stored.setdefault(pc, deque())
+            start = int(self.order.starts()[0].min())
+            while stored and stored[0][0] < start:
+                stored.popleft()
+            stored.append((self.order.event, self.lanes.group))
+
+    def executions(self, actors: Index, events: Index, pcs: Index) -> Index:
+        """Return how often each thread has executed a store, between its last barrier and an event."""
+        result = np.zeros(actors.size, np.int64)
+        positions, starts = self.order.position(actors), self.order.cta_start[self.order.home(actors)[0]]
+        for pc in np.unique(pcs).tolist():
+            for event, group in self.stored.get(pc, ()):
+                counted = (pcs == pc) & (starts <= event) & (event < events)
+                result += counted & np.isin(positions, self.lanes.members(group))
+        return result
+
+    def executions_of(self, records: Record) -> Index:
+        """Return the number of each record's execution of its store by its writer."""
+        events = (records >> HALF).astype(np.int64)
+        return self.executions(actors_of(records), events, self.order.pcs_of(events))
+
+    def same_execution(self, pc: int, me: Record, records: Record, shadow: Shadow) -> NDArray[np.bool_]:
+        """Return a mask of the earlier stores that are the same execution of `pc` as the store by the threads `me`."""
+        mine = self.executions(actors_of(me), np.full(me.size, FOREVER), np.full(me.size, pc))
+        single = records & KIND == 0
+        result = np.zeros(records.size, bool)
+        result[single] = self.executions_of(records[single]) == mine[single]
+        for i in np.flatnonzero(records & KIND == SEVERAL).tolist():
+            entries = shadow.log.chain(int(records[i] & ACTOR), 1 << 10)
+            result[i] = bool((self.executions_of(shadow.log.records[entries]) == mine[i]).all())
+        return result
 
     def use(self, pc: int) -> None:
         """Promote each pending warning to an error if a reader is executing `pc` and `pc` uses the value read."""
@@ -186,5 +171,4 @@ class Replicas:
             since = self.order.cta_start[ctas[some]]
             for store in stores & self.executed.keys():
                 harmless[some] &= self.executed[store][positions] < since
-            harmless[some] &= max([self.executed_by_all.get(store, -1) for store in stores]) < since
         return harmless, stores

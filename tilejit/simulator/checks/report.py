@@ -15,7 +15,7 @@ from .findings import Finding, Location, Place, PtxPlaces, rule_of
 from .profile import Traffic
 
 if TYPE_CHECKING:
-    from ..orders.certificate import Orders
+    from ..orders.answer import Orders
 
 
 @dataclass(slots=True)
@@ -125,10 +125,12 @@ class Report:
             return ("races, uses of unwritten memory and asynchronous copies, because checks are off",)
         body = self._program.function.body
         first = {body[pc].root + body[pc].suffix: body[pc] for pc, _ in reversed(self._counts) if pc < len(body)}
-        return tuple(
+        races = [
             f"races of {opcode}, PTX line {ins.line}"
             for opcode, ins in first.items() if not fidelity(ins.root, ins.suffix).races
-        )
+        ]
+        more = self.orders is not None and self.orders.verdict == "incomplete"
+        return (*races, *["other orders of the synchronizing events"] * more)
 
     @cached_property
     def events(self) -> dict[int, int]:

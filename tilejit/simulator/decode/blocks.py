@@ -14,6 +14,9 @@ WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "wmma", "tcgen05", "wgmma", "tensormap"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release"})
+_INITIAL = frozenset({"init", "inval", "pending_count"})
+
 # Opcodes that end a basic block, and for which no code is emitted.
 JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
 
@@ -59,13 +62,26 @@ def can_block(ins: PtxInstruction) -> bool:
     return ins.root == "setmaxnreg" or (ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait"))
 
 
-def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in program order.
+def synchronizes(ins: PtxInstruction) -> bool:
+    """True if `ins` may wait for other warps or be observed by them: a strong access, or a use of a barrier."""
+    parts = ins.suffix.split(".")
+    if ins.root in ("ld", "st"):
+        return not _STRONG.isdisjoint(parts)
+    if ins.root == "mbarrier":
+        return _INITIAL.isdisjoint(parts)
+    return ins.root in ("atom", "red") or is_barrier(ins) or ins.suffix.startswith(".cluster.arrive")
+
+
+def split(function: PtxFunction, events: bool = False) -> list[BasicBlock]:
+    """Return the basic blocks in program order. events: let each instruction that `synchronizes` begin a block.
 
     A predicated instruction that isn't a jump is in a block of its own, after a block that branches around it.
     """
     body = function.body
-    order = sorted(_leaders(function))
+    leaders = _leaders(function)
+    if events:
+        leaders.update(pc for pc, ins in enumerate(body) if synchronizes(ins))
+    order = sorted(leaders)
     guarded = {pc for pc in order if body[pc].guard and body[pc].root not in JUMP_ROOTS}
     number: dict[int, int] = {}
     count = 0

@@ -1,15 +1,15 @@
 """Linking of device functions into the kernel that calls them.
 
 The linked kernel is one function without calls: its body contains the bodies of all functions that it may call, with
-their registers renamed. A call is a jump, and a return is an indexed jump to the instruction after the call. Each call
-site sets the callee's *link* register to the index of that instruction in the callee's table of returns.
+their registers renamed. Calls have numbers. A call is a jump, after it has set the callee's *link* register to its
+number; a return is a jump, indexed by the link register, to the instruction after the call.
 
 Parameters, results and local variables of functions are in stack frames in local memory. `%fp` is the address of the
 current function's frame:
 
     0                         results and parameters, in the order of the declaration
-    after these               local variables, then registers that must survive a call (`Frame.saved`)
-    Frame.size                the frame of the next callee; a caller stores arguments there, and loads results
+    after these               local variables, then registers that must survive a call (`Callee.saved`)
+    Callee.size               the frame of the next callee; a caller stores arguments there, and loads results
 
 Functions that can't call themselves have registers of their own, so that nothing is saved around their calls. A
 function whose address is taken may be called by each indirect call with parameters of the same sizes.
@@ -18,13 +18,13 @@ function whose address is taken may be called by each indirect call with paramet
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ...dataclass import dataclass, field, replace
 from ...errors import UnsupportedInstructionError
 from .blocks import live_after, liveness, split
 from .control_flow import reached
-from .ptx import NAME, Module, PtxFunction, PtxInstruction, Variable
+from .ptx import NAME, Module, PtxFunction, PtxInstruction, PtxParam, Variable, call_operands, parse_address
 from .roles import all_roles
 from .statements import parse_kernel
 
@@ -32,9 +32,7 @@ from .statements import parse_kernel
 BUILT_IN = frozenset({"vprintf", "__assertfail"})
 #: bytes of local memory per thread for the frames of functions that may call themselves
 STACK_BYTES = 1 << 13
-STACK = "__stack"
-_PLACE = re.compile(r"\[\s*([%\w$.@]+)\s*(?:\+\s*(\d+))?\s*\]")
-_NAMES = re.compile(r"[%\w$.@]+")
+STACK, LINK = "__stack", "%link"
 _PARAM = re.compile(r"\.param(?:::\w+)?")
 
 
@@ -42,118 +40,93 @@ def align(offset: int, to: int) -> int:
     return -(-offset // to) * to
 
 
-@dataclass(slots=True)
-class Frame:
-    """The layout of a function's stack frame, in bytes from its start."""
+@dataclass(slots=True, eq=False)
+class Callee:
+    """A function of the linked kernel, and the layout of its stack frame, in bytes from its start."""
 
-    #: parameter, result or variable → its offset
+    function: PtxFunction
+    #: the suffix of its names in the linked kernel, "" for the kernel itself
+    suffix: str
+    #: its calls of other functions
+    sites: list[CallSite] = field(default_factory=list)
+    #: the calls to which it may return
+    returns: list[int] = field(default_factory=list)
+    #: True if it may call itself, directly or through others
+    is_recursive: bool = False
+    #: parameter, result, variable, or parameter of a call (unless the simulator provides the callee) → its offset
     offsets: dict[str, int] = field(default_factory=dict)
     #: register that is saved around calls → its offset
     saved: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
-    def place(self, name: str, size: int, to: int) -> None:
-        self.offsets[name] = align(self.size, to)
-        self.size = self.offsets[name] + size
-
-
-@dataclass(slots=True)
-class CallSite:
-    """A call: the index of the instruction in the caller's parsed body, and its operands."""
-
-    caller: str
-    pc: int
-    #: the name of a function, or the register with its address
-    target: str
-    results: tuple[str, ...]
-    arguments: tuple[str, ...]
-    is_indirect: bool
-    #: the sizes of results and parameters, which a callee must share
-    sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    #: its number, which names labels
-    number: int = 0
-    #: the index of the jump in the linked kernel's body
-    linked_pc: int = 0
-
-
-def call_operands(ins: PtxInstruction) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
-    """Return the results, the target, the arguments and the prototype ("" for a direct call) of a call."""
-    operands = list(ins.operands)
-    results = tuple(_NAMES.findall(operands.pop(0))) if operands and operands[0][0] == "(" else ()
-    target = operands.pop(0) if operands else ""
-    arguments = tuple(_NAMES.findall(operands.pop(0))) if operands and operands[0][0] == "(" else ()
-    return results, target, arguments, operands[0] if operands else ""
-
-
-@dataclass(slots=True)
-class Callee:
-    """A function of the linked kernel."""
-
-    function: PtxFunction
-    #: the suffix of its names in the linked kernel, "" for the kernel itself
-    suffix: str
-    frame: Frame
-    sites: list[CallSite]
-    #: True if it may call itself, directly or through others
-    is_recursive: bool = False
-    #: the call sites to which it may return; the index of one is the value of the link register
-    returns: list[int] = field(default_factory=list)
-
-    @property
-    def link(self) -> str:
-        return f"%link{self.suffix}"
+    def place(self, offsets: dict[str, int], name: str, size: int, to: int) -> None:
+        offsets[name] = align(self.size, to)
+        self.size = offsets[name] + size
 
     def is_own(self, name: str) -> bool:
         """True for names that are local to the function."""
         f = self.function
         return any(name in names for names in (f.registers, f.call_params, f.labels, f.branch_tables, f.variables))
 
-    def place(self, name: str) -> int | None:
-        """Return the offset from the frame's start of a parameter, a variable or a parameter of a call; None otherwise.
 
-        Parameters of calls of functions that the simulator provides aren't in the frame.
-        """
-        return self.frame.offsets.get(name)
+@dataclass(slots=True, eq=False)
+class CallSite:
+    """A call of a function that the simulator doesn't provide."""
+
+    caller: Callee
+    #: the index of the instruction in the caller's parsed body
+    pc: int
+    number: int
+    #: the name of a function, or the register with its address
+    target: str
+    is_indirect: bool
+    results: tuple[Variable, ...]
+    arguments: tuple[Variable, ...]
+    #: the functions that it may reach
+    targets: list[Callee] = field(default_factory=list)
+    #: the caller's registers that it saves
+    saved: tuple[str, ...] = ()
+    #: the index of the jump in the linked kernel's body
+    linked_pc: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The functions of a linked kernel, for messages about its stack."""
+    """The calls in a linked kernel, for messages about its stack."""
 
-    callees: dict[str, Callee]
-    sites: tuple[CallSite, ...]
+    sites: list[CallSite]
     #: the offset in the stack up to which a frame may begin
     last_frame: int
 
-    def chain(self, site: int, link: int, frame: int, read: Callable[[int], int]) -> list[int]:
-        """Return the numbers of the calls that led to a call, this one first.
+    def chain(self, number: int, link: int, frame: int, read: Callable[[int], int]) -> list[CallSite]:
+        """Return the calls that led to call `number`, this one first.
 
-        link, frame: the link register and the frame's address of the function with call site `site`.
+        link, frame: the link register and the frame's address of its caller.
         read: an address in local memory → the four bytes there.
         """
-        result = [site]
-        while caller := self.callees[self.sites[result[-1]].caller]:
-            if not caller.suffix:
+        result = [self.sites[number]]
+        while result[-1].caller.suffix:
+            result.append(self.sites[link])
+            caller = result[-1].caller
+            frame -= caller.size
+            if LINK not in caller.saved:
                 break
-            result.append(caller.returns[link])
-            outer = self.callees[self.sites[result[-1]].caller]
-            frame -= outer.frame.size
-            if outer.link not in outer.frame.saved:
-                break
-            link = read(frame + outer.frame.saved[outer.link])
+            link = read(frame + caller.saved[LINK])
         return result
 
 
 def load_kernel(module: Module, name: str) -> PtxFunction:
     """Parse a kernel, and link the functions that it may call; raise UnsupportedInstructionError if that fails."""
     kernel = parse_kernel(module, module.kernel(name))
-    if not any(is_call(ins) for ins in kernel.body):
-        return kernel
-    return _Linker(module, kernel).linked()
+    return _Linker(module, kernel).linked() if any(is_call(ins) for ins in kernel.body) else kernel
 
 
 def is_call(ins: PtxInstruction) -> bool:
     return ins.root == "call" and call_operands(ins)[1] not in BUILT_IN
+
+
+def sizes(values: Iterable[PtxParam | Variable]) -> tuple[int, ...]:
+    return tuple(x.size_bytes for x in values)
 
 
 class _Linker:
@@ -161,44 +134,37 @@ class _Linker:
         self.module = module
         self.sites: list[CallSite] = []
         self.callees: dict[str, Callee] = {}
-        self.taken = {symbol.name for v in module.variables.values() for symbol in v.symbols} & set(module.functions)
+        #: names of functions whose addresses are taken
+        self.taken = {symbol.name for v in module.variables.values() for symbol in v.symbols}
         self.kernel = kernel
+        # %place: the address of a variable or parameter; %callee: the index of an indirect call's target; %saved: a
+        # predicate, as 0 or 1
         self.result = PtxFunction(
-            kernel.name, kernel.params, registers={"%fp": 64}, variables=dict(kernel.variables), bounds=kernel.bounds
+            kernel.name, kernel.params, registers={"%fp": 64, "%place": 64, "%callee": 32, "%saved": 32},
+            variables=dict(kernel.variables), bounds=kernel.bounds,
         )
         self.out, self.labels = self.result.body, self.result.labels
-        self.collect(kernel)
+        self.enter(kernel)
+        while missing := self.wanted() - self.callees.keys():
+            self.enter(parse_kernel(module, module.texts[min(missing)]))
+        for site in self.sites:
+            site.targets = self.targets(site)
+            for x in site.targets:
+                x.returns.append(site.number)
+        every = self.callees.items()
+        self.edges = {name: [t.function.name for site in x.sites for t in site.targets] for name, x in every}
+        for name, callee in every:
+            callee.is_recursive = name in reached(self.edges[name], self.edges)
+            self.lay_out(callee)
 
     def refuse(self, what: str, ins: PtxInstruction) -> UnsupportedInstructionError:
         return self.module.source.refusal(what, ins.line)
 
-    def collect(self, kernel: PtxFunction) -> None:
-        """Parse all functions that may be called, and find out which may call themselves."""
-        left = [kernel]
-        while left:
-            function = left.pop()
-            self.enter(function)
-            for name in {x for ins in function.body for x in ins.names()} & set(self.module.functions):
-                if any(ins.root != "call" and name in ins.names() for ins in function.body):
-                    self.taken.add(name)
-            wanted = {site.target for site in self.sites if not site.is_indirect}
-            if any(site.is_indirect for site in self.sites):
-                wanted |= {name for name in self.taken if name in self.module.texts}
-            known = {*self.callees, *(f.name for f in left)}
-            left.extend(parse_kernel(self.module, self.module.texts[name]) for name in sorted(wanted - known))
-        self.edges = {name: [t for site in x.sites for t in self.targets(site)] for name, x in self.callees.items()}
-        for name, callee in self.callees.items():
-            callee.is_recursive = name in reached(self.edges[name], self.edges)
-        # an indirect call's index is the same for all functions that it may call
-        for site in sorted(self.sites, key=lambda x: not x.is_indirect):
-            for name in self.targets(site):
-                self.callees[name].returns.append(site.number)
-        for callee in self.callees.values():
-            self.lay_out(callee)
-
     def enter(self, function: PtxFunction) -> None:
-        suffix = f"@f{len(self.callees)}" if self.callees else ""
-        callee = self.callees[function.name] = Callee(function, suffix, Frame(), [])
+        """Add a function and its calls."""
+        callee = self.callees[function.name] = Callee(function, f"@f{len(self.callees)}" if self.callees else "")
+        function.registers[LINK] = 32
+        self.taken.update(x for ins in function.body if ins.root != "call" for x in ins.names())
         for pc, ins in enumerate(function.body):
             if not is_call(ins):
                 continue
@@ -208,61 +174,52 @@ class _Linker:
                 raise self.refuse("cannot parse this call" if not unknown else f"{unknown[0]} is not declared", ins)
             if not prototype and target not in self.module.texts:
                 raise self.refuse(f"call of {target}, which the PTX doesn't define", ins)
-            result_sizes, sizes = (
-                tuple(function.call_params[x].size_bytes for x in each) for each in (results, arguments)
-            )
-            site = CallSite(
-                function.name, pc, target, results, arguments, bool(prototype), (result_sizes, sizes), len(self.sites)
-            )
-            self.sites.append(site)
+            given, passed = (tuple(function.call_params[x] for x in each) for each in (results, arguments))
+            site = CallSite(callee, pc, len(self.sites), target, bool(prototype), given, passed)
             callee.sites.append(site)
+            self.sites.append(site)
 
-    def targets(self, site: CallSite) -> list[str]:
-        """Return the functions that a call may reach."""
+    def wanted(self) -> set[str]:
+        """Return the names of the functions that may be called."""
+        by_address = self.taken & self.module.texts.keys() if any(site.is_indirect for site in self.sites) else set()
+        return by_address | {site.target for site in self.sites if not site.is_indirect}
+
+    def targets(self, site: CallSite) -> list[Callee]:
         if not site.is_indirect:
-            return [site.target]
-        texts = self.module.texts
-        fitting = [x for x in sorted(self.taken) if x in texts and texts[x].sizes == site.sizes]
+            return [self.callees[site.target]]
+        here = sizes(site.results), sizes(site.arguments)
+        taken = [self.callees[name] for name in sorted(self.taken & self.callees.keys())]
+        fitting = [x for x in taken if x.suffix and (sizes(x.function.results), sizes(x.function.params)) == here]
         if not fitting:
-            ins = self.callees[site.caller].function.body[site.pc]
+            ins = site.caller.function.body[site.pc]
             raise self.refuse("no function whose address is taken has parameters of these sizes", ins)
         return fitting
 
     def lay_out(self, callee: Callee) -> None:
-        """Place results, parameters, variables and saved registers in the frame."""
-        frame, function = callee.frame, callee.function
+        """Choose the registers that calls save, and lay out the frame."""
+        function = callee.function
         if callee.suffix:
             for x in (*function.results, *function.params):
-                frame.place(x.name, x.size_bytes, x.align)
+                callee.place(callee.offsets, x.name, x.size_bytes, x.align)
             for v in function.variables.values():
                 if v.space == "local":
-                    frame.place(v.name, v.size_bytes, v.align)
-        if callee.is_recursive:
-            names = {x for site in callee.sites for x in self.saved(callee, site)}
-            for name in sorted(names):
-                size = max(self.bits(callee, name) // 8, 4)
-                frame.saved[name] = align(frame.size, size)
-                frame.size = frame.saved[name] + size
-        frame.size = align(frame.size, 16)
+                    callee.place(callee.offsets, v.name, v.size_bytes, v.align)
         for site in callee.sites:
-            outer = Frame(size=frame.size)
-            for name in (*site.results, *site.arguments):
-                v = function.call_params[name]
-                outer.place(name, v.size_bytes, v.align)
-            frame.offsets.update(outer.offsets)
-
-    def bits(self, callee: Callee, name: str) -> int:
-        return 32 if name == callee.link else callee.function.registers[name]
-
-    def saved(self, callee: Callee, site: CallSite) -> list[str]:
-        """Return the registers of a function that must survive a call."""
-        if callee.function.name not in reached(self.targets(site), self.edges):
-            return []
-        return [*sorted(_live_after_call(callee.function, site.pc)), callee.link]
+            if function.name in reached([x.function.name for x in site.targets], self.edges):
+                site.saved = *sorted(_live_after_call(function, site.pc)), LINK
+        for name in sorted({x for site in callee.sites for x in site.saved}):
+            size = max(function.registers[name] // 8, 4)
+            callee.place(callee.saved, name, size, size)
+        callee.size = align(callee.size, 16)
+        for site in callee.sites:
+            end = callee.size
+            for v in (*site.results, *site.arguments):
+                callee.offsets[v.name] = align(end, v.align)
+                end = callee.offsets[v.name] + v.size_bytes
 
     def linked(self) -> PtxFunction:
         kernel, result = self.kernel, self.result
-        self.out.append(replace(kernel.body[0], root="bra", suffix="", operands=("%entry",), guard=None))
+        self.emit(kernel.body[0], "bra", "", "%entry")
         # functions come first, because the scheduler prefers blocks in program order: callers then wait for all callees
         for callee in sorted(self.callees.values(), key=lambda x: not x.suffix):
             function, suffix = callee.function, callee.suffix
@@ -272,22 +229,19 @@ class _Linker:
             for v in function.variables.values() if suffix else ():
                 if v.space != "local":
                     result.variables[v.name + suffix] = replace(v, name=v.name + suffix)
-            result.registers[callee.link] = 32
             self.write(callee)
         # room for the callee, for functions that it calls and that don't call themselves, and for parameters
-        room = 2 * sum(x.frame.size for x in self.callees.values())
-        size = self.depth(kernel.name) + room
+        room = 2 * sum(x.size for x in self.callees.values())
+        size = self.depth(self.callees[kernel.name]) + room
         result.variables[STACK] = Variable(STACK, "local", size, 16)
-        result.linked = Linked(self.callees, tuple(self.sites), size - room)
+        result.linked = Linked(self.sites, size - room)
         return result
 
-    def depth(self, name: str) -> int:
+    def depth(self, callee: Callee) -> int:
         """Return the bytes of stack that a function needs, with those that it calls."""
-        callee = self.callees[name]
         if callee.is_recursive:
             return STACK_BYTES
-        inner = [self.depth(t) for site in callee.sites for t in self.targets(site)]
-        return callee.frame.size + max(inner, default=0)
+        return callee.size + max((self.depth(t) for site in callee.sites for t in site.targets), default=0)
 
     def write(self, callee: Callee) -> None:
         """Append a function to the linked body."""
@@ -300,10 +254,10 @@ class _Linker:
         for pc, ins in enumerate(function.body):
             at.append(len(self.out))
             if pc in sites:
-                self.call(callee, sites[pc], ins)
+                self.call(sites[pc], ins)
             elif suffix and ins.root == "ret":
                 skip = self.jump_over(ins, suffix)
-                self.emit(ins, "brx", ".idx", callee.link, f"%returns{suffix}")
+                self.emit(ins, "brx", ".idx", LINK + suffix, f"%returns{suffix}")
                 self.labels[skip] = len(self.out)
             else:
                 self.copy(callee, ins)
@@ -314,8 +268,10 @@ class _Linker:
         tables.update({name + suffix: tuple(x + suffix for x in t) for name, t in function.branch_tables.items()})
         if suffix:
             # the end of a body is a return
-            self.emit(function.body[-1], "brx", ".idx", callee.link, f"%returns{suffix}")
-            tables[f"%returns{suffix}"] = tuple(f"%after{i}" for i in callee.returns)
+            self.emit(function.body[-1], "brx", ".idx", LINK + suffix, f"%returns{suffix}")
+            numbers = range(max(callee.returns, default=-1) + 1)
+            after = (x if x in callee.returns else callee.returns[0] for x in numbers)
+            tables[f"%returns{suffix}"] = tuple(f"%after{x}" for x in after)
 
     def emit(self, like: PtxInstruction, root: str, suffix: str, *operands: str) -> None:
         self.out.append(PtxInstruction(root, suffix, operands, like.line, like.loc))
@@ -328,64 +284,56 @@ class _Linker:
             self.out.append(PtxInstruction("bra", "", (skip,), ins.line, ins.loc, guard, negated))
         return skip
 
-    def call(self, callee: Callee, site: CallSite, ins: PtxInstruction) -> None:
+    def call(self, site: CallSite, ins: PtxInstruction) -> None:
         """Emit a call: save registers, set the link register, jump, and restore them at the place of return."""
-        skip = self.jump_over(ins, callee.suffix)
-        targets = [self.callees[name] for name in self.targets(site)]
-        saved = self.saved(callee, site)
-        if any(x.is_recursive for x in targets):
-            self.emit(ins, "call", ".%stack", "[%fp]", callee.link, str(site.number), str(callee.frame.size))
-        for name in saved:
-            self.move(callee, name, ins, "st")
+        suffix, size, number = site.caller.suffix, str(site.caller.size), str(site.number)
+        skip = self.jump_over(ins, suffix)
+        if any(x.is_recursive for x in site.targets):
+            self.emit(ins, "call", ".%stack", "[%fp]", LINK + suffix if suffix else "0", number, size)
+        for name in site.saved:
+            self.move(site.caller, name, ins, "st")
         if site.is_indirect:
-            self.result.registers["%callee"] = 32
-            names = ", ".join(x.function.name for x in targets)
-            self.emit(ins, "call", ".%index", "%callee", site.target + callee.suffix, f"({names})")
-            self.result.branch_tables[f"%callees{site.number}"] = tuple(f"%enter{x.suffix}" for x in targets)
-        self.emit(ins, "add", ".u64", "%fp", "%fp", str(callee.frame.size))
+            names = ", ".join(x.function.name for x in site.targets)
+            self.emit(ins, "call", ".%index", "%callee", site.target + suffix, f"({names})")
+            self.result.branch_tables[f"%callees{number}"] = tuple(f"%enter{x.suffix}" for x in site.targets)
+        self.emit(ins, "add", ".u64", "%fp", "%fp", size)
         site.linked_pc = len(self.out)
-        for x in targets:
-            self.emit(ins, "mov", ".u32", x.link, str(x.returns.index(site.number)))
+        for x in site.targets:
+            self.emit(ins, "mov", ".u32", LINK + x.suffix, number)
         if site.is_indirect:
-            self.emit(ins, "brx", ".idx", "%callee", f"%callees{site.number}")
+            self.emit(ins, "brx", ".idx", "%callee", f"%callees{number}")
         else:
-            self.emit(ins, "bra", "", f"%enter{targets[0].suffix}")
-        self.labels[f"%after{site.number}"] = len(self.out)
-        self.emit(ins, "sub", ".u64", "%fp", "%fp", str(callee.frame.size))
-        for name in saved:
-            self.move(callee, name, ins, "ld")
+            self.emit(ins, "bra", "", f"%enter{site.targets[0].suffix}")
+        self.labels[f"%after{number}"] = len(self.out)
+        self.emit(ins, "sub", ".u64", "%fp", "%fp", size)
+        for name in site.saved:
+            self.move(site.caller, name, ins, "ld")
         self.labels[skip] = len(self.out)
 
     def move(self, callee: Callee, name: str, ins: PtxInstruction, root: str) -> None:
         """Emit a store or load of a register that is saved in the frame."""
-        bits = self.bits(callee, name)
-        register = name if name == callee.link else name + callee.suffix
-        place = f"[%fp+{callee.frame.saved[name]}]"
-        through = register
+        bits, register, place = callee.function.registers[name], name + callee.suffix, f"[%fp+{callee.saved[name]}]"
+        value, kind = ("%saved", ".local.b32") if bits == 1 else (register, f".local.b{bits}")
+        if root == "st":
+            if bits == 1:
+                self.emit(ins, "selp", ".b32", value, "1", "0", register)
+            self.emit(ins, root, kind, place, value)
+            return
+        self.emit(ins, root, kind, value, place)
         if bits == 1:
-            # predicates are saved as 0 or 1
-            bits, through = 32, "%saved"
-            self.result.registers[through] = bits
-        if root == "st" and through != register:
-            self.emit(ins, "selp", ".b32", through, "1", "0", register)
-        operands = (place, through) if root == "st" else (through, place)
-        self.emit(ins, root, f".local.b{bits}", *operands)
-        if root == "ld" and through != register:
-            self.emit(ins, "setp", ".ne.b32", register, through, "0")
+            self.emit(ins, "setp", ".ne.b32", register, value, "0")
 
     def copy(self, callee: Callee, ins: PtxInstruction) -> None:
         """Append an instruction of a function, with its names in the linked kernel and its places in the frame."""
         suffix, modifiers = callee.suffix, ins.suffix
         operands: list[str] = []
         for operand in ins.operands:
-            place = _PLACE.fullmatch(operand)
-            at = callee.place(place[1] if place else operand)
+            place = parse_address(operand)
+            at = callee.offsets.get(place[0] if place else operand)
             if at is not None and place:
                 modifiers = _PARAM.sub(".local", modifiers)
-                operand = f"[%fp+{at + int(place[2] or 0)}]"
+                operand = f"[%fp+{at + place[1]}]"
             elif at is not None:
-                # the address of a variable, or of a parameter
-                self.result.registers["%place"] = 64
                 self.emit(ins, "add", ".u64", "%place", "%fp", str(at))
                 operand = "%place"
             elif suffix:
@@ -400,19 +348,16 @@ def _live_after_call(function: PtxFunction, pc: int) -> set[str]:
     blocks, roles = split(function), all_roles(function)
     number = {name: i for i, name in enumerate(function.registers)}
 
+    def of(*names: str) -> int:
+        return sum({1 << number[name] for name in names if name in number})
+
     def before(pcs: Sequence[int], live: int) -> int:
         for x in (roles[pc] for pc in reversed(pcs)):
-            for name in x.writes:
-                live &= ~of(name)
-            for name in (*x.reads, *x.addresses, *x.updates):
-                live |= of(name)
+            live = live & ~of(*x.writes) | of(*x.reads, *x.addresses, *x.updates)
         return live
 
-    def of(name: str) -> int:
-        return 1 << number[name] if name in number else 0
-
     uses = [before(block.pcs, of(block.predicate)) for block in blocks]
-    defs = [sum({of(name) for pc in block.pcs for name in roles[pc].writes}) for block in blocks]
+    defs = [of(*(name for pc in block.pcs for name in roles[pc].writes)) for block in blocks]
     live = liveness(blocks, uses, defs)
     block = next(x for x in blocks if pc in x.pcs)
     after = block.pcs[block.pcs.index(pc) + 1 :]

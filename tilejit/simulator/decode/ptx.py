@@ -46,7 +46,12 @@ class Source:
         return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
     def refusal(self, what: str, line: int) -> UnsupportedInstructionError:
-        return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
+        """Return an error at a line, with the column of the last `.loc` before that line."""
+        error = UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
+        begin = self._newlines[line - 2] if 1 < line <= len(self._newlines) + 1 else 0
+        columns = _LOC_COLUMN.findall(self.code, 0, begin)
+        error.column = int(columns[-1]) if columns else 0
+        return error
 
     def closing_brace(self, begin: int) -> int:
         """Return the position after the brace that closes the one just before `begin`; raise if there is none."""
@@ -81,6 +86,9 @@ class Cursor:
         return match
 
 
+_LOC_COLUMN = re.compile(r"^\s*\.loc\s+\d+\s+\d+\s+(\d+)", re.MULTILINE)
+
+
 def _blank_comment(match: re.Match[str]) -> str:
     text = match[0]
     if text[0] == '"':
@@ -93,6 +101,8 @@ CODE_ADDRESS = 5 << 44
 
 #: matches a name in an operand, with the `@` suffix of inner scopes, but not the letters of a literal
 NAME = re.compile(r"(?<![\w$%@])[%$A-Za-z_][\w$.@]*")
+_NAMES = re.compile(r"[%\w$.@]+")
+_ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
 class Loc(NamedTuple):
@@ -135,6 +145,15 @@ class PtxInstruction:
             return 0
         number = parse_number(self.operands[0])
         return number if self.suffix else 1 << number
+
+
+def call_operands(ins: PtxInstruction) -> tuple[tuple[str, ...], str, tuple[str, ...], str]:
+    """Return the results, the target, the arguments and the prototype ("" for a direct call) of a call."""
+    operands = list(ins.operands)
+    results = tuple(_NAMES.findall(operands.pop(0))) if operands and operands[0][0] == "(" else ()
+    target = operands.pop(0) if operands else ""
+    arguments = tuple(_NAMES.findall(operands.pop(0))) if operands and operands[0][0] == "(" else ()
+    return results, target, arguments, operands[0] if operands else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +242,6 @@ class KernelText:
     bounds: LaunchBounds = LaunchBounds()
     results: tuple[PtxParam, ...] = ()
 
-    @property
-    def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The sizes in bytes of results and parameters."""
-        return tuple(x.size_bytes for x in self.results), tuple(x.size_bytes for x in self.params)
-
 
 @dataclass(slots=True)
 class Module:
@@ -253,6 +267,15 @@ class Module:
     def code_addresses(self) -> dict[str, int]:
         """The addresses of functions and kernels. The simulator has no memory there."""
         return {name: CODE_ADDRESS + 16 * i for i, name in enumerate((*self.functions, *self.kernels))}
+
+
+def parse_address(operand: str) -> tuple[str, int] | None:
+    """Return the base and the constant offset of an address operand, or None if it isn't one."""
+    match = _ADDRESS.fullmatch(operand)
+    if match is None:
+        return None
+    offset = parse_number(match[2]) if match[2] else 0
+    return match[1], offset - (1 << 64) if offset >> 63 else offset
 
 
 def vector(operand: str) -> list[str]:

@@ -171,7 +171,8 @@ class _Body(Cursor):
 
     def variable(self, parsed: Variable) -> None:
         if parsed.space == "param":
-            self.function.call_params[self.declare(parsed.name)] = parsed
+            name = self.declare(parsed.name)
+            self.function.call_params[name] = replace(parsed, name=name)
         else:
             name = self.declare(parsed.name, "")
             self.function.variables[name] = replace(parsed, name=name)

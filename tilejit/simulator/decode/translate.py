@@ -77,11 +77,14 @@ class Program:
 # the cache lookup is cheap for a string that was passed before, because strings cache their hashes
 @lru_cache(maxsize=256)
 @gc_paused
-def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported."""
+def translate(ptx: str, entry: str, dynamic_shared_bytes: int, events: bool = False) -> Program:
+    """Parse and translate kernel `entry`; raise UnsupportedInstructionError if it is missing or isn't supported.
+
+    events: as for `blocks.split`.
+    """
     module = parse(ptx)
     function = load_kernel(module, entry)
-    return _Translator(module, function, dynamic_shared_bytes).program()
+    return _Translator(module, function, dynamic_shared_bytes).program(events)
 
 
 class _Translator:
@@ -105,9 +108,9 @@ class _Translator:
                 what = f"label {missing[0]} is not defined" if missing else f"this form of {ins.root} is not supported"
                 raise self.module.source.refusal(what, ins.line)
 
-    def program(self) -> Program:
+    def program(self, events: bool) -> Program:
         self.check_labels()
-        blocks = split(self.function)
+        blocks = split(self.function, events)
         emitters, names, live = self.emit(blocks, frozenset())
         undefined = names.undefined(self.function, live[0] if live else 0)
         if undefined:

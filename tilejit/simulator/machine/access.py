@@ -192,12 +192,15 @@ class Access:
         if region.shadow is not None:
             self.checker_().atomic(region, index, site)
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
-        if self.watched is None:
-            return update(site.op, bound.view, index, values, wanted)
-        self.watched.read(site, bound, index)
-        before = bound.view[index]
+        before = None
+        if self.watched is not None:
+            self.watched.read(site, bound, index)
+            before = bound.view[index]
         result = update(site.op, bound.view, index, values, wanted)
-        self.watched.write(site, bound, index, not unchanged(before, bound.view[index]))
+        if self.watched is not None and before is not None:
+            self.watched.write(site, bound, index, not unchanged(before, bound.view[index]))
+        if region.shadow is not None:
+            self.checker_().release(region, index, site, result, values)
         return result
 
     def checker_(self) -> AccessChecker:

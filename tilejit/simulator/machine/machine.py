@@ -234,8 +234,8 @@ class Machine(Units):
         positions = self.lanes.members(group)
         if "bulk" in vars(self):
             self.bulk.check_exit(positions, self.alive)
-        if "far_arrivals" in vars(self):
-            self.far_arrivals.check_exit(positions)
+        if "far" in vars(self):
+            self.far.check_exit(positions)
         if "clusters" in vars(self):
             self.clusters.complete()
         if self.barriers.waiting:

@@ -47,7 +47,7 @@ class MatrixTiles:
         lines = chunks.view(tile.fragment.dtype).reshape(chunks.shape[0], tile.lines, -1)
         return tile.fragment.registers(tile.exchange(lines))
 
-    def store(self, number: int, address: Any, stride: Any, values: Sequence[Any], tile: MatrixTile) -> None:
+    def store(self, number: int, address: Any, stride: Any, tile: MatrixTile, values: Sequence[Any]) -> None:
         """wmma.store: the inverse of `load`. values: registers."""
         self.warps.whole(self.access.sites[number].pc)
         lines = tile.exchange(tile.fragment.matrix(values, self.lanes.n))

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
-from ..checks.early_waits import EarlyWaits
-from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore
 from ..checks.phase_order import PhaseOrder
+from ..checks.phase_waits import PhaseWaits
 from ..decode.translate import Program
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
@@ -35,8 +34,7 @@ MOST = (1 << 20) - 1
 class MBarriers:
     """All mbarriers of a chunk. at: shared address → the barriers at this address.
 
-    waits: the waits for incomplete phases, None until there is one. late_waiters: None without checks.
-    early_waits: None without checks, or if an instruction is `Ordering.relaxed`.
+    waits: the waits for incomplete phases, None until there is one. phase_waits: None without checks.
     finishes: called with an `MBarrier` and the CTAs in which its phase completes.
     passes: called at waits, with the barrier, the threads, a mask of those whose phase is complete, and the phases.
     arrives: called at arrivals, with the barrier, the threads' positions, the target CTAs, and the phases.
@@ -55,10 +53,7 @@ class MBarriers:
         self.operations = Operations(delivery, self.delivered)
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.late_waiters = None if self.order is None else LateWaiters(self.order, access.findings)
-        self.early_waits: EarlyWaits | None = None
-        if self.late_waiters is not None and not self.late_waiters.order.facts.relaxed:
-            self.early_waits = EarlyWaits(self.late_waiters, access.findings)
+        self.phase_waits = None if self.order is None else PhaseWaits(self.order, access.findings)
         self.checker = access.checker
         if self.checker is not None:
             self.checker.report.init_pc_of = self.init_pc
@@ -83,10 +78,8 @@ class MBarriers:
             barrier.init_pc[ctas] = site.pc
             barrier.init_position[ctas] = self.lanes.positions()[threads]
             barrier.forget(ctas)
-            if self.late_waiters is not None:
-                self.late_waiters.forget(barrier, ctas)
-            if self.early_waits is not None:
-                self.early_waits.forget(barrier, ctas)
+            if self.phase_waits is not None:
+                self.phase_waits.forget(barrier, ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
             barrier.init_event[ctas] = self.order.tick(site.pc) if self.order is not None else 0
@@ -143,7 +136,8 @@ class MBarriers:
         arrived_in = (states >> PENDING_BITS).astype(np.int64)
         if self.arrives is not None:
             self.arrives(site, barrier, self.lanes.positions()[threads], ctas, arrived_in)
-        event = self.order.tick(site.pc) if self.order is not None else 0
+        # the use of the barrier, or the access to the other CTA, is the event of these arrivals
+        event = self.order.event if self.order is not None else 0
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in, event))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
@@ -161,29 +155,13 @@ class MBarriers:
     def expect_tx(self, number: int, address: Any, expected: Any, completes: bool = False) -> None:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
-            if not completes:
-                self.check_in_time(site, barrier, threads)
-                if self.late_waiters is not None and self.early_waits is not None:
-                    self.late_waiters.note(barrier, threads, barrier.phase[self.ctas(threads)] - 1, site.pc, True)
-            self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
-            self.finish_phases(barrier, fast_unique(self.ctas(threads)))
+            ctas = self.ctas(threads)
+            if not completes and self.phase_waits is not None and not self.phase_waits.relaxed:
+                positions = self.lanes.positions()[threads]
+                self.phase_waits.note(barrier, positions, barrier.phase[ctas] - 1, site.pc, expects=True)
+            self.expect(site, barrier, threads, ctas, self.of(expected, threads))
+            self.finish_phases(barrier, fast_unique(ctas))
             self.access.memory_changed()
-
-    def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Report threads that expect more bytes after everything else in the phase has arrived or is in flight."""
-        ctas = self.ctas(threads)
-        for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
-            cta = int(ctas[at])
-            flying = self.operations.naming(barrier.address, cta)
-            signals = (signal for operation in flying for signal in operation.signals)
-            coming = sum(s.size_bytes for s in signals if (s.address, s.cta) == (barrier.address, cta))
-            if coming >= barrier.tx[cta]:
-                self.misuse(
-                    site, barrier, threads[[at]],
-                    f"expects more bytes when everything else in phase {int(barrier.phase[cta])} has arrived or is in "
-                    "flight, so the phase may complete first",
-                    hint="start the copy before the last arrival of its phase",
-                )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
         self.expect_tx(number, address, -completed.astype(np.int64), completes=True)
@@ -198,41 +176,36 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             now = barrier.phase[self.ctas(threads)]
             awaited = self.of(phase, threads).astype(np.int64)
+            done = is_complete(now, awaited, kind)
             if kind == "state":
                 awaited >>= PENDING_BITS
             if kind != "parity":
                 self.check_phase(site, barrier, threads, awaited, now, kind)
-            done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
             complete[threads] = done
-            if self.order is not None:
-                phases = now - done if kind == "parity" else awaited
-                heeded = acquires and site.pc not in self.program.control_flow.unread_waits
-                self.passed(site, barrier, threads, done, phases, kind, bool(heeded))
-                if heeded:
-                    self.acquire(self.order, barrier, threads[done], acquires == "cluster")
-                    if barrier.phase_order is not None:
-                        barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
+            phases = now - done if kind == "parity" else awaited
+            if self.passes is not None:
+                self.passes(site, barrier, threads, done, phases)
+            if self.order is not None and np.count_nonzero(done):
+                self.passed(self.order, site, barrier, threads[done], phases[done], kind, acquires)
             self.note_waits(site, barrier, threads, awaited, done, kind)
         return complete
 
     def passed(
-        self, site: Site, barrier: MBarrier, threads: Index, done: NDArray[np.bool_], phases: Index, kind: str,
-        heeded: bool,
+        self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, phases: Index, kind: str,
+        acquires: str,
     ) -> None:
-        """Check that no order lets these waits return for another phase. heeded: they order something."""
-        assert self.late_waiters is not None, "checked launches have this"
-        if self.passes is not None:
-            self.passes(site, barrier, threads, done, phases)
-        if heeded and self.early_waits is not None:
-            self.early_waits.wait(barrier, self.lanes.positions()[threads[done]], phases[done], site.pc, kind)
-        if kind == "number" or (heeded and self.early_waits is not None):
-            self.late_waiters.note(barrier, threads[done], phases[done], site.pc)
-
-    def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order threads after what completed phases released. wide: the waits have cluster scope."""
-        for message in (barrier.near.done, barrier.wide.done if wide else None) if threads.size else ():
+        """Order threads after what completed phases released. Check that no order lets their waits miss `phases`."""
+        assert self.phase_waits is not None, "checked launches have this"
+        heeded = acquires != "" and site.pc not in self.program.control_flow.unread_waits
+        positions = self.lanes.positions()[threads]
+        self.phase_waits.wait(barrier, positions, phases, site.pc, kind, heeded)
+        if not heeded:
+            return
+        for message in (barrier.near.done, barrier.wide.done if acquires == "cluster" else None):
             if message is not None:
-                order.learn(self.lanes.positions()[threads], message)
+                order.learn(positions, message)
+        if barrier.phase_order is not None:
+            barrier.phase_order.passed(positions, self.ctas(threads))
 
     def pending_count(self, state: Any) -> Any:
         return (state & np.uint64(MOST)).astype(np.uint32)
@@ -249,15 +222,15 @@ class MBarriers:
             ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
-    def phase_of(self, signal: Signal) -> int:
-        barrier = self.at.get(signal.address)
-        return 0 if barrier is None else int(barrier.phase[signal.cta])
+    def phase_of(self, address: int, cta: int) -> int:
+        barrier = self.at.get(address)
+        return 0 if barrier is None else int(barrier.phase[cta])
 
     def check_start(self, operation: Operation, signal: Signal) -> None:
         """Check that the bytes of an operation that has just been issued can't count for an earlier phase."""
         barrier = self.at.get(signal.address)
-        if self.early_waits is not None and barrier is not None and barrier.live[signal.cta]:
-            self.early_waits.start_copy(barrier, signal.cta, operation.issuer, operation.pc, signal.phase)
+        if self.phase_waits is not None and barrier is not None and barrier.live[signal.cta]:
+            self.phase_waits.start_copy(barrier, signal.cta, operation.issuer, operation.pc, signal.phase)
 
     def delivered(self, operation: Operation) -> None:
         for signal in operation.signals:
@@ -272,8 +245,8 @@ class MBarriers:
             barrier.tx[signal.cta] -= signal.size_bytes
             phase = int(barrier.phase[signal.cta])
             barrier.got_bytes[phase % 3, signal.cta] = phase
-            if self.early_waits is not None and signal.phase < phase:
-                self.early_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc, phase)
+            if self.phase_waits is not None and not self.phase_waits.relaxed and signal.phase < phase:
+                self.phase_waits.report_copy(barrier, signal.cta, operation.issuer, operation.pc, phase)
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
@@ -394,43 +367,36 @@ class MBarriers:
                 return
             past = (left > 0) & (barrier.pending == 0)
             if past.any():
-                at = threads[past[ctas]]
-                self.misuse(
-                    site, barrier, at, self.describe_excess(barrier, int(ctas[past[ctas]][0])),
-                    hint="initialize the barrier with the number of arrivals per phase, or let fewer threads arrive",
-                )
+                cta = int(ctas[past[ctas]][0])
+                missing, expected = int(barrier.tx[cta]), int(barrier.expected[cta])
+                what = f"gets more arrivals than the {expected} of phase {int(barrier.phase[cta])}"
+                what += f", which is still missing {missing:,} bytes" if missing > 0 else ""
+                hint = "initialize the barrier with the number of arrivals per phase, or let fewer threads arrive"
+                self.misuse(site, barrier, threads[past[ctas]], what, hint=hint)
                 left[past] = 0
 
-    def describe_excess(self, barrier: MBarrier, cta: int) -> str:
-        missing = int(barrier.tx[cta])
-        text = f"gets more arrivals than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}"
-        return f"{text}, which is still missing {missing:,} bytes" if missing > 0 else text
-
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Start the next phase of the barriers in `ctas` whose current phase is complete."""
+        """Start the next phase of the barriers in `ctas` whose current phase is complete.
+
+        Later waits acquire what was released in the completed phases.
+        """
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
-        if done.size:
-            if self.finishes is not None:
-                self.finishes(barrier, done)
-            barrier.phase[done] += 1
-            barrier.pending[done] = barrier.expected[done]
-            if barrier.phase_order is not None:
-                barrier.phase_order.end(done)
-            self.complete_releases(barrier, done)
+        if not done.size:
+            return
+        if self.finishes is not None:
+            self.finishes(barrier, done)
+        barrier.phase[done] += 1
+        barrier.pending[done] = barrier.expected[done]
+        if barrier.phase_order is not None:
+            barrier.phase_order.end(done)
+        if self.order is not None and self.phase_waits is not None:
+            self.phase_waits.end(barrier, barrier.near.coming, done)
+            for releases in (barrier.near, barrier.wide):
+                releases.complete(self.order, done, keep=True)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
         if self.order is not None:
             barrier.near.add(self.order, self.order.release(self.lanes.positions()[threads]))
-
-    def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Let waits acquire what was released in the phase that has completed in `ctas`, and in all earlier phases."""
-        coming = barrier.near.coming
-        if self.order is None or (coming is None and self.early_waits is None):
-            return
-        if self.late_waiters is not None:
-            self.late_waiters.check(barrier, coming or self.order.nothing(), ctas)
-        for releases in (barrier.near, barrier.wide):
-            releases.complete(self.order, ctas, keep=True)
 
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
@@ -477,3 +443,9 @@ class MBarriers:
 
     def describe_waits(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs)
+
+
+def is_complete(now: Index, awaited: Index, kind: str) -> NDArray[np.bool_]:
+    """Return a mask of the awaited phases that are complete. now: the current phases. kind: as for `MBarriers.wait`."""
+    done: NDArray[np.bool_] = now > awaited >> PENDING_BITS if kind == "state" else (now ^ awaited) & 1 != 0
+    return done

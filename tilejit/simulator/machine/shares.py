@@ -24,7 +24,7 @@ SHARES_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class SharedBox:
-    """A box that a thread multicasts."""
+    """A box that a thread copies, and its address in shared memory."""
 
     map: EncodedMap
     #: innermost dimension first

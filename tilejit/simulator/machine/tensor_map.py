@@ -21,15 +21,15 @@ from .lanes import Index
 
 CHUNK_BYTES = 16
 _CHUNK_BIT, _ROW_BIT = 4, 7
-MAP_BYTES = 128
 # source: CUDA driver API, "CUtensorMap"
 MAP_ALIGNMENT = 64
-#: Field of a map → (its offset, the size in bytes of an element, the number of elements). The layout is opaque in PTX.
-FIELDS: Mapping[str, tuple[int, int, int]] = MappingProxyType({
-    "global_address": (0, 8, 1), "global_dim": (8, 4, 5), "rank": (28, 4, 1), "elemtype": (32, 4, 1),
-    "interleave_layout": (36, 4, 1), "swizzle_mode": (40, 4, 1), "fill_mode": (44, 4, 1),
-    "swizzle_atomicity": (48, 4, 1), "box_dim": (52, 4, 5), "global_stride": (72, 8, 4), "element_stride": (104, 4, 5),
-})
+#: the fields of a map in memory, whose layout is opaque in PTX
+LAYOUT = np.dtype([
+    ("global_address", "u8"), ("global_dim", "u4", 5), ("rank", "u4"), ("elemtype", "u4"), ("interleave_layout", "u4"),
+    ("swizzle_mode", "u4"), ("fill_mode", "u4"), ("swizzle_atomicity", "u4"), ("box_dim", "u4", 5),
+    ("global_stride", "u8", 4), ("element_stride", "u4", 5), ("unused", "u4"),
+])
+MAP_BYTES = LAYOUT.itemsize
 # Values of fields. source: PTX ISA, "tensormap.replace", tables of .elemtype and .swizzle_mode
 _ELEMENT_SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
 _SWIZZLE_MODES = ("none", "32B", "64B", "128B")
@@ -200,26 +200,21 @@ class EncodedMap:
 
 def encode(encoded: EncodedMap) -> bytes:
     """Return the bytes of a map in memory."""
-    shape = encoded.shape
+    shape, data = encoded.shape, np.zeros(1, LAYOUT)
     values = {
-        "global_address": (encoded.address,), "global_dim": shape.dims, "rank": (len(shape.dims) - 1,),
-        "elemtype": (_ELEMENT_SIZES.index(shape.element_bytes),), "box_dim": shape.box, "global_stride": shape.strides,
-        "swizzle_mode": (_SWIZZLE_MODES.index(shape.swizzle),), "element_stride": (1,) * len(shape.dims),
+        "global_address": [encoded.address], "global_dim": shape.dims, "rank": [len(shape.dims) - 1],
+        "elemtype": [_ELEMENT_SIZES.index(shape.element_bytes)], "box_dim": shape.box, "global_stride": shape.strides,
+        "swizzle_mode": [_SWIZZLE_MODES.index(shape.swizzle)], "element_stride": [1] * len(shape.dims),
     }
-    data = bytearray(MAP_BYTES)
     for name, numbers in values.items():
-        start, size, _ = FIELDS[name]
-        for i, number in enumerate(numbers):
-            data[start + i * size : start + (i + 1) * size] = (number % (1 << 8 * size)).to_bytes(size, "little")
-    return bytes(data)
+        data[name].reshape(-1)[: len(numbers)] = np.array(numbers, np.uint64)
+    return data.tobytes()
 
 
 def decode(data: bytes) -> tuple[int, MapShape] | str:
     """Return the address of the tensor and the shape that a map in memory describes, or why it is invalid."""
-    field = {
-        name: tuple(int.from_bytes(data[start + i * size : start + (i + 1) * size], "little") for i in range(count))
-        for name, (start, size, count) in FIELDS.items()
-    }
+    values = np.frombuffer(data, LAYOUT)[0]
+    field = {name: tuple(np.ravel(values[name]).tolist()) for name in LAYOUT.names or ()}
     rank, element, swizzle = (field[x][0] for x in ("rank", "elemtype", "swizzle_mode"))
     rank += 1
     if rank > MOST_DIMENSIONS:

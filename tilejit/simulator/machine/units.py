@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -21,17 +23,15 @@ from .lanes import WARP
 from .mbarriers import MBarriers
 from .operations import Delivery
 from .printf import Printer
-from .register_pool import RegisterPool
 from .warp import Warps
 
 if TYPE_CHECKING:
     from .bulk import BulkCopies
     from .clusters import Clusters
     from .copies import AsyncCopies
-    from .copy_arrivals import CopyArrivals
     from .far_accesses import FarAccesses
-    from .far_arrivals import FarArrivals
     from .matrix_tiles import MatrixTiles
+    from .register_pool import RegisterPool
     from .tensor_maps import TensorMaps
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
@@ -39,9 +39,18 @@ if TYPE_CHECKING:
 # rows, and 32-bit words per row, of the matrices that ldmatrix and stmatrix move: 8 x 8 elements of 16 bits
 MATRIX_ROWS, MATRIX_ROW_WORDS = 8, 4
 
-
 #: the number of callers that an error about the stack shows
 MOST_CALLS = 8
+
+
+def lazy(name: str, *arguments: str) -> Any:
+    """Return a unit that is created at its first use. name: module and class. arguments: attributes of `Units`."""
+
+    def create(units: Units) -> Any:
+        module, _, kind = name.partition(".")
+        return getattr(import_module(f".{module}", __package__), kind)(*(attrgetter(x)(units) for x in arguments))
+
+    return cached_property(create)
 
 
 class Units:
@@ -66,84 +75,30 @@ class Units:
         self.n = self.lanes.total
         self.definedness = access.checker.report.definedness if access.checker is not None else None
 
-    @cached_property
-    def copies(self) -> AsyncCopies:
-        from .copies import AsyncCopies
-
-        return AsyncCopies(self.access)
-
-    @cached_property
-    def copy_arrivals(self) -> CopyArrivals:
-        from .copy_arrivals import CopyArrivals
-
-        return CopyArrivals(self.copies, self.mbarriers)
-
-    @cached_property
-    def tmem(self) -> TensorMemory:
-        from .tensor_memory import TensorMemory
-
-        return TensorMemory(self.warps, self.access)
-
-    @cached_property
-    def pool(self) -> RegisterPool:
-        return RegisterPool(self.access, self.program.function.bounds)
-
-    @cached_property
-    def bulk(self) -> BulkCopies:
-        from .bulk import BulkCopies
-
-        return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals)
-
-    @cached_property
-    def tensor_maps(self) -> TensorMaps:
-        from .tensor_maps import TensorMaps
-
-        return TensorMaps(self.access, self.warps)
-
-    @cached_property
-    def products(self) -> WgmmaGroups:
-        from .wgmma import WgmmaGroups
-
-        return WgmmaGroups(self.program.product_registers, self.warps, self.access, self.operations)
-
-    @cached_property
-    def tiles(self) -> MatrixTiles:
-        from .matrix_tiles import MatrixTiles
-
-        return MatrixTiles(self.warps, self.access)
-
-    @cached_property
-    def clusters(self) -> Clusters:
-        from .clusters import Clusters
-
-        return Clusters(self.warps, self.access)
-
-    @cached_property
-    def far_arrivals(self) -> FarArrivals:
-        from .far_arrivals import FarArrivals
-
-        return FarArrivals(self.mbarriers, self.alive)
-
-    @cached_property
-    def far_accesses(self) -> FarAccesses:
-        from .far_accesses import FarAccesses
-
-        return FarAccesses(self.far_arrivals)
+    copies: AsyncCopies = lazy("copies.AsyncCopies", "access", "mbarriers")
+    tmem: TensorMemory = lazy("tensor_memory.TensorMemory", "warps", "access")
+    pool: RegisterPool = lazy("register_pool.RegisterPool", "access", "program.function.bounds")
+    bulk: BulkCopies = lazy("bulk.BulkCopies", "access", "operations", "mbarriers", "far", "tensor_maps")
+    tensor_maps: TensorMaps = lazy("tensor_maps.TensorMaps", "access", "warps")
+    products: WgmmaGroups = lazy("wgmma.WgmmaGroups", "program.product_registers", "warps", "access", "operations")
+    tiles: MatrixTiles = lazy("matrix_tiles.MatrixTiles", "warps", "access")
+    clusters: Clusters = lazy("clusters.Clusters", "warps", "access")
+    far: FarAccesses = lazy("far_accesses.FarAccesses", "mbarriers", "alive")
 
     def selects(self, pc: int, predicate: Any) -> None:
         if self.definedness is not None and self.definedness.active:
             self.definedness.selected[pc] = predicate
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
-        self.warps.members(mask, pc)
-        if self.definedness is not None and self.definedness.active:
-            self.definedness.shuffles[pc] = lambda marks: self.warps.shfl(mode, marks, b, c)[0]
+        masks = self.warps.members(mask, pc)
+        if self.definedness is not None:
+            self.definedness.shuffle(pc, masks, lambda values: self.warps.shfl(mode, values, b, c)[0])
         return self.warps.shfl(mode, value, b, c)
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         leader, leads = self.warps.elect(mask, pc)
-        if self.mbarriers.late_waiters is not None:
-            self.mbarriers.late_waiters.note_led(leader, pc)
+        if self.mbarriers.phase_waits is not None:
+            self.mbarriers.phase_waits.note_led(leader, pc)
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
@@ -218,7 +173,7 @@ class Units:
 
         own_link, own_frame = (int(np.broadcast_to(x, (self.n,))[deep[0]]) for x in (link, frame))
         chain = linked.chain(site, own_link, own_frame, read)
-        shown = [self.places.describe(linked.sites[x].linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
+        shown = [self.places.describe(x.linked_pc) for x in chain[1 : 1 + MOST_CALLS]]
         left = len(chain) - 1 - len(shown)
         more = "".join(f"\ncalled by\n  {x}" for x in shown) + (f"\nafter {left} other calls" if left else "")
         name = self.lanes.describe_position(position)

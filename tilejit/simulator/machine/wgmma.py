@@ -21,7 +21,8 @@ from ...errors import AsyncHazardError, SimulationError
 from ..checks.agents import Agents, Start
 from ..checks.clocks import products_of
 from ..decode.emitter import Touched
-from ..numerics.products import Doubles, ProductForm, fragment_a, fragment_c, from_chunks
+from ..numerics.fragments import fragment
+from ..numerics.products import Doubles, ProductForm, from_chunks
 from .access import Access
 from .lanes import WARP, WARPGROUP, Index
 from .operations import AddressRun, Operations, address_run
@@ -94,16 +95,17 @@ class WgmmaGroups:
         groups = lanes.n // WARPGROUP
         right = self.operand(b, "B", form.b, form.n, form.trans_b, number, pc)
         if isinstance(a, tuple):
-            left = fragment_a(a, lanes.n, form.a).reshape(groups, ROWS, -1)
+            left = fragment("a", f"m16n8k{form.k}", form.a).doubles(a, lanes.n).reshape(groups, ROWS, -1)
         else:
             left = self.operand(a, "A", form.a, ROWS, form.trans_a, number, pc)
         adds = self.access.uniform(scale, WARPGROUP, "scale-d", pc).astype(bool)
+        accumulator = fragment("c", f"m16n{form.n}k{form.k}", form.d)
         c = None
         if adds.any():
-            c = fragment_c(start, lanes.n, form.d == "f16").reshape(groups, ROWS, -1)
+            c = accumulator.matrix(start, lanes.n).reshape(groups, ROWS, -1)
             if not adds.all():
                 c = np.where(adds[:, None, None], c, np.zeros((), c.dtype))
-        return form.registers(left, right, c)
+        return accumulator.registers(form.product(left, right, c))
 
     def here(self, pc: int) -> Index:
         """Return the indices of the executing warps, after checking that all their lanes are executing."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import convert, directed, floats, fragments, integer, products
+from . import convert, directed, floats, integer, products
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
-    **fragments.FUNCTIONS,
     "abs": abs,
 }

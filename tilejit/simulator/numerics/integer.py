@@ -255,20 +255,14 @@ def _prmt_default(both: PerThread, selector: PerThread) -> PerThread:
     return result
 
 
-def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """Return c plus the dot product of the bytes of a and of b. Bytes are signed if the dtype of their word is."""
-    total = c.astype(np.int64)
-    for i in range(4):
-        total = total + _byte(a, i) * _byte(b, i)
-    return total.astype(np.uint32)
+def dot(a: PerThread, b: PerThread, c: PerThread, size: int, first: int) -> PerThread:
+    """Return c plus the dot product of the parts of a, of `size` bytes, and as many bytes of b, from byte `first` on.
 
-
-def dp2a(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
-    """Return c plus the dot product of the halves of a and the low ("lo") or high two bytes of b."""
-    first = 0 if mode == "lo" else 2
+    Parts are signed if the dtype of their word is.
+    """
     total = c.astype(np.int64)
-    for i in range(2):
-        total = total + _part(a, i, 2) * _byte(b, first + i)
+    for i in range(4 // size):
+        total = total + _part(a, i, size) * _part(b, first + i, 1)
     return total.astype(np.uint32)
 
 
@@ -316,10 +310,6 @@ def _part(a: PerThread, i: int, size: int) -> PerThread:
     """Return part i, of `size` bytes, as int64; it is signed if the dtype of `a` is."""
     part = (a >> a.dtype.type(8 * size * i)).astype(f"{a.dtype.kind}{size}")
     return part.astype(np.int64)
-
-
-def _byte(a: PerThread, i: int) -> PerThread:
-    return _part(a, i, 1)
 
 
 def functions_of(namespace: dict[str, Any]) -> dict[str, Callable[..., Any]]:

@@ -1,19 +1,4 @@
-"""Matrix products by a warp (mma.sync) or a warpgroup (wgmma): the elements that each thread holds, and arithmetic.
-
-With lane = 4·g + t (g: groupID, t: threadID_in_group) and e elements per 32-bit word, the ISA's tables for m16n8k*
-reduce to one:
-
-    A, register r   row g + 8·(r mod 2)    columns (t + 4·(r div 2))·e + 0 … e-1
-    B, register r   rows (t + 4·r)·e + 0 … e-1    column g
-    C and D, 32-bit elements, register r   row g + 8·(r div 2)    column 2·t + r mod 2
-    C and D, 16-bit elements, register r   row g + 8·r    columns 2·t, 2·t + 1
-
-For wgmma, warp w of a warpgroup holds rows 16·w to 16·w + 15 of A and D; its registers of D are those of C for columns
-0 to 7, then for columns 8 to 15, and so on.
-
-source: PTX ISA, "Matrix Fragments for mma.m16n8k4 with .tf32 floating point type" and the sections after it; "Register
-Fragments and Shared Memory Matrix Layouts" of wgmma.
-"""
+"""Arithmetic of matrix products by a warp (mma, wmma) or a warpgroup (wgmma)."""
 
 from __future__ import annotations
 
@@ -24,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ..machine.lanes import WARP
 from . import convert, floats
+from .directed import fma_dir_f64
 
 WordArray = NDArray[np.uint32]
 Doubles = NDArray[np.float64]
@@ -40,7 +25,7 @@ def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
 
 
 def decode(words: WordArray, element: str) -> Doubles:
-    """Return the elements of 32-bit words as float64, in a new last dimension, the lowest first.
+    """Return the elements of 32-bit words as float64, the lowest of each word first, along the last dimension.
 
     The lower 13 bits of tf32 are ignored.
     """
@@ -60,37 +45,8 @@ def decode(words: WordArray, element: str) -> Doubles:
             values -= 16 * (values > 7)
     else:
         values = convert.FP8_VALUES[element][words.view(np.uint8)]
-    elements: Doubles = values.reshape(*words.shape, -1)
+    elements: Doubles = values.reshape(*words.shape[:-1], -1)
     return elements
-
-
-def fragment_a(values: Sequence[Any], n: int, element: str) -> Doubles:
-    """Return A from the registers of `n` threads: warps × 16 × k."""
-    elements = decode(stacked(values, n, np.uint32), element)
-    registers, threads, each = elements.shape
-    split = elements.reshape(registers // 2, 2, threads // WARP, 8, 4, each)
-    matrix: Doubles = split.transpose(2, 1, 3, 0, 4, 5).reshape(-1, 16, registers // 2 * 4 * each)
-    return matrix
-
-
-def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
-    """Return B from the registers of `n` threads: warps × k × 8."""
-    elements = decode(stacked(values, n, np.uint32), element)
-    registers, threads, each = elements.shape
-    split = elements.reshape(registers, threads // WARP, 8, 4, each)
-    matrix: Doubles = split.transpose(1, 0, 3, 4, 2).reshape(-1, registers * 4 * each, 8)
-    return matrix
-
-
-def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
-    """Return C from the registers of `n` threads, in its type: warps × 16 × columns. half: elements have 16 bits."""
-    registers = stacked(values, n, np.uint32 if half else values[0].dtype)
-    if half:
-        split = registers.view(np.float16).reshape(len(values) // 2, 2, -1, 8, 4, 2).transpose(2, 1, 3, 0, 4, 5)
-    else:
-        split = registers.reshape(len(values) // 4, 2, 2, -1, 8, 4).transpose(3, 1, 4, 0, 5, 2)
-    matrix: NDArray[Any] = split.reshape(n // WARP, 16, -1)
-    return matrix
 
 
 def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: bool) -> NDArray[Any]:
@@ -103,14 +59,17 @@ def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: boo
     return rounded(total, element, saturate)
 
 
-def registers_d(matrix: NDArray[Any], half: bool) -> NDArray[Any]:
-    """Invert `fragment_c`: return registers × threads."""
-    split = matrix.reshape(-1, 2, 8, matrix.shape[-1] // 8, 4, 2)
-    if half:
-        words = np.ascontiguousarray(split.transpose(3, 1, 0, 2, 4, 5)).view(np.uint32)
-        return words.reshape(matrix.shape[-1] // 4, -1)
-    registers: NDArray[Any] = split.transpose(3, 1, 5, 0, 2, 4).reshape(matrix.shape[-1] // 2, -1)
-    return registers
+def fused_product(a: Doubles, b: Doubles, c: Doubles, mode: str) -> Doubles:
+    """Return D = A·B + C by fused multiply-adds in ascending order of k, rounded in `mode`: rn, rz, rm or rp.
+
+    The ISA prescribes the precision of each step, not their order, which is that of sm_90 GPUs.
+    """
+    result = c.reshape(-1)
+    for k in range(a.shape[-1]):
+        x, y = np.broadcast_arrays(a[:, :, None, k], b[:, None, k])
+        x, y = x.reshape(-1), y.reshape(-1)
+        result = floats.fma_f64(x, y, result) if mode == "rn" else fma_dir_f64(x, y, result, mode)
+    return result.reshape(c.shape)
 
 
 def rounded(total: Doubles, element: str, saturate: bool) -> NDArray[Any]:
@@ -131,6 +90,7 @@ class ProductForm:
     """One form of wgmma.mma_async."""
 
     n: int
+    k: int
     #: element types
     a: str
     b: str
@@ -143,8 +103,8 @@ class ProductForm:
     trans_a: bool
     trans_b: bool
 
-    def registers(self, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
-        """Return the registers of D = ±A·B + C, as registers × threads. b: N × K. c: None for 0.
+    def product(self, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
+        """Return D = ±A·B + C. b: N × K. c: None for 0.
 
         Exact products are summed in float64, and the sum is rounded to the accumulator's type.
         """
@@ -153,7 +113,7 @@ class ProductForm:
             np.negative(total, out=total)
         # Without c, adding 0.0 turns -0 into +0.
         total += 0.0 if c is None else c
-        return registers_d(rounded(total, self.d, self.saturate), self.d == "f16")
+        return rounded(total, self.d, self.saturate)
 
 
 def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles:
@@ -163,7 +123,7 @@ def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles
         halves = raw.view(np.uint16).reshape(*raw.shape, 8).swapaxes(1, 2)
         raw = np.ascontiguousarray(halves).reshape(-1, halves.shape[2])
     words = raw.view(np.uint32).reshape(raw.shape[0], -1)
-    return decode(words, element).reshape(raw.shape[0], -1)
+    return decode(words, element)
 
 
-FUNCTIONS: dict[str, Any] = {f.__name__: f for f in (fragment_a, fragment_b, fragment_c, product, registers_d)}
+FUNCTIONS: dict[str, Any] = {"product": product, "fused_product": fused_product}

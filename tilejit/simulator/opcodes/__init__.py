@@ -25,13 +25,11 @@ from . import (
     tensor,
     tensormap,
     wgmma,
-    wmma,
 )
 
 #: modules with `ENTRIES`; `python -m tilejit simulator` prints the first lines of their docstrings as headings
 TOPICS = (
-    integer, floats, convert, move, memory, copies, bulk, tensormap, mbarrier, sync, cluster, matrix, wmma, wgmma,
-    tensor,
+    integer, floats, convert, move, memory, copies, bulk, tensormap, mbarrier, sync, cluster, matrix, wgmma, tensor,
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ...dataclass import replace
 from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, statement
 from ..decode.names import PTX_DTYPE, SIZE
 from ..decode.ptx import vector
@@ -18,9 +17,9 @@ _SHARED = {"space": "shared"}
 _CLUSTER = {"space": "shared", "far": "::cluster", "raw": "raw"}
 
 
-def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[str, str]:
+def part(e: BlockWriter, kind: str, m: Match, operand: str) -> tuple[str, str]:
     """Declare a copy's reads or writes at an address. Return (index of the memory instruction, address expression)."""
-    return site(e, kind, {"space": space}, operand, CHUNK_SHIFT, "V16", part=True)
+    return site(e, kind, m, operand, CHUNK_SHIFT, "V16", part=True)
 
 
 def box(e: BlockWriter, m: Match, operand: str) -> str:
@@ -32,7 +31,7 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
     values = e.sources(coordinates, "i4")
     where = e.source(match[1], "u8")
     if e.names.changes_maps:
-        number, _ = site(e, "load", {"space": ""}, f"[{match[1]}]", CHUNK_SHIFT, "V16", part=True)
+        number, _ = part(e, "load", {}, f"[{match[1]}]")
         e.stmt(f"S.tensor_maps.use({number}, {where})")
     return f"{where}, {values}"
 
@@ -40,7 +39,7 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
 def tensor_load(e: BlockWriter, m: Match) -> None:
     to, where, signals, *ctas = operands_of(e, m, 4 if m["multicast"] else 3)
     source = agent_site(e, "load", "global")
-    target, place = start_of(e, "store", "shared", to)
+    target, place = part(e, "store", _SHARED, to)
     number, bar = barrier_site(e, _SHARED, signals)
     mask = e.source(ctas[0], "u2") if ctas else "None"
     e.stmt(f"S.bulk.load_box({source}, {target}, {number}, {place}, {box(e, m, where)}, {bar}, {mask})")
@@ -49,70 +48,54 @@ def tensor_load(e: BlockWriter, m: Match) -> None:
 def tensor_store(e: BlockWriter, m: Match) -> None:
     where, start = operands_of(e, m, 2)
     target = agent_site(e, "store", "global")
-    source, place = start_of(e, "load", "shared", start)
+    source, place = part(e, "load", _SHARED, start)
     e.stmt(f"S.bulk.store_box({source}, {target}, {place}, {box(e, m, where)})")
 
 
-def load(e: BlockWriter, m: Match) -> None:
-    if m["multicast"] and m["to"] == "cta":
+def copy(e: BlockWriter, m: Match) -> None:
+    """Emit a copy or a reduction of bytes between global and shared memory, or to that of a CTA of the cluster."""
+    if m.get("multicast") and m["to"] == "cta":
         e.fail("a multicast copies to .shared::cluster")
-    to, start, size, signals, *ctas = operands_of(e, m, 5 if m["multicast"] else 4)
-    source, origin = start_of(e, "load", "global", start)
-    target, place = start_of(e, "store", "shared", to)
-    number, bar = barrier_site(e, _SHARED, signals)
-    mask = e.source(ctas[0], "u2") if ctas else "None"
-    e.stmt(f"S.bulk.load({source}, {target}, {number}, {place}, {origin}, {e.source(size, 'u4')}, {bar}, {mask})")
+    signals = m["into"] == "shared"
+    to, start, size, *more = operands_of(e, m, 3 + signals + bool(m.get("multicast")))
+    op = reduction(e, m, _OUTER if m["into"] == "global" else _REMOTE)
+    space = _CLUSTER if m["into"] == m["from"] else {"space": m["into"]}
+    target, place = part(e, *target_of(op, space), to)
+    source, origin = part(e, "load", {"space": m["from"]}, start)
+    number, bar = barrier_site(e, space, more[0]) if signals else ("None", "None")
+    mask = e.source(more[1], "u2") if m.get("multicast") else "None"
+    count = e.source(size, "u4")
+    e.stmt(f"S.bulk.copy({source}, {target}, {number}, {origin}, {place}, {count}, {bar}, {mask}, {op!r})")
 
 
-def store(e: BlockWriter, m: Match) -> None:
-    to, start, size = operands_of(e, m, 3)
-    target, place = start_of(e, "atomic" if m.get("op") else "store", "global", to)
-    op = reduction(e, m)
-    source, origin = start_of(e, "load", "shared", start)
-    e.stmt(f"S.bulk.store({source}, {target}, {origin}, {place}, {e.source(size, 'u4')}{op})")
-
-
-def send(e: BlockWriter, m: Match) -> None:
-    """Emit a copy or a reduction from shared memory to that of a CTA of the cluster."""
-    to, start, size, signals = operands_of(e, m, 4)
-    source, origin = start_of(e, "load", "shared", start)
-    target, place = site(e, "atomic" if m.get("op") else "store", _CLUSTER, to, CHUNK_SHIFT, "V16", part=True)
-    op = reduction(e, m)
-    number, bar = barrier_site(e, _CLUSTER, signals)
-    e.stmt(f"S.bulk.send({source}, {target}, {number}, {place}, {origin}, {e.source(size, 'u4')}, {bar}{op})")
-
-
-def reduction(e: BlockWriter, m: Match) -> str:
-    """Declare the last site as an atomic update, if the instruction is a reduction; return the call's last argument."""
-    if not m.get("op"):
-        return ""
-    op = f"{m['op']}.{m['t']}"
-    allowed = _OUTER if e.names.sites[-1].space == "global" else _REMOTE_ONE if e.ins.root == "red" else _REMOTE
-    if m["op"] + (m.get("noftz") or "") not in allowed.get(m["t"], "").split():
+def reduction(e: BlockWriter, m: Match, allowed: dict[str, str]) -> str:
+    """Return the operation and type of a reduction, such as "add.u32"; "" for a copy."""
+    if m.get("op") and m["op"] + (m.get("noftz") or "") not in allowed.get(m["t"], "").split():
         e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
-    e.names.sites[-1] = replace(e.names.sites[-1], strong=True, wide=True, reads=False, op=op)
-    return f", {op!r}"
+    return f"{m['op']}.{m['t']}" if m.get("op") else ""
+
+
+def target_of(op: str, space: Match) -> tuple[str, Match]:
+    """Return the kind of access to a target, and the groups of a pattern that describe it."""
+    return ("atomic", {**space, "op": op, "sink": "_"}) if op else ("store", space)
 
 
 def store_one(e: BlockWriter, m: Match) -> None:
     """Emit st.async or red.async [dst], value, [mbarrier]."""
     to, value, signals = e.exactly(3)
-    t = m["t"]
-    dtype = PTX_DTYPE[t]
-    if m.get("op"):
-        target, place = site(e, "atomic", _CLUSTER, to, SIZE[dtype].bit_length() - 1, dtype)
-        op, data = reduction(e, m), e.source(value, dtype, t)
-    else:
-        count = int(m["vec"][1:]) if m["vec"] else 1
-        if SIZE[dtype] * count > 16:
-            e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
-        whole = whole_of(e, SIZE[dtype] * count)
-        target, place = site(e, "store", _CLUSTER, to, (SIZE[dtype] * count).bit_length() - 1, whole)
-        raw = f"u{SIZE[dtype]}"
-        op, parts = "", ", ".join(e.source(x, raw, t) for x in e.vector(value, count))
-        data = f"joined(S.n, {raw}, {whole}, ({parts},))" if count > 1 else parts
+    t, op = m["t"], reduction(e, m, _REMOTE_ONE)
+    dtype = PTX_DTYPE[t] if op else f"u{SIZE[PTX_DTYPE[t]]}"
+    count = int(m["vec"][1:]) if m.get("vec") else 1
+    total = SIZE[dtype] * count
+    if total > 16:
+        e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+    whole = dtype if count == 1 else whole_of(e, total)
+    kind, groups = target_of(op, _CLUSTER)
+    target, place = site(e, kind, groups, to, total.bit_length() - 1, whole)
+    parts = ", ".join(e.source(x, dtype, t) for x in e.vector(value, count))
+    data = f"joined(S.n, {dtype}, {whole}, ({parts},))" if count > 1 else parts
     number, bar = barrier_site(e, _CLUSTER, signals)
-    e.stmt(f"S.bulk.store_one({target}, {number}, {place}, {data}, {bar}{op})")
+    e.stmt(f"S.bulk.store_one({target}, {number}, {place}, {data}, {bar}, {op!r})")
 
 
 def prefetch_bytes(e: BlockWriter, m: Match) -> None:
@@ -125,7 +108,7 @@ def prefetch_bytes(e: BlockWriter, m: Match) -> None:
 def prefetch_box(e: BlockWriter, m: Match) -> None:
     (where,) = operands_of(e, m, 1)
     encoded, _, _ = box(e, m, where).partition(", ")
-    e.stmt(f"S.bulk.check_map({encoded}, {e.pc})")
+    e.stmt(f"S.tensor_maps.check({encoded}, {e.pc})")
 
 
 def wait(e: BlockWriter, m: Match) -> None:
@@ -136,13 +119,13 @@ def wait(e: BlockWriter, m: Match) -> None:
 def prefetch(e: BlockWriter, m: Match) -> None:
     """Emit a check of the address for prefetch.tensormap [map], which has no other effect."""
     (where,) = e.exactly(1)
-    e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
+    e.stmt(f"S.tensor_maps.check({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 
 
 _HINT = r"(?P<hint>\.L2::cache_hint)?"
-_LOAD = r"\.shared::(?P<to>cluster|cta)\.global"
-_STORE = r"\.global\.shared::cta"
-_SEND = r"\.shared::cluster\.shared::cta"
+_LOAD = r"\.(?P<into>shared)::(?P<to>cluster|cta)\.(?P<from>global)"
+_STORE = r"\.(?P<into>global)\.(?P<from>shared)::cta"
+_SEND = r"\.(?P<into>shared)::(?P<to>cluster)\.(?P<from>shared)::cta"
 # Type → operations of reductions in global memory, of bulk reductions in shared memory, and of red.async.
 # source: PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk", "red.async"
 _OUTER = {
@@ -163,17 +146,17 @@ ENTRIES: Entries = {
         (rf"\.async\.bulk\.tensor\.(?P<rank>[1-5])d{_LOAD}(?:\.tile)?{_SIGNAL}(?P<multicast>\.multicast::cluster)?"
          + _HINT, tensor_load),
         (rf"\.async\.bulk\.tensor\.(?P<rank>[1-5])d{_STORE}(?:\.tile)?\.bulk_group{_HINT}", tensor_store),
-        (rf"\.async\.bulk{_LOAD}{_SIGNAL}(?P<multicast>\.multicast::cluster)?{_HINT}", load),
-        (rf"\.async\.bulk{_SEND}{_SIGNAL}", send),
-        (rf"\.async\.bulk{_STORE}\.bulk_group{_HINT}", store),
+        (rf"\.async\.bulk{_LOAD}{_SIGNAL}(?P<multicast>\.multicast::cluster)?{_HINT}", copy),
+        (rf"\.async\.bulk{_SEND}{_SIGNAL}", copy),
+        (rf"\.async\.bulk{_STORE}\.bulk_group{_HINT}", copy),
         (r"\.async\.bulk\.commit_group", statement("S.bulk.commit()")),
         (r"\.async\.bulk\.wait_group(?P<read>\.read)?", wait),
         (rf"\.async\.bulk\.prefetch\.L2\.global{_HINT}", prefetch_bytes, _PREFETCH),
         (rf"\.async\.bulk\.prefetch\.tensor\.(?P<rank>[1-5])d\.L2\.global(?:\.tile)?{_HINT}", prefetch_box,
          _PREFETCH),
-        (rf"\.reduce\.async\.bulk{_STORE}\.bulk_group{_HINT}{_OP}", store),
-        (rf"\.reduce\.async\.bulk{_STORE}\.bulk_group{_HINT}{_FLOAT_OP}", store, _ADDITIONS),
-        (rf"\.reduce\.async\.bulk{_SEND}{_SIGNAL}{_OP}", send)),
+        (rf"\.reduce\.async\.bulk{_STORE}\.bulk_group{_HINT}{_OP}", copy),
+        (rf"\.reduce\.async\.bulk{_STORE}\.bulk_group{_HINT}{_FLOAT_OP}", copy, _ADDITIONS),
+        (rf"\.reduce\.async\.bulk{_SEND}{_SIGNAL}{_OP}", copy)),
     "st": ((rf"\.async(?:\.weak)?\.shared::cluster{_SIGNAL}(?:\.(?P<vec>v[24]))?\.(?P<t>[bus](?:32|64)|f32|f64)",
             store_one),),
     "red": ((rf"\.async\.relaxed\.cluster\.shared::cluster{_SIGNAL}{_OP}", store_one),),

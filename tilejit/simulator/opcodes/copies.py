@@ -52,9 +52,8 @@ def literal(e: BlockWriter, operand: str, most: int) -> int:
 
 
 def wait(e: BlockWriter, m: Match) -> None:
-    if len(e.ins.operands) != 1:
-        e.fail("cp.async.wait_group takes one operand")
-    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], MOST_GROUPS)})")
+    (newest,) = e.exactly(1)
+    e.stmt(f"S.copies.wait({literal(e, newest, MOST_GROUPS)})")
 
 
 ENTRIES: Entries = {

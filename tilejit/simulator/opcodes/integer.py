@@ -108,18 +108,12 @@ def lop3(e: BlockWriter, m: Match) -> None:
     e.dst("u4", f"lop3({a}, {b}, {c}, {e.literal(e.ins.operands[4], 'u4', '')})")
 
 
-def dp4a(e: BlockWriter, m: Match) -> None:
-    a = e.src(1, PTX_DTYPE[m["a"]])
-    b = e.src(2, PTX_DTYPE[m["b"]])
-    signed = "s" in m["a"] + m["b"]
-    e.dst("u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
-
-
-def dp2a(e: BlockWriter, m: Match) -> None:
-    a = e.src(1, PTX_DTYPE[m["a"]])
-    b = e.src(2, PTX_DTYPE[m["b"]])
-    signed = "s" in m["a"] + m["b"]
-    e.dst("u4", f"dp2a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')}, {m['mode']!r})")
+def dot(e: BlockWriter, m: Match) -> None:
+    """Emit dp4a, or dp2a, which multiplies halves by two of four bytes."""
+    a, b = (e.src(i, PTX_DTYPE[m[t]]) for i, t in ((1, "a"), (2, "b")))
+    c = e.src(3, "i4" if "s" in m["a"] + m["b"] else "u4")
+    size, first = {None: (1, 0), "lo": (2, 0), "hi": (2, 2)}[m.get("mode")]
+    e.dst("u4", f"dot({a}, {b}, {c}, {size}, {first})")
 
 
 def simd(e: BlockWriter, m: Match) -> None:
@@ -185,8 +179,8 @@ ENTRIES: Entries = {
     "brev": ((r"\.(?P<t>b(?:32|64))", expression("t", "brev({0})", "t")),),
     "prmt": ((r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?",
               expression("u4", "prmt({0}, {1}, {2}, {mode!r})", "u4", "u4", "u4")),),
-    "dp4a": ((r"\.(?P<a>[us]32)\.(?P<b>[us]32)", dp4a),),
-    "dp2a": ((r"\.(?P<mode>lo|hi)\.(?P<a>[us]32)\.(?P<b>[us]32)", dp2a),),
+    "dp4a": ((r"\.(?P<a>[us]32)\.(?P<b>[us]32)", dot),),
+    "dp2a": ((r"\.(?P<mode>lo|hi)\.(?P<a>[us]32)\.(?P<b>[us]32)", dot),),
     "fns": ((r"\.b32", expression("u4", "fns({0}, {1}, {2})", "u4", "u4", "i4")),),
     **{f"v{name}{n}": ((SIMD, simd),) for name in ("add", "sub", "absdiff", "min", "max") for n in (2, 4)},
 }

@@ -46,7 +46,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
             e.fail("an arrival with .shared::cluster must have the destination _, and can't have .noComplete")
         scope = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
         arguments = f"{number}, {address}, {count}, {expected}, {bool(m['drop'])}, {scope!r}"
-        e.stmt(f"S.far_arrivals.arrive({arguments})")
+        e.stmt(f"S.far.arrive({arguments})")
         return
     wanted, drop, incomplete = target != "_", bool(m["drop"]), bool(m["incomplete"])
     releases = m.get("sem") != ".relaxed"
@@ -57,7 +57,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
 def arrive_after_copies(e: BlockWriter, m: Match) -> None:
     (place,) = e.exactly(1)
     number, address = barrier_site(e, m, place)
-    e.stmt(f"S.copy_arrivals.arrive({number}, {address}, {bool(m['noinc'])})")
+    e.stmt(f"S.copies.arrive({number}, {address}, {bool(m['noinc'])})")
 
 
 def wait(e: BlockWriter, m: Match) -> None:

@@ -7,7 +7,7 @@ import re
 from ...dataclass import dataclass
 from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, statement
 from ..decode.names import PTX_DTYPE, SIZE
-from ..decode.ptx import parse_number, vector
+from ..decode.ptx import parse_address, parse_number, vector
 
 
 def any_order(*parts: str) -> str:
@@ -49,7 +49,6 @@ ATOM, ATOM_FLOAT = (
 )
 #: log2 of the number of bytes in a chunk, the unit in which TMA copies and wgmma access memory
 CHUNK_SHIFT = 4
-_ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +104,10 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
 
 def base_of(e: BlockWriter, operand: str) -> tuple[str, int]:
     """Return the base and the constant offset of an address operand."""
-    match = _ADDRESS.fullmatch(operand)
-    if match is None:
+    found = parse_address(operand)
+    if found is None:
         e.fail(f"cannot parse address {operand!r}")
-    return match[1], _signed(match[2]) if match[2] else 0
-
-
-def _signed(text: str) -> int:
-    value = parse_number(text)
-    return value - (1 << 64) if value >> 63 else value
+    return found
 
 
 def site(
@@ -133,7 +127,7 @@ def site(
     resolved = kind != "barrier" and not part and not m.get("raw")
     far = bool(in_cluster and resolved and (m.get("far") or (not space and e.names.peers)))
     if far:
-        value = e.temp(f"S.far_accesses.reached({len(e.names.sites)}, {value})")
+        value = e.temp(f"S.far.reached({len(e.names.sites)}, {value})")
     elif in_cluster and not m.get("far"):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
@@ -260,12 +254,11 @@ def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str
 
 
 def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
-    match = _ADDRESS.fullmatch(e.ins.operands[0])
-    if match is None or match[1] not in e.names.call_params:
+    base, offset = base_of(e, e.ins.operands[0])
+    if base not in e.names.call_params:
         e.fail("st.param can only store to a parameter of a call")
-    offset = _signed(match[2]) if match[2] else 0
     for i, source in enumerate(sources):
-        name = f"{match[1]}+{offset + i * SIZE[dtype]}"
+        name = f"{base}+{offset + i * SIZE[dtype]}"
         e.names.register_bits[name] = 8 * SIZE[dtype]
         e.write(name, dtype, e.source(source, dtype))
 

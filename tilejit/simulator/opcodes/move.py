@@ -138,85 +138,57 @@ def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
 
 
 def setp(e: BlockWriter, m: Match) -> None:
-    t = m["t"]
-    targets = paired(e.ins.operands[0])
-    comparison = _comparison(e, m)
-    if len(targets) == 1 and not m.get("bool") and len(e.ins.operands) == 3:
-        e.write(targets[0], "p", comparison)
+    """Emit setp p|q: q is the opposite result or, for packed operands, that of the high halves."""
+    targets, results = paired(e.ins.operands[0]), _compared(e, m)
+    if len(targets) == 1 and not m.get("bool"):
+        e.write(targets[0], "p", results[0])
         return
-    result = e.temp(comparison)
-    results = [result, f"not_({result})"]
-    if m.get("bool"):
-        other = e.src(3, "p")
-        results = [f"{x} {LOGIC[m['bool']]} {other}" for x in results]
-    elif len(e.ins.operands) != 3:
-        e.fail(f"setp.{m['how']}.{t} takes three operands")
-    values = [e.temp(x) for x in results[: len(targets)]]
+    if len(results) == 1:
+        result = e.temp(results[0])
+        results = [result, f"not_({result})"]
+    values = [e.temp(x) for x in _combined(e, m, results)[: len(targets)]]
     for target, value in zip(targets, values, strict=True):
         if target != "_":
             e.write(target, "p", value)
 
 
-def _comparison(e: BlockWriter, m: Match) -> str:
+def _compared(e: BlockWriter, m: Match) -> list[str]:
+    """Return the expression of a comparison, or for packed operands those of the low and of the high halves."""
     t = m["t"]
-    if t == "bf16":
-        a, b = (f"bf16_to_f32({e.src(i, 'u2')})" for i in (1, 2))
+    if t.endswith("x2"):
+        words = e.src(1, "u4"), e.src(2, "u4")
+        pairs = [[f"{t[:-2]}_{half}({x})" for x in words] for half in ("low", "high")]
+    elif t == "bf16":
+        pairs = [[f"bf16_to_f32({e.src(i, 'u2')})" for i in (1, 2)]]
     else:
         dtype = PTX_DTYPE[t]
         if m["how"] in ("eq", "ne") and dtype[0] in "ui":
             dtype = e.either(f"u{dtype[1]}", f"i{dtype[1]}", 1, 2)
-        a, b = e.src(1, dtype), e.src(2, dtype)
-        if m.get("ftz"):
-            a, b = e.temp(f"ftz({a})"), e.temp(f"ftz({b})")
-    return compare(e, m["how"], a, b, "f" in t)
+        pairs = [[e.src(i, dtype) for i in (1, 2)]]
+    if m.get("ftz"):
+        pairs = [[f"ftz({x})" for x in pair] for pair in pairs]
+    named = [[x if x.isidentifier() else e.temp(x) for x in pair] for pair in pairs]
+    return [compare(e, m["how"], a, b, "f" in t) for a, b in named]
+
+
+def _combined(e: BlockWriter, m: Match, results: list[str]) -> list[str]:
+    """Return the results of comparisons, combined with the predicate of an instruction with .and, .or or .xor."""
+    return [f"({x} {LOGIC[m['bool']]} {e.src(3, 'p')})" for x in results] if m.get("bool") else results
 
 
 def set_(e: BlockWriter, m: Match) -> None:
     """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true, 0 for false."""
-    d = m["d"]
-    results = _halves_compared(e, m) if m["t"].endswith("x2") else [_comparison(e, m)]
-    if m.get("bool"):
-        results = [f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})" for result in results]
-    if d == "f32":
-        e.dst("f4", f"{results[0]}.astype(f4)")
-        return
-    if len(results) == 1:
-        size = SIZE[PTX_DTYPE[d]]
-        one = _ONE.get(d)
-        e.dst(f"u{size}" if one else f"i{size}", f"{results[0]}.astype(u{size}) * {e.names.constant(one, f'u{size}')}"
-              if one else f"-{results[0]}.astype(i{size})")
-        return
-    # both halves of the result
-    values = (e.names.constant(_ONE.get(d, 0xFFFF) << shift, "u4") for shift in (0, 16))
-    e.dst("u4", " | ".join(f"{x}.astype(u4) * {one}" for x, one in zip(results, values, strict=True)))
-
-
-def setp_x2(e: BlockWriter, m: Match) -> None:
-    """Emit setp on f16x2 or bf16x2: p is the result for the low halves, q for the high halves."""
-    results = _halves_compared(e, m)
-    if m.get("bool"):
-        results = [f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})" for result in results]
-    for target, result in zip(paired(e.ins.operands[0]), [e.temp(x) for x in results], strict=False):
-        if target != "_":
-            e.write(target, "p", result)
-
-
-def _halves_compared(e: BlockWriter, m: Match) -> list[str]:
-    """Return expressions for the comparisons of the low and of the high halves."""
-    low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
-    a, b = e.src(1, "u4"), e.src(2, "u4")
-    results = []
-    for half in (low, low.replace("low", "high")):
-        x, y = (f"ftz({half}({v}))" if m.get("ftz") else f"{half}({v})" for v in (a, b))
-        results.append(e.temp(compare(e, m["how"], e.temp(x), e.temp(y), True)))
-    return results
+    results, size = _combined(e, m, _compared(e, m)), SIZE[PTX_DTYPE[m["d"]]]
+    one = _ONE.get(m["d"], (1 << 8 * size // len(results)) - 1)
+    values = (e.names.constant(one << shift, f"u{size}") for shift in (0, 16)[: len(results)])
+    e.dst(f"u{size}", " | ".join(f"{x}.astype(u{size}) * {y}" for x, y in zip(results, values, strict=True)))
 
 
 INT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
 FLOAT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
 BOOL = r"(?:\.(?P<bool>and|or|xor))?"
 #: 1.0 as the bits of a number, or of each half of a pair
-_ONE = {"f16": 0x3C00, "f16x2": 0x3C00, "bf16": 0x3F80, "bf16x2": 0x3F80}
+_ONE = {"f32": 0x3F800000, "f16": 0x3C00, "f16x2": 0x3C00, "bf16": 0x3F80, "bf16x2": 0x3F80}
 SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|(?P<far>::cluster))?"
 SET_D = r"\.(?P<d>u32|s32|f32)"
 ENTRIES: Entries = {
@@ -231,7 +203,7 @@ ENTRIES: Entries = {
               expression("t", "sel({2} >= 0, {0}, {1})", "t", "t", "c")),),
     "setp": ((INT_HOW + BOOL + r"\.(?P<t>[bus](?:16|32|64))", setp),
              (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16|bf16|f32|f64)", setp),
-             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp_x2)),
+             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp)),
     "set": ((INT_HOW + BOOL + SET_D + r"\.(?P<t>[bus](?:16|32|64))", set_),
             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?" + SET_D + r"\.(?P<t>f16|bf16|f32|f64)", set_),
             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<d>f16|bf16|u16|s16)\.(?P<t>f16|bf16|f32|f64)", set_),

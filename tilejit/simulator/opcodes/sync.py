@@ -6,6 +6,7 @@ import numpy as np
 
 from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, paired, statement
 from ..decode.names import PTX_DTYPE
+from ..decode.ptx import call_operands
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
@@ -68,14 +69,11 @@ def elect(e: BlockWriter, m: Match) -> None:
 
 def call(e: BlockWriter, m: Match) -> None:
     """Emit a call of vprintf(format, arguments) or __assertfail; other calls are an error."""
-    operands = list(e.ins.operands)
-    result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
-    name = operands[0]
-    arguments = [x.strip() for x in operands[1].strip("()").split(",")] if len(operands) > 1 else []
+    results, name, arguments, _ = call_operands(e.ins)
     if name == "vprintf" and len(arguments) == 2:
         values = [e.read(f"{x}+0", "u8") for x in arguments]
         printed = e.temp(f"S.vprintf({e.pc}, {values[0]}, {values[1]})")
-        if result:
+        for result in results:
             e.names.register_bits[f"{result}+0"] = 32
             e.write(f"{result}+0", "u4", printed)
         return
@@ -87,10 +85,9 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 def check_stack(e: BlockWriter, m: Match) -> None:
-    """Emit a check that the stack has room for a call. Operands: %fp, the link register, site, the frame's size."""
+    """Emit a check that the stack has room for a call. Operands: [%fp], the link register, site, the frame's size."""
     frame, link, site, size = e.ins.operands
-    values = e.read(frame.strip("[]"), "u8"), "0" if link == "%link" else e.read(link, "u4")
-    e.stmt(f"S.check_stack({e.pc}, {values[0]}, {values[1]}, {site}, {size})")
+    e.stmt(f"S.check_stack({e.pc}, {e.read(frame.strip('[]'), 'u8')}, {e.source(link, 'u4')}, {site}, {size})")
 
 
 def index_of_callee(e: BlockWriter, m: Match) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decode.emitter import BlockWriter, Entries, Fidelity, Match
-from ..machine.tensor_map import FIELDS
+from ..machine.tensor_map import LAYOUT, MAP_BYTES
 from .copies import literal
 from .memory import CHUNK_SHIFT, base_of, site
 
@@ -14,10 +14,12 @@ _ENUMERATED = "elemtype|interleave_layout|swizzle_mode|swizzle_atomicity|fill_mo
 def replace(e: BlockWriter, m: Match) -> None:
     """Emit tensormap.replace.tile [map]{, ordinal}, value."""
     place, *ordinal, value = e.exactly(3 if m["field"] in _ORDINAL.split("|") else 2)
-    offset, size, count = FIELDS[m["field"]]
+    assert LAYOUT.fields is not None, "a map has fields"
+    kind, offset = LAYOUT.fields[m["field"]][:2]
+    size = kind.base.itemsize
     if m["bits"] != str(8 * size):
         e.fail(f"{m['field']} has {8 * size} bits")
-    number = literal(e, ordinal[0], count - 1) if ordinal else 0
+    number = literal(e, ordinal[0], kind.itemsize // size - 1) if ordinal else 0
     if m["field"] in _ENUMERATED.split("|"):
         literal(e, value, 15)
     offset += number * size
@@ -50,8 +52,8 @@ def release(e: BlockWriter, m: Match) -> None:
 
 
 def check_size(e: BlockWriter, operand: str) -> None:
-    if literal(e, operand, 2**31 - 1) != 128:
-        e.fail("the size of a tensor map is 128 bytes")
+    if literal(e, operand, 2**31 - 1) != MAP_BYTES:
+        e.fail(f"the size of a tensor map is {MAP_BYTES} bytes")
 
 
 _LAYOUT = Fidelity("exact", "the 128 bytes of a map have a layout of the simulator's own")

@@ -59,7 +59,7 @@ def multiply(e: BlockWriter, m: Match) -> None:
     start = e.sources(d, dtype)
     number = agent_site(e, "load", "shared")
     form = e.names.value(ProductForm(
-        n, a_type, m["b"], element, m.get("sat") is not None, signs[0], signs[1], trans_a, trans_b,
+        n, int(m["k"]), a_type, m["b"], element, m.get("sat") is not None, signs[0], signs[1], trans_a, trans_b,
     ))
     rows = ([e.names.product_rows[x] for x in registers] for registers in (d, a_registers))
     d_rows, a_rows = (e.names.value(np.array(x, np.int64)) for x in rows)

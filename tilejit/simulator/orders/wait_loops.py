@@ -1,15 +1,17 @@
 """Loops that only wait: an iteration that ends at the loop's head has changed nothing, so that it can be left out.
 
-Such a loop contains one wait at an mbarrier, or one strong load, and may contain volatile loads. Its other
+Such a loop contains one wait at an mbarrier, one strong load or one atomic, and may contain volatile loads. Its other
 instructions compute registers, of which none is live into the head. An iteration's outcome is the block that follows
 it: the head, or a block outside of the loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ...forks import cached_property
@@ -18,10 +20,14 @@ from ..decode.control_flow import PURE
 from ..decode.names import DTYPES
 from ..decode.roles import LOAD_ROOTS
 from ..decode.translate import Program
+from ..machine.atomics import update
 from ..machine.lanes import Index
 from ..machine.machine import Machine
+from ..machine.mbarriers import is_complete
 from ..opcodes.memory import Site
 
+#: a word of memory, or a barrier of a CTA
+Place = tuple[Any, ...]
 #: slot → the value of each of some threads, or of all of them
 Values = dict[int, Any]
 #: the outcome of an iteration that isn't understood
@@ -76,7 +82,7 @@ class WaitLoops:
         if [site.pc for site in main] != [pc] or any(not x.strong and x is not main[0] for x in sites):
             return None
         known = PURE | LOAD_ROOTS | {"nanosleep"}
-        if any(flow.roles[x].root not in known for x in pcs if x != pc or not flow.is_wait(main[0])):
+        if any(flow.roles[x].root not in known for x in pcs if x != pc):
             return None
         written = {flow.slots[name] for x in pcs for name in flow.roles[x].writes if name in flow.slots}
         into_head = set(flow.live_slots(head))
@@ -113,6 +119,11 @@ class WaitLoops:
         if pc and body[pc - 1].root == "and" and "@" in operands[1] and body[pc - 1].operands[0] == operands[1]:
             # a parity computed in inner braces
             operands[1:2] = body[pc - 1].operands[1:]
+            before = body[pc - 2] if pc > 1 else body[pc]
+            if before.root == "mov" and before.guard is None and before.operands[0] == operands[1] \
+                    and before.operands[1].isdecimal():
+                # the number of a phase that is a constant
+                operands[1] = before.operands[1]
         return body[pc].suffix, *operands
 
     def ways(self, pc: int) -> tuple[int, int]:
@@ -139,49 +150,65 @@ class WaitLoops:
 
 
 class Imagined:
-    """A machine for whose threads a load gives certain values, or a wait at an mbarrier fails."""
+    """Executes blocks without effects: accesses and waits return what they would return now.
 
-    def __init__(self, machine: Machine, site: int) -> None:
+    site: the index of an access that finds `value` in memory instead; -1 for none.
+    changing: the mask of the executing threads whose last atomic would change memory; None after other accesses.
+    places: the words and barriers that were read.
+    """
+
+    def __init__(self, machine: Machine, places_of: Callable[[int, Any], Iterable[Place]]) -> None:
         self.machine = machine
-        self.site = site
         self.mbarriers = self
+        self.places_of = places_of
+        self.site = -1
         self.value: Any = None
+        self.changing: NDArray[np.bool_] | None = None
+        self.places: set[Place] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.machine, name)
 
     def load(self, number: int, address: Any) -> Any:
-        if number == self.site:
-            return self.value
+        self.places.update(self.places_of(number, address))
         access = self.machine.access
         bound, index = access.resolve(number, address)
-        return bound.view[index] if bound is not None else np.zeros(self.machine.n, DTYPES[access.sites[number].dtype])
+        if number == self.site or bound is None:
+            dtype = DTYPES[access.sites[number].dtype]
+            return np.full(self.machine.n, self.value if number == self.site else 0, dtype)
+        return bound.view[index]
 
-    def wait(self, *operands: Any) -> Any:
-        return np.zeros(self.machine.n, bool)
+    def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
+        before = np.copy(self.load(number, self.machine.lanes.each(address)))
+        after = before.copy()
+        values = tuple(np.broadcast_to(x, before.shape) for x in operands)
+        update(self.machine.access.sites[number].op, after, np.arange(before.size), values, True)
+        self.changing = after != before
+        return before
+
+    def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
+        mbarriers = self.machine.mbarriers
+        result = np.ones(self.machine.n, bool)
+        for barrier, threads in mbarriers.groups(mbarriers.access.sites[number], address):
+            ctas = mbarriers.ctas(threads)
+            self.places.update(("mbarrier", barrier.address, cta) for cta in ctas.tolist())
+            awaited = mbarriers.of(phase, threads).astype(np.int64)
+            result[threads] = ~barrier.live[ctas] | is_complete(barrier.phase[ctas], awaited, kind)
+        return result
 
     def selects(self, pc: int, predicate: Any) -> None:
         pass
 
 
-def inputs_of(machine: Machine, loop: WaitLoop) -> Values:
-    """Return the executing threads' registers that are live into the loop, while they execute one of its blocks."""
-    registers, group = machine.registers, machine.lanes.group
-    kept = registers.kept if registers.kept_group is not None else {}
-    return {slot: kept[slot] if slot in kept else registers.value(slot, group) for slot in loop.inputs}
-
-
-def chosen(values: Values, at: Index) -> Values:
-    return {slot: value[at] if value.ndim else value for slot, value in values.items()}
-
-
-def outcomes(machine: Machine, loop: WaitLoop, positions: Index, inputs: Values, loaded: Any) -> Index:
+def outcomes(imagined: Imagined, loop: WaitLoop, positions: Index, inputs: Values) -> Index:
     """Return the block that follows an iteration of each thread, EXIT or UNKNOWN.
 
-    loaded: what the loop's load gives each thread; None for a wait, which fails.
+    inputs: the threads' registers that are live into the loop. UNKNOWN: also if it changes memory.
     """
+    machine = imagined.machine
     result = np.full(positions.size, UNKNOWN)
-    group, imagined = machine.lanes.group, Imagined(machine, loop.site)
+    changes = np.zeros(positions.size, bool)
+    group = machine.lanes.group
     work: list[tuple[int, Index, Values]] = [(loop.head, np.arange(positions.size), inputs)]
     for _ in range(MOST_BLOCKS):
         if not work:
@@ -189,8 +216,10 @@ def outcomes(machine: Machine, loop: WaitLoop, positions: Index, inputs: Values,
         number, at, values = work.pop()
         compiled = machine.program.blocks[number]
         machine.select(positions[at])
-        imagined.value = None if loaded is None else loaded[at]
+        imagined.changing = None
         extra, *outputs = compiled.run(imagined, *[values[slot] for slot in compiled.inputs])
+        if imagined.changing is not None:
+            changes[at[imagined.changing]] = True
         values = {**values, **dict(zip(compiled.outputs, outputs, strict=True))}
         block = compiled.block
         parts = [(block.targets[0], np.arange(at.size))]
@@ -203,4 +232,9 @@ def outcomes(machine: Machine, loop: WaitLoop, positions: Index, inputs: Values,
             elif some.size:
                 work.append((target, at[some], chosen(values, some)))
     machine.select(group)
+    result[changes] = UNKNOWN
     return result
+
+
+def chosen(values: Values, at: Index) -> Values:
+    return {slot: value[at] if value.ndim else value for slot, value in values.items()}
