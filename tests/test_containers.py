@@ -99,6 +99,39 @@ def test_containers_go_through_names_calls_and_branches() -> None:
     assert (y[0] == 6 + 16 + 3 + 5).all() and (y[1] == 10 + 16 + 3 + 5).all()
 
 
+class Line(NamedTuple):
+    slope: float
+    start: float
+
+
+def test_an_argument_and_a_constant_of_one_class_keep_their_names_in_branches() -> None:
+    k = kernel(
+        "def k(Y, P: Line, Q: tj.constexpr):\n"
+        "    R = P\n"
+        "    if tj.cta_id(0) > 0:\n"
+        "        R = Q\n"
+        "    Y[tj.cta_id(0), tj.thread_id()] = tj.thread_id() * R.slope + R.start\n",
+        Line=Line,
+    )
+    y = np.zeros((2, N), np.float32)
+    k[2](y, Line(2.0, 1.0), Line(3.0, 4.0))
+    assert (y == np.arange(N) * [[2], [3]] + [[1], [4]]).all()
+
+
+def test_dicts_in_containers_are_copied_at_the_call() -> None:
+    k = kernel("def k(W: Weights):\n    W.w[tj.thread_id()] = W.BM['a']\n")
+    w, entries = array(0), {"a": 1}
+    value = Weights(w, Pair(array(), 1), entries)  # type: ignore[arg-type]
+    prepared = k[1].bind(value)
+    for number in (5, 6):
+        entries["a"] = number
+        k[1](value)
+        assert (w == number).all()
+        prepared()
+        assert (w == 1).all()
+    assert len(k.signatures) == 3
+
+
 def test_an_inherited_field_and_a_field_that_is_a_tuple_are_annotated() -> None:
     k = kernel("def k(W: Wide):\n    W.w[0] = W.more[1]\n    W.more[0][0] = W.scale\n")
     x, w = array(), array(0, dtype=np.float64)

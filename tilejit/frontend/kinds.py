@@ -72,7 +72,7 @@ class TileKind:
 
 @dataclass(frozen=True, slots=True)
 class ItemsKind:
-    """Tuples of one length, with a kind for each item. names, container: as in `Items`, if they are the same."""
+    """Tuples of one length, with a kind for each item. names, container: as in `Items`, each if all have the same."""
 
     items: tuple[Kind, ...]
     names: tuple[str, ...] = ()
@@ -221,8 +221,11 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
         if isinstance(kind, Same) and isinstance(kind.value, Unset):
             return kind
         kinds.append(kind)
-    names = {(b.value.names, b.value.container) for b in bindings if isinstance(b.value, Items)}
-    return ItemsKind(tuple(kinds), *(names.pop() if len(names) == 1 else ()))
+    values = [b.value for b in bindings if isinstance(b.value, Items)]
+    names, containers = {value.names for value in values}, {value.container for value in values}
+    return ItemsKind(
+        tuple(kinds), names.pop() if len(names) == 1 else (), containers.pop() if len(containers) == 1 else None
+    )
 
 
 def _is_literal(value: Value) -> bool:
