@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -186,6 +188,43 @@ def test_a_cluster_is_kept(tmp_path):
     kernel[2](np.zeros(8, np.float32))
     with pytest.raises(tj.LaunchError, match="cluster"):
         kernel[3](np.zeros(8, np.float32))
+
+
+class Pair(NamedTuple):
+    x: tj.Tensor
+    n: tj.int64
+    K: tj.constexpr = 5
+
+
+Other = namedtuple("Other", "x n K")
+
+
+@tj.kernel(threads=32)
+def of_containers(P, Q: Pair):
+    i = tj.thread_id()
+    if i < Q.n:
+        P[0][i] = Q.x[i] * P[1][0] + Q.K
+
+
+def test_containers_are_passed_as_containers_of_the_same_structure(tmp_path):
+    spec = tj.spec((128,), tj.float32)
+    compiled = of_containers.compile((spec, (tj.float32,)), Pair(spec, tj.int64), target="sm_90a")
+    compiled.save(tmp_path / "k.ptx")
+    kernel = tj.load_compiled(tmp_path / "k.ptx")
+    a, b = arrays()
+    kernel[1]((b, (2.0,)), Pair(a, 20))
+    np.testing.assert_array_equal(b, np.where(np.arange(128) < 20, a * 2 + 5, 0))
+    kernel[lambda args: args["Q"].n](Q=Pair(a, 1), P=(b, (3,)))
+    assert b[0] == 5 and kernel.compiled.signature == compiled.signature
+    for wrong, message in (
+        (((b, (2.0,)), (a, 20, 5)), "Q is a tuple of 3; expected Q.x, Q.n, Q.K"),
+        (((b, (2.0,)), Other(a, 20, 5)), "of_containers was compiled for Q: Pair(x, n, K); got Q: Other(x, n, K)"),
+        (((b, 2.0), Pair(a, 20)), r"P[1] is a container; got float 2.0"),
+        (((b, (2.0, 1)), Pair(a, 20)), "P[1] is a tuple of 2; expected P[1][0]"),
+        (((b, (2.0,)), Pair(a, 20, 6)), "of_containers was compiled for Q.K = 5; got Q.K = 6"),
+    ):
+        with pytest.raises(tj.LaunchError, match=re.escape(message)):
+            kernel[1](*wrong)
 
 
 def test_machine_code_needs_a_gpu(kernel, tmp_path):

@@ -13,7 +13,7 @@ from .executable.encoding import saved
 from .executable.files import SUFFIXES, read_executable
 from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
-from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
+from .ir.types import ArgumentType, ArrayType, ConstexprType, ContainerType, ScalarType
 from .launches import Launchable, Options
 from .runtime import devices
 from .runtime.captured import CapturedValues
@@ -57,7 +57,8 @@ def load_compiled(path: str | Path) -> CompiledKernel:
 class CompiledKernel(Launchable):
     """A kernel that was compiled for one signature and loaded from a file; `k[grid](*args)` launches it.
 
-    Compile-time arguments may be omitted; if passed, they must equal the values that the kernel was compiled for.
+    Compile-time arguments may be omitted; if passed, they must equal the values that the kernel was compiled for. A
+    container is passed as a container of a class of the same name.
 
     Example:
         import os
@@ -77,7 +78,7 @@ class CompiledKernel(Launchable):
     def __init__(self, executable: Executable, path: Path) -> None:
         e = executable
         self.path = path
-        parameters = tuple([_parameter(name, kind) for name, kind in e.signature.arguments])
+        parameters = tuple(e.signature.fold(_parameter))
         options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
         super().__init__(e.name, parameters, options)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
@@ -104,7 +105,8 @@ class CompiledKernel(Launchable):
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         typed = signature(call, self.compiled.target, pairs)
-        for (name, compiled), (_, actual) in zip(self.compiled.signature.arguments, typed.arguments, strict=True):
+        # where a container differs, its items have no counterparts, so it is reported first
+        for (name, compiled), (_, actual) in zip(self.compiled.signature.arguments, typed.arguments, strict=False):
             if not _fits(name, compiled, actual):
                 raise LaunchError(
                     f"{self.name} was compiled for {describe_one(name, compiled)}; got {describe_one(name, actual)}",
@@ -119,7 +121,7 @@ class CompiledKernel(Launchable):
         )
 
 
-def _parameter(name: str, kind: ArgumentType) -> Parameter:
+def _parameter(name: str, kind: ArgumentType, items: list[Parameter]) -> Parameter:
     match kind:
         case ArrayType(shape=shape, strides=strides):
             spec = None if shape is None or strides is None else Spec(shape, kind.dtype, strides)
@@ -128,6 +130,8 @@ def _parameter(name: str, kind: ArgumentType) -> Parameter:
             return Parameter(name, ParameterKind.SCALAR, dtype)
         case ConstexprType(value=value):
             return Parameter(name, ParameterKind.CONSTEXPR, None, None, value)
+        case ContainerType():
+            return Parameter(name, ParameterKind.CONTAINER, items=tuple(items))
         case _:
             return assert_never(kind)
 

@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .dataclass import replace
@@ -18,6 +19,7 @@ from .launches import Launchable, Launcher, Options
 from .runtime import devices
 from .runtime.captured import Captured, CapturedValues
 from .runtime.grid import check_cluster, check_registers, check_threads
+from .runtime.reshapes import check_reshapes
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variant_builder import Compiler, VariantBuilder
@@ -198,7 +200,8 @@ def specified(
 
 def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
     """Return arguments like those of a launch: hypothetical arrays replace specs, and numbers replace dtypes."""
-    return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
+    numbers = count(1)
+    return [hypothetical(p, numbers, v) for p, v in zip(declared, values, strict=True)]
 
 
 def _tile_ir(
@@ -251,6 +254,12 @@ def kernel(
     type, such as `tj.int32`, for a scalar, which is converted to that type. `int` means int32 (int64 for a value that
     needs it), `float` means float32, and `bool` means bool_. Python numbers that are passed for parameters without
     annotation have these types, too.
+
+    A tuple, a named tuple or a frozen dataclass of arrays, scalars, None and further containers is one argument, for a
+    parameter without annotation or annotated with its class, `tuple` or `tuple[tj.Tensor, tj.int32]`. In the kernel,
+    `P[0]`, `P.w`, `len(P)`, loops and unpacking give its items, which messages, signatures and keys of `tj.autotune`
+    name in the same way. The annotations of the fields of its class have the same meaning as those of parameters. Its
+    methods and properties can't be used in kernels.
 
     threads: threads per CTA.
     target: the architecture to compile for, instead of the device's own.
@@ -376,7 +385,8 @@ def simulate(
     launch = launcher.launch(values)
     request = Request(chosen, launch.threads, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
-    warn_of_rounding(compiled.executable, values, k.memory.warned)
+    warn_of_rounding(compiled.executable, call.flat, k.memory.warned)
+    check_reshapes(compiled.executable, call)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
         delivery=delivery, orders=orders, limit=limit, seconds=seconds,

@@ -19,6 +19,7 @@ from .runtime.fast_launch.generated import ABSENT, Choosing, GeneratedLauncher, 
 from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import GridFunction, check_clustered, check_grid, check_threads, split, warn_of_unused_axes
 from .runtime.once import Once
+from .runtime.reshapes import check_reshapes
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe
 from .runtime.variant_builder import Compiler
@@ -127,7 +128,7 @@ class LaunchBase(ABC):
         resolved = self.run(values, None)
         generated = kernel.generated.notice(args, named, values, resolved)
         if generated is not None:
-            self._learn(generated, values, None, resolved)
+            self._learn(generated, None, resolved)
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -143,7 +144,7 @@ class LaunchBase(ABC):
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:
-            self._learn(generated, values, key, resolved)
+            self._learn(generated, key, resolved)
 
     @entry_point
     def failed(self, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
@@ -154,9 +155,9 @@ class LaunchBase(ABC):
             self.memory.launch_in_context()
 
     def _learn(
-        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+        self, generated: GeneratedLauncher, key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        self.memory.remember(generated, values, key, resolved)
+        self.memory.remember(generated, key, resolved)
         self.prefer(generated)
 
 
@@ -221,7 +222,7 @@ class Launcher(LaunchBase):
         launch = self.launch(values, grid)
         executable = resolved.function.compiled.executable
         warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
-        warn_of_rounding(executable, values, self.memory.warned)
+        warn_of_rounding(executable, resolved.call.flat, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
@@ -256,7 +257,7 @@ class PreparedLaunch(LaunchBase):
         launch = self.launch(values)
         executable = self.compiled.executable
         warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
-        warn_of_rounding(executable, values, self.memory.warned)
+        warn_of_rounding(executable, self._resolved.call.flat, self.memory.warned)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
 
     def __repr__(self) -> str:
@@ -302,7 +303,7 @@ class PreparedLaunch(LaunchBase):
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
         launch = self.launch(values, grid)
-        warn_of_rounding(resolved.function.compiled.executable, values, self.memory.warned)
+        warn_of_rounding(resolved.function.compiled.executable, resolved.call.flat, self.memory.warned)
         resolved.function.launch(launch, resolved.call)
         return resolved
 
@@ -372,6 +373,8 @@ class Launchable(ABC):
                 return self.resolve(threads, values, compiler)
             function = self._loaded.get((device, compiled), lambda: device.load(compiled))
             self._functions[quick] = function
+        if function.compiled.executable.reshapes:
+            check_reshapes(function.compiled.executable, call)
         return ResolvedLaunch(call, function, captured)
 
     @abstractmethod

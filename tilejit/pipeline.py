@@ -21,6 +21,7 @@ from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError, TilejitError
 from .executable import Assertion, Executable
+from .executable.reshapes import reshapes
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.precision import widened_scalars
@@ -386,7 +387,7 @@ def _compiled(kernel: Kernel, results: PassResults, signature: Signature) -> Com
         assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]), watched=results.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
-        widened=widened_scalars(record.open),
+        widened=widened_scalars(record.open), reshapes=reshapes(record.open),
         grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
     )
     return Compiled(executable, results.timings, record)

@@ -17,6 +17,7 @@ import pytest
 import tilejit as tj
 from examples import attention_small, embedding, matmul_small, transpose
 from tests.support.orders import EVERY_ORDER, FEW_ORDERS, Order, simulated
+from tilejit.frontend.containers import is_container, items_of
 from tilejit.jit import Launcher
 from tilejit.runtime.simulated import SimulatedFunction
 
@@ -53,6 +54,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         ((2, 1, 70, 2), 40, 1, 64, True), ((1, 1, 70, 1), 300, 1, 128, False, F16, 8.0),
         ((1, 1, 64, 1), 300, 1, 64, True, F16, 8.0), ((3, 1, 10, 1), 90, 1, 64, False),
     ],
+    "tuples": [([(1,)],), ([(64, 129), (), (7,), (3, 5, 7, 11)],), ([(1021, 4), (2, 1021)], 512, BF16)],
     "pipeline": [(1,), (100,), (160,)],
     "gemm_hopper": [(8, 8, 16), (130, 264, 72), (72, 136, 200)],
     "distributed": [(1, 8, 8, 1), (33, 40, 64), (7, 24, 48, 3, BF16)],
@@ -87,6 +89,11 @@ def check(name: str, case: tuple[Any, ...] | None) -> None:
 ANY_ORDER = {"embedding"}
 
 
+def leaves(value: Any) -> list[Any]:
+    """The arguments in a container, and in those that it contains."""
+    return [leaf for item in items_of(value) for leaf in leaves(item)] if is_container(value) else [value]
+
+
 def left_by_launches(name: str, case: tuple[Any, ...] | None, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Run an example's check; the bits of all arrays of its launches, after each."""
     bits: list[bytes] = []
@@ -94,7 +101,7 @@ def left_by_launches(name: str, case: tuple[Any, ...] | None, monkeypatch: pytes
 
     def noted(launcher: Launcher, *args: Any, **constexprs: Any) -> None:
         launch(launcher, *args, **constexprs)
-        bits.extend(arg.tobytes() for arg in args if isinstance(arg, np.ndarray))
+        bits.extend(arg.tobytes() for arg in leaves(args) if isinstance(arg, np.ndarray))
 
     with monkeypatch.context() as patched:
         patched.setattr(Launcher, "__call__", noted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tilejit as tj
 from tilejit.compiled import Compiled
@@ -53,6 +54,25 @@ def large(A: tj.Tensor, B: tj.Tensor):
     tj.cta.copy(s[:, 0:48], A[0:64, 0:48])
     tj.cta_sync()
     tj.cta.copy(B[0:64, 0:48], s[:, 0:48])
+
+
+class Weights(NamedTuple):
+    w: tj.Tensor
+    n: tj.int32
+    K: tj.constexpr = 3
+
+
+@tj.kernel(threads=32)
+def contained(P, Q: Weights, P_0: tj.int32):
+    """Items of containers, one of which has the name of a parameter in C."""
+    if Q.n > P_0:
+        P[0][0, 0] = Q.w[0, 0] * P[1][0] + Q.K
+
+
+@tj.kernel(threads=32)
+def reshaped(A: tj.Tensor, n: tj.int32):
+    """Views whose shapes a launch checks."""
+    A.reshape(-1)[n] = A.reshape(n // 2, -1, A.shape[1])[0, 0, 1]
 
 
 @tj.kernel(threads=32)
@@ -111,6 +131,8 @@ EXECUTABLES: dict[str, Callable[[], Compiled]] = {
     "together": lambda: together.compile(F32, target="sm_90a"),
     "clustered": lambda: clustered.compile(F32, target="sm_90a"),
     "large": lambda: large.compile(F32, tj.spec((64, 48), tj.float32, (1, 64)), target="sm_80"),
+    "contained": lambda: contained.compile((F32, (tj.float32,)), Weights(F32, tj.int32), tj.int32, target="sm_90a"),
+    "reshaped": lambda: reshaped.compile(F32, tj.int32, target="sm_90a"),
     "register": lambda: register.compile(F32, **numbers(register), target="sm_75"),
     "pinned": lambda: pinned.compile(target="sm_100a"),
     "indexed": lambda: indexed.compile(F32, tj.int32, target="sm_90a"),

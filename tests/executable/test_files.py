@@ -107,6 +107,33 @@ def test_names_that_are_not_identifiers_are_refused(name, tmp_path):
         read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(name="a\0b"), executable))
 
 
+@pytest.mark.parametrize("name", ["P[0]", "P[2]", "P", "P[1] or f()", "P.x", "P[1][0]"])
+def test_items_of_containers_are_named_by_their_positions(name, tmp_path):
+    executable = EXECUTABLES["contained"]().executable
+
+    def change(record):
+        names = [name for name, _ in record["signature"]]
+        record["signature"][names.index("P[1]")][0] = name
+
+    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write"):
+        read_executable(forged(tmp_path / "k.ptx", change, executable))
+
+
+@pytest.mark.parametrize("fields", [[".w", ".f()", ".K"], [".w", "n", ".K"], [".w", ".n"], [".w", ".w", ".K"], ["[0]"]])
+def test_fields_of_containers_are_identifiers(fields, tmp_path):
+    executable = EXECUTABLES["contained"]().executable
+
+    def change(record):
+        arguments = record["signature"]
+        start = [name for name, _ in arguments].index("Q")
+        arguments[start][1]["ContainerType"][1] = fields
+        for argument, field in zip(arguments[start + 1 :], fields, strict=False):
+            argument[0] = f"Q{field}"
+
+    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write"):
+        read_executable(forged(tmp_path / "k.ptx", change, executable))
+
+
 @pytest.mark.parametrize("entry", ['k"\n#include "k.h"', "a b", "", "$\n"])
 def test_entries_that_are_no_names_of_ptx_are_refused(entry, tmp_path):
     executable = EXECUTABLES["scalars"]().executable
@@ -129,7 +156,7 @@ def test_a_record_of_others_is_read_or_refused(key, value, tmp_path):
 def test_a_file_of_another_format_says_so(tmp_path, monkeypatch):
     path = written(EXECUTABLES["nothing"]().executable, tmp_path)
     monkeypatch.setattr(executable_files, "FORMAT", 99)
-    with pytest.raises(tj.LaunchError, match="another version of tilejit, in format 7; this one reads 99"):
+    with pytest.raises(tj.LaunchError, match="another version of tilejit, in format 8; this one reads 99"):
         read_executable(path)
 
 
@@ -137,4 +164,4 @@ def test_the_record_is_one_line_of_plain_text(tmp_path):
     content = saved(EXECUTABLES["register"]().executable)
     last = content.splitlines()[-1]
     assert content.isascii() or b"gr" in content
-    assert json.loads(last.split(b" ", 3)[3])["format"] == 7
+    assert json.loads(last.split(b" ", 3)[3])["format"] == 8

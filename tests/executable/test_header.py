@@ -169,6 +169,12 @@ def test_names_that_c_lacks_are_changed_and_stay_apart():
     assert all(field.isascii() for field in fields) and {"A_extent_0", "A_extent_0_"} <= set(fields)
 
 
+def test_items_of_containers_are_fields():
+    header = c_header(EXECUTABLES["contained"]().executable)
+    assert fields_of(header) == ["P_0_", "P_1_0_", "Q_w_", "Q_n_", "P_0__"]
+    assert "address of P[0]: float32" in header and "Q.K = 3" in header
+
+
 @pytest.mark.parametrize(
     ("language", "dialect"), [(language, dialect) for language, (_, all_, _) in COMPILERS.items() for dialect in all_]
 )

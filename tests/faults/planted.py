@@ -237,8 +237,8 @@ FAULTS = (
     Fault(
         "the first parameter of a tuning key is ignored",
         "tuning/kernel.py",
-        "named = [(name, by_name[name]) for name in self.choices.key]",
-        "named = [(name, by_name[name]) for name in self.choices.key[1:]]",
+        "return [each for name in self.choices.key for each in passed if is_inside(each[0], name)]",
+        "return [each for name in self.choices.key[1:] for each in passed if is_inside(each[0], name)]",
     ),
     # top level
     Fault(

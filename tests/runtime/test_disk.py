@@ -11,6 +11,7 @@ import time
 import warnings
 import weakref
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -73,6 +74,32 @@ def compiler(monkeypatch):
 def fresh(kernel):
     """The kernel as another process has it."""
     return tj.Kernel(kernel.__wrapped__, kernel.options)
+
+
+class Pair(NamedTuple):
+    x: tj.Tensor
+    by: tj.constexpr
+
+
+class Other(NamedTuple):
+    x: tj.Tensor
+    by: tj.constexpr
+
+
+@tj.kernel(threads=32)
+def of_containers(P, Q):
+    lane = tj.lane_id()
+    P[0][lane] = shifted(Q.x[lane], Q.by)
+
+
+def test_containers_are_found_by_their_structure(compiler):
+    a = np.ones(32, np.float32)
+    for values, count in (
+        (((a.copy(),), Pair(a, 1)), 1), (((a.copy(),), Pair(a, 1)), 1), (((a,), Pair(a, 1)), 2),
+        (((a,), Pair(a, 1)), 2), (((a.copy(),), Other(a, 1)), 3), (((a.copy(), 1), Pair(a, 1)), 4),
+    ):
+        fresh(of_containers)[1](*values)
+        assert compiler["compiled"] == count
 
 
 def result(kernel, by=1, dtype=np.float32):

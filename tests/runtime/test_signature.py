@@ -1,6 +1,7 @@
 """What of a call's arguments the compiled kernel depends on, and nothing else."""
 
 import math
+from itertools import count
 from typing import Any
 
 import ml_dtypes
@@ -85,7 +86,7 @@ def test_a_scalar_annotated_by_a_python_type_is_passed_as_one_of_that_type(value
 def test_an_int_of_which_only_the_type_is_given_holds_all_of_that_type(dtype):
     parameter = Parameter("n", ParameterKind.SCALAR)
     expected = dtypes.int32 if dtype in (dtypes.int8, dtypes.int32) else dtypes.int64
-    assert Call((parameter,), (hypothetical(parameter, 0, dtype),)).key[1:] == (expected,)
+    assert Call((parameter,), (hypothetical(parameter, count(1), dtype),)).key[1:] == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_a_spec_is_no_argument_of_a_launch():
 
 
 def test_a_spec_represents_an_array_of_the_best_alignment():
-    values = [hypothetical(A, 0, tj.spec((4, 8), dtypes.float32)), hypothetical(B, 1, dtypes.int64)]
+    values = [hypothetical(A, count(1), tj.spec((4, 8), dtypes.float32)), hypothetical(B, count(2), dtypes.int64)]
     call = Call((A, Parameter("n", ParameterKind.ANY)), values)
     found = signature(call, target("sm_90a"), ())
     assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"

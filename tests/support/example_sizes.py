@@ -34,6 +34,7 @@ from examples import (
     softmax,
     tensor_memory,
     transpose,
+    tuples,
     vector_add,
 )
 from tilejit.compiled import Compiled
@@ -113,6 +114,8 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     in_one = reduce.sum_in_one_launch
     yield "sum_in_one_launch", compilation(in_one, vector(16384 * 16384), parts, vector(1, I32), one)
     yield "autotune", compilation(autotune.row_sums, matrix(ROWS, 500, F32), vector(ROWS), N=500, ROWS=4)
+    weight = tuples.Weight(*[matrix(4096, 4096, F32)] * 4)
+    yield "adamw", compilation(tuples.adamw, (weight,), tuples.AdamW(1e-2, 0.9, 0.999, 0.1, 3))
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
     states = vector(2**28 // scan.BLOCK, tj.uint64)
     yield "inclusive_sum", compilation(scan.inclusive_sum, vector(2**28), vector(2**28), states)

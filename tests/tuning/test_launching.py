@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -454,3 +455,35 @@ def test_a_launch_that_takes_too_much_is_a_row(driver: TimingDriver, monkeypatch
     assert x_of(driver, lambda: k[4](a, b, 1)) == 3
     reasons = [trial.reason for trial in k.tuning[0].trials]
     assert reasons[::2] == [None, None] and "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES from cuLaunchKernel" in str(reasons[1])
+
+
+class Pair(NamedTuple):
+    B: tj.Tensor
+    n: tj.int32
+
+
+def of_containers(P, Q: Pair, X: tj.constexpr):
+    if Q.n > 1_000_000:
+        P[0][0, 0] = Q.B[0, 0] + Q.n + X + P[1]
+
+
+def test_keys_and_reset_name_items_of_containers(driver: TimingDriver, monkeypatch: Patch) -> None:
+    k = tuned(driver, values(1, 2), ["Q.n", "P[0]"], of_containers, reset=["P", "Q.B"])
+    a, b, c = tensor(4, 8), tensor(4, 8), tensor(8, 8)
+    for _ in range(5):
+        for p, q in (((a, 1), Pair(b, 1)), ((a, 2), Pair(c, 1)), ((a, 1), Pair(b, 2)), ((c, 1), Pair(b, 2))):
+            k[1](p, q)
+    assert [t.key for t in k.tuning] == ["Q.n=1, P[0]=(4, 8)", "Q.n=2, P[0]=(4, 8)", "Q.n=2, P[0]=(8, 8)"]
+    assert is_quick(monkeypatch, k.kernel, lambda: k[1]((a, 9), Pair(b, 2)))
+    driver.fastest = 1
+    assert x_of(driver, lambda: k[1]((a, 1), Pair(b, 5))) == 1 and x_of(driver, lambda: k[1]((a, 1), Pair(b, 2))) == 2
+    whole = tuned(driver, values(1, 2), ["Q"], of_containers)
+    for p, q in (((a, 1), Pair(b, 1)), ((a, 2), Pair(c, 1)), ((c, 2), Pair(tensor(8, 8), 1))):
+        whole[1](p, q)
+    assert [t.key for t in whole.tuning] == ["Q.B=(4, 8), Q.n=1", "Q.B=(8, 8), Q.n=1"]
+    for key, reset, message in ((["P[2]"], [], "key of of_containers names 'P[2]'"), ([], ["Q.C"], "reset of")):
+        with pytest.raises(tj.LaunchError, match=re.escape(message)):
+            tuned(driver, values(1, 2), key, of_containers, reset=reset)[1]((a, 1), Pair(b, 1))
+    with pytest.raises(tj.LaunchError, match=r"names 'R\[0\]', which is not one of its parameters"):
+        tuned(driver, values(1, 2), ["R[0]"], of_containers)
+    assert "P[0]=(4, 8)" in str(k.explain((a, 1), Pair(b, 1), target="sm_90a"))

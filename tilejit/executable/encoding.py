@@ -15,19 +15,19 @@ from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType
 from ..ir.params import BoxShare, Param, TensorMapSpec
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
-from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature
-from ..ir.values import Buffer, Strided, Var
+from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature
+from ..ir.values import Buffer, Cast, Const, Op, Strided, Var
 from ..ir.watched import WatchedRegion
 from ..layout import Swizzle, TileLayout
 from ..source import Span
 from ..target import target
-from .record import Assertion, Executable, SharedPlace, Usage
+from .record import Assertion, Executable, Reshape, SharedPlace, Usage
 
 #: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: incremented whenever the format of the record changes
-FORMAT = 7
+FORMAT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def saved(value: Any) -> Any:
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        ArrayType, ScalarType, ConstexprType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec, *get_args(Param),
-        Assertion, WatchedRegion, SharedPlace, Usage,
+        ArrayType, ScalarType, ConstexprType, ContainerType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec,
+        *get_args(Param), Assertion, WatchedRegion, SharedPlace, Usage, Reshape, Const, Op, Cast,
     )
 }
 

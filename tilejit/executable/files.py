@@ -19,7 +19,7 @@ from typing import Any
 
 from ..dataclass import replace
 from ..errors import LaunchError, TilejitError
-from ..ir.types import Signature
+from ..ir.types import ArgumentType, ContainerType, Signature
 from ..wording import shown
 from .encoding import FORMAT, decoded, encoded, executable_from_json, executable_to_json
 from .record import Executable, MachineCode
@@ -100,7 +100,7 @@ def read_executable(path: Path) -> Executable:
 def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
     """Decode a record; raise any of `_FORGERY_ERRORS` if it is forged."""
     signature = Signature(decoded(record["signature"]))
-    check_names([name for name, _ in signature.arguments])
+    check_names(signature.fold(_checked))
     check_names([record["name"]])
     # PTX names may contain dollar signs
     check_names([record["entry"].replace("$", "_")])
@@ -108,6 +108,17 @@ def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
     if not image:
         return executable
     return replace(executable, machine_code=MachineCode(image, record["capability"]))
+
+
+def _checked(name: str, kind: ArgumentType, items: list[str]) -> str:
+    """Return an argument's name; raise LaunchError unless its items are named as its type says."""
+    if isinstance(kind, ContainerType):
+        expected = [f"[{k}]" for k in range(len(items))] if kind.is_tuple else [s for s in kind.items if s[:1] == "."]
+        if items != [name + suffix for suffix in expected] or list(kind.items) != expected:
+            raise LaunchError(f"{shown(name)} has items of other names", hint="use distinct identifiers")
+        if not kind.is_tuple:
+            check_names([suffix[1:] for suffix in expected])
+    return name
 
 
 def _of_ptx(content: bytes, path: Path) -> tuple[bytes, ...]:

@@ -158,7 +158,11 @@ def _field_names(wanted: Sequence[str], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return `name` as a C identifier or keyword that isn't reserved for any use; é becomes ue9, for example."""
+    """Return `name` as a C identifier or keyword that isn't reserved for any use.
+
+    For example, é becomes ue9, P[0] becomes P_0, and P.w becomes P_w.
+    """
+    name = name.replace("[", "_").replace(".", "_").replace("]", "")
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
     # C reserves all names that start with an underscore and a capital or a second underscore.
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):

@@ -11,7 +11,7 @@ from ..dtypes import DType
 from ..ir.clusters import Cluster
 from ..ir.params import AssertionsParam, Param, TensorMapParam, written_arguments
 from ..ir.types import Signature
-from ..ir.values import Var
+from ..ir.values import Expr, Var
 from ..ir.watched import WatchedRegion
 from ..source import Span
 from ..target import Target
@@ -23,6 +23,22 @@ class Assertion:
 
     rule: str
     message: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """A view of an array in another shape. All sizes are expressions of parameters, which a launch evaluates.
+
+    of: the argument's name. shape, strides: before. new_shape, new_strides: those of the view, as the kernel computes
+    them.
+    """
+
+    of: str
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    new_shape: tuple[Expr, ...]
+    new_strides: tuple[Expr, ...]
     span: Span | None = None
 
 
@@ -82,6 +98,8 @@ class Executable:
     #: a failure with code c in the assertion record refers to assertions[c - 1]
     assertions: tuple[Assertion, ...] = ()
     watched: tuple[WatchedRegion, ...] = ()
+    #: the views whose shapes each launch checks
+    reshapes: tuple[Reshape, ...] = ()
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
     #: registers per thread at entry if the kernel contains `tj.set_registers`, else None
     entry_registers: int | None = None

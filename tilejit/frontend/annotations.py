@@ -215,6 +215,12 @@ class Region(_Shaped[Scalar]):
 class Tensor(Region):
     """Annotation of an array parameter; a default of `tj.spec(...)` fixes its shape, strides and dtype.
 
+    `X.reshape(...)` takes extents that are known at compile time or computed from the kernel's arguments, even if the
+    strides of `X` are known only at run time. Equal products of extents, such as `X.shape[0]` in both shapes, keep
+    their dimensions; others are merged and split. A launch raises LaunchError unless merged dimensions are adjacent
+    (`X.strides[i] == X.shape[i + 1] * X.strides[i + 1]`; extents of 1 don't count, except that of the dimension with
+    stride 1) and the number of elements is equal.
+
     Example:
         @tj.kernel(threads=32)
         def double(A: tj.Tensor) -> None:

@@ -106,7 +106,7 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
         return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak) if is_computed else value
     if isinstance(value, Items):
         items = [named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)]
-        return Items(tuple(items), value.names)
+        return Items(tuple(items), value.names, value.container)
     return value
 
 

@@ -133,6 +133,8 @@ class Context:
     max_registers: int | None = None
     cluster: Cluster | None = None
     is_checked: bool = False
+    #: the names of the variables and buffers that are parameters of the IR's kernel
+    parameters: frozenset[str] = frozenset()
     block: Draft = field(default_factory=list)
     #: the number of run-time branches and loops around the current position
     depth: int = 0

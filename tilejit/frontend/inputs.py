@@ -6,14 +6,15 @@ import ast
 from collections.abc import Hashable, Iterable
 from enum import Enum
 from functools import lru_cache, partial
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from ..constants import described, key_of, opaque, parts_of
 from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype, bool_, float32
-from ..errors import KernelSyntaxError, KernelTypeError
+from ..errors import KernelSyntaxError, KernelTypeError, LaunchError
 from .annotations import Tensor
+from .containers import annotations_of, fields_of
 from .language import Constexpr, Function, Spec
 from .source import KernelSource, parameter_nodes
 
@@ -32,13 +33,15 @@ class ParameterKind(Enum):
     ARRAY = "array"
     SCALAR = "scalar"
     CONSTEXPR = "constexpr"
+    #: a tuple, a named tuple or a frozen dataclass, whose items are arguments
+    CONTAINER = "container"
     #: determined by the argument
     ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a kernel definition."""
+    """One parameter of a kernel definition, or an item of a container, such as `P[0]` or `P.w`."""
 
     name: str
     kind: ParameterKind
@@ -47,6 +50,18 @@ class Parameter:
     #: the type that an array must have; None for any
     spec: Spec | None = None
     default: Any = NO_DEFAULT
+    #: the class that a container must have; None for any
+    container: type | None = None
+    #: the parameters of a container's items; None if its class determines them
+    items: tuple[Parameter, ...] | None = None
+
+
+class _Unsupported(Exception):
+    """An annotation that can't be used. hint: how to write it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def parameters(source: KernelSource) -> tuple[Parameter, ...]:
@@ -78,29 +93,79 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
 
 
 def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any) -> Parameter:
+    try:
+        return _declared(arg.arg, default, annotation, ast.unparse(arg.annotation) if arg.annotation else "")
+    except _Unsupported as error:
+        raise _error(source, arg, str(error), error.hint) from None
+
+
+def _declared(name: str, default: Any, annotation: Any, written: str) -> Parameter:
+    """Return a parameter with this annotation; raise _Unsupported. written: the annotation's text."""
+    field = name.rpartition(".")[2]
     if isinstance(default, Spec):
-        if annotation not in (None, Tensor):
-            message = f"{arg.arg} has a tj.spec as its default but is annotated {annotation!r}"
-            raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = tj.spec(...)")
-        return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
-    if annotation is None:
-        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
+        if annotation not in (None, Any, Tensor):
+            message = f"{name} has a tj.spec as its default but is annotated {annotation!r}"
+            raise _Unsupported(message, f"write {field}: tj.Tensor = tj.spec(...)")
+        return Parameter(name, ParameterKind.ARRAY, None, default)
+    if annotation is None or annotation is Any:
+        return Parameter(name, ParameterKind.ANY, None, None, default)
     # compared by identity, because `np.dtype("float64") == float`
     if annotation is int or annotation is float or annotation is bool:
-        return Parameter(arg.arg, ParameterKind.SCALAR, _PYTHON_TYPES[annotation], None, default)
+        return Parameter(name, ParameterKind.SCALAR, _PYTHON_TYPES[annotation], None, default)
     if annotation is Tensor:
-        return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
+        return Parameter(name, ParameterKind.ARRAY, None, None, default)
     if isinstance(annotation, Constexpr):
-        return Parameter(arg.arg, ParameterKind.CONSTEXPR, None, None, default)
+        return Parameter(name, ParameterKind.CONSTEXPR, None, None, default)
     dtype = as_dtype(annotation)
     if dtype is not None:
-        return Parameter(arg.arg, ParameterKind.SCALAR, dtype, None, default)
-    if annotation == Tensor | None:
-        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
+        return Parameter(name, ParameterKind.SCALAR, dtype, None, default)
+    if get_origin(annotation) in (Union, UnionType) and _is_optional(get_args(annotation)):
+        return Parameter(name, ParameterKind.ANY, None, None, default)
+    if _is_container_class(annotation):
+        return Parameter(name, ParameterKind.CONTAINER, None, None, default, annotation)
+    if get_origin(annotation) is tuple:
+        given = get_args(annotation)
+        # `tuple[X, ...]` has any length
+        items = None if ... in given else tuple([
+            _declared(f"{name}[{k}]", NO_DEFAULT, item, "") for k, item in enumerate(given)
+        ])
+        return Parameter(name, ParameterKind.CONTAINER, None, None, default, tuple, items)
     if isinstance(annotation, Spec):
-        message = f"the annotation of {arg.arg} is a tj.spec, which must be the default of a parameter"
-        raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
-    raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which tilejit doesn't support")
+        message = f"the annotation of {name} is a tj.spec, which must be the default of a parameter"
+        raise _Unsupported(message, f"write {field}: tj.Tensor = {written or 'tj.spec(...)'}")
+    raise _Unsupported(f"the annotation of {name} is {annotation!r}, which tilejit doesn't support", _KINDS)
+
+
+def _is_optional(choices: tuple[Any, ...]) -> bool:
+    others = [each for each in choices if each is not NoneType]
+    return len(others) == 1 < len(choices) and (others[0] is Tensor or _is_container_class(others[0]))
+
+
+def _is_container_class(annotation: Any) -> bool:
+    return isinstance(annotation, type) and (annotation is tuple or fields_of(annotation) is not None)
+
+
+@lru_cache(maxsize=1024)
+def fields(cls: type, name: str) -> tuple[Parameter, ...]:
+    """Return the parameters of the fields of the container `name`, by the annotations of its class.
+
+    raises: LaunchError for an annotation that can't be used.
+    """
+    found: list[Parameter] = []
+    try:
+        annotations = annotations_of(cls)
+        defaults = getattr(cls, "_field_defaults", None) or getattr(cls, "__dataclass_fields__", {})
+        for field in fields_of(cls) or ():
+            # a named tuple has defaults, a dataclass has descriptions of fields; only specs matter, which pin a field
+            default = defaults.get(field)
+            found.append(_declared(f"{name}.{field}", getattr(default, "default", default), annotations.get(field), ""))
+    except _Unsupported as error:
+        raise LaunchError(str(error), hint=error.hint) from None
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise LaunchError(
+            f"an annotation of {cls.__qualname__}, the class of {name}, can't be evaluated: {error}", hint=_KINDS
+        ) from None
+    return tuple(found)
 
 
 #: Python annotation -> the type of a scalar; None for `int`, whose type depends on the value
@@ -109,7 +174,7 @@ _PYTHON_TYPES = {int: None, float: float32, bool: bool_}
 _KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"
 
 
-def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS) -> KernelTypeError:
+def _error(source: KernelSource, arg: ast.arg, message: str, hint: str) -> KernelTypeError:
     return KernelTypeError(message, span=source.span(arg.annotation or arg), hint=hint)
 
 
@@ -130,7 +195,7 @@ def _annotation(source: KernelSource, arg: ast.arg, evaluated: dict[str, Any]) -
                     annotation = eval(_code(annotation), fn.__globals__, names)
         except (NameError, AttributeError, SyntaxError, TypeError) as error:
             message = f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}"
-            raise _error(source, arg, message) from None
+            raise _error(source, arg, message, _KINDS) from None
         evaluated[text] = annotation
     return evaluated[text]
 

@@ -16,7 +16,7 @@ from ..ir.names import names_in
 from ..ir.nodes import Alloc, Atomic, Buffer, BufferView, Instruction, Kernel, Region, Stmt, Strided, TileOp, Var
 from ..ir.params import ExtentParam, Param, PointerParam, ScalarParam, StrideParam
 from ..ir.rewriting import Rewriting
-from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
+from ..ir.types import ArgumentType, ArrayType, ContainerType, ScalarType, Signature
 from ..ir.walk import Block
 from ..isa.warp import ELECT
 from ..layout import TileLayout
@@ -28,14 +28,13 @@ from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from .barriers import check_steps
 from .buffer_choices import check_copies, selected
 from .buffers import with_fixed
+from .containers import parameter_of
 from .context import ELECTED, Context, Frame
 from .expressions import EXPRESSIONS
 from .flow import sealed
 from .source import KernelSource, parameter_nodes
 from .statements import STATEMENTS
-from .values import Binding, Memory, Scalar, Value, from_python
-
-_LARGEST_EXTENT = 2**40
+from .values import LARGEST_EXTENT, Binding, Items, Memory, Scalar, Value, from_python
 
 
 def build(
@@ -52,10 +51,10 @@ def build(
     if cluster is not None:
         _check_cluster(cluster, nonportable_cluster, span)
     params, env = _kernel_params(source, signature)
+    defined = frozenset([param.defines.name for param in params if param.defines is not None])
     ctx = Context(
         EXPRESSIONS, STATEMENTS, target, threads, Frame(source, source.node, env=env), cooperative, max_registers,
-        cluster, debug,
-        used=dict.fromkeys([*env, *[param.defines.name for param in params if param.defines is not None]], 0),
+        cluster, debug, defined, used=dict.fromkeys([*env, *defined], 0),
     )
     ctx.execute(source.node.body)
     entry_code = (Instruction(ELECT.name, (), (), span, ELECTED),) if ctx.elects else ()
@@ -79,27 +78,28 @@ def _kernel_params(source: KernelSource, signature: Signature) -> tuple[tuple[Pa
     """Return the IR parameters for a signature, in order, and the bindings of the kernel's Python parameters."""
     nodes = {arg.arg: arg for arg in parameter_nodes(source.node)}
     params: list[Param] = []
-    env: dict[str, Binding] = {}
-    for name, argument in signature.arguments:
-        span = source.span(nodes[name])
-        value: Value
+
+    def value_of(name: str, argument: ArgumentType, items: list[Value]) -> Value:
+        if isinstance(argument, ContainerType):
+            if argument.is_tuple:
+                return Items(tuple(items))
+            return Items(tuple(items), tuple([suffix[1:] for suffix in argument.items]), argument)
         if isinstance(argument, ArrayType):
             buffer = _buffer(name, argument)
             params.extend(_array_params(name, argument, buffer))
-            value = Memory.whole(buffer)
-        elif isinstance(argument, ScalarType):
+            return Memory.whole(buffer)
+        if isinstance(argument, ScalarType):
             var = Var(name, argument.dtype, data=argument.dtype is int64)
             params.append(ScalarParam(name, var))
-            value = Scalar(var)
-        else:
-            assert isinstance(argument, ConstexprType)
-            try:
-                value = from_python(argument.value)
-            except KernelTypeError as error:
-                error.span = span
-                raise
-        env[name] = Binding(value, span)
-    return tuple(params), env
+            return Scalar(var)
+        try:
+            return from_python(argument.value)
+        except KernelTypeError as error:
+            error.span = source.span(nodes[parameter_of(name)])
+            raise
+
+    values = signature.fold(lambda name, argument, items: (name, value_of(name, argument, [v for _, v in items])))
+    return tuple(params), {name: Binding(value, source.span(nodes[name])) for name, value in values}
 
 
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
@@ -121,7 +121,7 @@ def _buffer(name: str, array: ArrayType) -> Buffer:
     shape: tuple[int | Var, ...] = array.shape or tuple(
         Var(
             f"{name}.shape.{d}", int64,
-            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, _LARGEST_EXTENT),
+            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, LARGEST_EXTENT),
         )
         for d in range(array.rank)
     )

@@ -11,12 +11,13 @@ import ast
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, replace
 from ..dtypes import DType, float32, int32, int64, promote
 from ..errors import KernelTypeError, shown_file
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import is_data
 from ..ir.nodes import Open, Var
+from ..ir.types import ContainerType
 from ..scopes import THREAD
 from ..source import Span
 from .buffer_choices import ONE_BUFFER, PlaceKind, Source, difference, place_kind
@@ -71,10 +72,11 @@ class TileKind:
 
 @dataclass(frozen=True, slots=True)
 class ItemsKind:
-    """Tuples of one length, with a kind for each item. names: see `Items`."""
+    """Tuples of one length, with a kind for each item. names, container: as in `Items`, each if all have the same."""
 
     items: tuple[Kind, ...]
     names: tuple[str, ...] = ()
+    container: ContainerType | None = None
 
 
 Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
@@ -89,14 +91,14 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, Memory) and value.is_value:
         return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
-        return ItemsKind(tuple(kind_of(item) for item in value.items), value.names)
+        return ItemsKind(tuple(kind_of(item) for item in value.items), value.names, value.container)
     return Same(value)
 
 
 def _settled(kind: Kind) -> Kind:
     """Return the kind with every weak scalar fixed at its current type."""
     if isinstance(kind, ItemsKind):
-        return ItemsKind(tuple(_settled(item) for item in kind.items), kind.names)
+        return replace(kind, items=tuple(_settled(item) for item in kind.items))
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
 
 
@@ -219,8 +221,11 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
         if isinstance(kind, Same) and isinstance(kind.value, Unset):
             return kind
         kinds.append(kind)
-    names = {b.value.names for b in bindings if isinstance(b.value, Items)}
-    return ItemsKind(tuple(kinds), names.pop() if len(names) == 1 else ())
+    values = [b.value for b in bindings if isinstance(b.value, Items)]
+    names, containers = {value.names for value in values}, {value.container for value in values}
+    return ItemsKind(
+        tuple(kinds), names.pop() if len(names) == 1 else (), containers.pop() if len(containers) == 1 else None
+    )
 
 
 def _is_literal(value: Value) -> bool:
@@ -365,14 +370,15 @@ def _outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         pairs = enumerate(zip(kind.items, last.value.items, strict=True))
         items = [_outside(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
         unset = next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), None)
-        return unset or ItemsKind(tuple(items), kind.names)
+        return unset or replace(kind, items=tuple(items))
     if isinstance(kind, PlaceKind):
         return kind.moving()
     if not isinstance(kind, Same) or isinstance(kind.value, (Constant, Unset)):
         return kind
     value = kind.value
     if isinstance(value, Items):
-        return _outside(ctx, name, ItemsKind(tuple(map(Same, value.items)), value.names), Binding(value, last.span))
+        kind = ItemsKind(tuple(map(Same, value.items)), value.names, value.container)
+        return _outside(ctx, name, kind, Binding(value, last.span))
     if not isinstance(value, Memory) or value.is_value:
         return kind_of(value)
     known = all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
@@ -441,5 +447,5 @@ def _resumed(kind: Kind, value: Value) -> Kind:
     if isinstance(kind, Same) and not isinstance(kind.value, Unset):
         return Same(value)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):
-        return ItemsKind(tuple(map(_resumed, kind.items, value.items)), kind.names)
+        return replace(kind, items=tuple(map(_resumed, kind.items, value.items)))
     return kind

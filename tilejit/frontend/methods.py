@@ -15,9 +15,10 @@ from ..layout.iters import groups_to
 from ..ops.copies import RESHAPE
 from ..scopes import THREAD
 from ..wording import counted, shown
-from . import barriers, buffers, regions, tiles
+from . import barriers, buffers, regions, reshapes, tiles
 from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
+from .containers import declaration
 from .context import Context, Located
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
@@ -172,7 +173,7 @@ def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
 
 
 def _pinned(memory: Memory) -> str:
-    return f"pin its type: {memory.buffer.root.name}: tj.Tensor = tj.spec(shape, dtype)"
+    return f"pin its type: {declaration(memory.buffer.root.name, 'tj.Tensor')} = tj.spec(shape, dtype)"
 
 
 def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
@@ -351,6 +352,8 @@ def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     given = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)["shape"]
     if receiver.is_local:
         return with_shape(ctx, node, receiver, _shape_of(ctx, given, math.prod(receiver.shape)))
+    if isinstance(receiver.buffer.layout, Strided):
+        return reshapes.reshaped(ctx, node, given, receiver, receiver.buffer.layout.strides)
     layout = _known_layout(ctx, node, receiver)
     return _in_shape(ctx, node, receiver, layout, _shape_of(ctx, given, layout.size()))
 

@@ -7,7 +7,7 @@ import ast
 from ..wording import guessed
 from .arguments import bind, positional_values
 from .context import Context
-from .values import Constant, Items, Method, Record, Table, Value, describe
+from .values import Constant, Items, Method, Record, Table, Unset, Value, describe
 
 #: the methods of dicts that kernels can call
 _OF_DICTS = ("get", "items", "keys", "values")
@@ -16,7 +16,10 @@ _OF_DICTS = ("get", "items", "keys", "values")
 def field(ctx: Context, node: ast.Attribute, base: Items | Record) -> Value:
     """Return a field; raise KernelTypeError for any other attribute."""
     if node.attr in base.names:
-        return base.items[base.names.index(node.attr)]
+        item = base.items[base.names.index(node.attr)]
+        if isinstance(item, Unset):
+            raise ctx.type_error(node, item.reason, item.hint)
+        return item
     member = getattr(base.kind, node.attr, None) if isinstance(base, Record) else None
     names = ", ".join(base.names)
     if member is not None:
@@ -26,6 +29,8 @@ def field(ctx: Context, node: ast.Attribute, base: Items | Record) -> Value:
             f"its fields: {names}; write what computes with them as a @tj.function outside the class",
         )
     hint = guessed(node.attr, base.names, f"its fields: {names}") if base.names else "index it: x[0]"
+    if isinstance(base, Items) and base.container is not None:
+        hint = f"a kernel can use only the fields of a container ({names}), not its methods and properties"
     raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
 
 

@@ -50,7 +50,7 @@ def typed(kind: Kind, value: Value) -> Value:
     if isinstance(kind, ScalarKind) and isinstance(value, Scalar):
         return Scalar(value.expr)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):
-        return Items(tuple(map(typed, kind.items, value.items)), kind.names)
+        return Items(tuple(map(typed, kind.items, value.items)), kind.names, kind.container)
     return value
 
 
@@ -77,7 +77,7 @@ def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
         items = [_storage(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs]
-        return Items(tuple(items), kind.names)
+        return Items(tuple(items), kind.names, kind.container)
     if isinstance(kind, buffer_choices.PlaceKind):
         return _place(ctx, name, kind, init, span)
     with Hinted(ctx, name):

@@ -17,15 +17,19 @@ from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
+from ..ir.types import ContainerType
 from ..scopes import THREAD
 from ..source import Span
 from ..wording import counted, cut, shown, with_article
+from .containers import declaration
 from .source import KernelSource
 
 if TYPE_CHECKING:
     from .context import Frame
 
 
+#: an upper bound of an array's extents
+LARGEST_EXTENT = 2**40
 #: the maximum number of bits of an integer
 MAX_BITS = 4096
 #: the maximum length of a string or bytes, and the maximum number of elements of a tuple, counting nested tuples'
@@ -83,10 +87,12 @@ class Scalar:
 
 @lean(frozen=True, slots=True)
 class Items:
-    """A tuple. names: the names of its items if it is a NamedTuple."""
+    """A tuple, or a container that is an argument. names: the names of its items if it is a NamedTuple or dataclass."""
 
     items: tuple[Value, ...]
     names: tuple[str, ...] = ()
+    #: the structure of a named tuple or dataclass that is an argument
+    container: ContainerType | None = None
     #: the number of values in the tuple, counting those in nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
@@ -179,7 +185,7 @@ class Memory:
                     f"dimension {dim} of {self.buffer.name} has a run-time extent",
                     span=place,
                     hint="take a slice of static extent, such as 0:N with a tj.constexpr N, "
-                    f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
+                    f"or pin the shape: {declaration(self.buffer.root.name, 'tj.Tensor')} = tj.spec(...)",
                 )
         return self.extents  # type: ignore[return-value]
 
@@ -391,7 +397,8 @@ def describe(value: Value) -> str:
     if isinstance(value, Scalar):
         return f"a scalar of {value.dtype}"
     if isinstance(value, Items):
-        return f"a tuple of {counted(len(value.items), 'item')}"
+        is_tuple = value.container is None
+        return f"a tuple of {counted(len(value.items), 'item')}" if is_tuple else with_article(str(value.container))
     if isinstance(value, Record):
         return f"{with_article(value.kind.__name__)}({cut(', '.join(value.names))})"
     if isinstance(value, Table):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 from ..constants import compile_time, key_of
 from ..dataclass import dataclass, field
 from ..dtypes import DType
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,50 @@ class ConstexprType:
         return ConstexprType(type(value).__qualname__, value)
 
 
-ArgumentType = ArrayType | ScalarType | ConstexprType
+@dataclass(frozen=True, slots=True)
+class ContainerType:
+    """The structure of a tuple, named tuple or dataclass argument. Its items follow it in the signature."""
+
+    #: "tuple", or the class's module and qualified name
+    class_name: str
+    #: what follows the container's name in the names of its items: "[0]", or ".x" for the field x
+    items: tuple[str, ...]
+
+    @property
+    def is_tuple(self) -> bool:
+        """True if the items have no names."""
+        return self.class_name == "tuple"
+
+    def __str__(self) -> str:
+        """The structure as text: `tuple of 2`, or `Params(x, w)` for a class."""
+        if self.is_tuple:
+            return f"tuple of {len(self.items)}"
+        return f"{self.class_name.rpartition('.')[2]}({', '.join([item[1:] for item in self.items])})"
+
+
+ArgumentType = ArrayType | ScalarType | ConstexprType | ContainerType
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types of a kernel's arguments, by parameter name, in order."""
+    """The types of a kernel's arguments, by name, in order: each parameter, followed by the items of a container."""
 
     arguments: tuple[tuple[str, ArgumentType], ...]
+
+    def fold(self, make: Callable[[str, ArgumentType, list[T]], T]) -> list[T]:
+        """Return the result of `make` for each parameter. make: takes a name, its type, and the results for its items.
+
+        raises: IndexError if items are missing.
+        """
+        waiting = list(reversed(self.arguments))
+        results: list[T] = []
+        while waiting:
+            results.append(_folded(waiting, make))
+        return results
+
+
+def _folded(waiting: list[tuple[str, ArgumentType]], make: Callable[[str, ArgumentType, list[T]], T]) -> T:
+    """Remove an argument and its items from the end of `waiting`, and return the result for it."""
+    name, kind = waiting.pop()
+    count = len(kind.items) if isinstance(kind, ContainerType) else 0
+    return make(name, kind, [_folded(waiting, make) for _ in range(count)])

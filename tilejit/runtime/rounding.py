@@ -12,6 +12,7 @@ import numpy as np
 from ..callers import stack_level
 from ..errors import PrecisionWarning
 from ..executable import Executable
+from ..frontend.containers import declaration
 
 _FLOAT32 = struct.Struct("f")
 
@@ -53,7 +54,8 @@ def _warn(kernel: str, name: str, value: Any, warned: set[str]) -> None:
             passed = np.float32(value)
         warnings.warn(
             f"{name} of {kernel} is {value}, which is passed as float32 ({float(passed)!r}) and used as float64\n"
-            f"help: annotate it, `{name}: tj.float64`; or pass np.float32({value}) if float32 is intended",
+            f"help: annotate it, `{declaration(name, 'tj.float64')}`; "
+            f"or pass np.float32({value}) if float32 is intended",
             PrecisionWarning, stacklevel=stack_level(),
         )
         warned.add(name)

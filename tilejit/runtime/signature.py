@@ -8,7 +8,7 @@ cached. Several quick keys may map to the same signature.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -17,9 +17,10 @@ import numpy as np
 from ..constants import compile_time, fields_of, is_simple, mapped, parts_of
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
-from ..frontend import NO_DEFAULT, Parameter, ParameterKind, token
+from ..frontend import NO_DEFAULT, Parameter, ParameterKind, fields, token
+from ..frontend.containers import container_type, declaration, is_container, items_of, with_items
 from ..frontend.language import Spec
-from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ContainerType, ScalarType, Signature
 from ..target import Target
 from ..wording import counted, shown, typed, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, row_major
@@ -28,8 +29,8 @@ from .readers import is_array, readers, view_of
 _NO_ARGUMENT = object()
 
 # globals, which are faster to read at every launch than attributes
-_ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
-    ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
+_ANY, _ARRAY, _CONSTEXPR, _SCALAR, _CONTAINER = (
+    ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR, ParameterKind.CONTAINER
 )
 
 #: dtype codes of NumPy scalars that equal a Python value but aren't real numbers: bytes, str, complex64, complex128
@@ -77,49 +78,97 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
 
 
 def kind_with(parameter: Parameter, value: Any) -> ParameterKind:
-    """Return how `value` is passed for a parameter: as an array, as a scalar, or as a compile-time value."""
+    """Return how `value` is passed for a parameter: as array, scalar, compile-time value or container of these."""
     kind = parameter.kind
     if kind is not _ANY:
         return kind
     if is_array(value):
         return _ARRAY
-    return _CONSTEXPR if value is None else _SCALAR
+    if value is None:
+        return _CONSTEXPR
+    return _CONTAINER if is_container(value) else _SCALAR
+
+
+def flattened(
+    parameters: Sequence[Parameter], values: Sequence[Any]
+) -> tuple[Sequence[Parameter], Sequence[Any], Sequence[ParameterKind]]:
+    """Return the parameters and values of a call with each container followed by its items, and how they are passed."""
+    kinds = [kind_with(p, v) for p, v in zip(parameters, values, strict=True)]
+    if _CONTAINER not in kinds:
+        return parameters, values, kinds
+    flat = list(_flat(zip(parameters, values, kinds, strict=True)))
+    return [p for p, _, _ in flat], [v for _, v, _ in flat], [k for _, _, k in flat]
+
+
+def _flat(each: Iterable[tuple[Parameter, Any, ParameterKind]]) -> Iterator[tuple[Parameter, Any, ParameterKind]]:
+    for parameter, value, kind in each:
+        yield parameter, value, kind
+        if kind is _CONTAINER:
+            yield from _flat([(p, v, kind_with(p, v)) for p, v in _items(parameter, value)])
+
+
+def _items(parameter: Parameter, value: Any) -> list[tuple[Parameter, Any]]:
+    """Return the items of a container with their parameters; raise LaunchError if it isn't as declared."""
+    name, wanted, declared = parameter.name, parameter.container, parameter.items
+    is_wanted = is_container(value) and (wanted is None or type(value) is wanted)
+    if not is_wanted:
+        what = "a container" if wanted is None else with_article(wanted.__name__)
+        raise LaunchError(f"{name} is {what}; got {typed(value)}", hint=f"pass {what}, or change its annotation")
+    names = tuple([name + suffix for suffix in container_type(value).items])
+    if declared is None:
+        cls: Any = type(value)
+        declared = tuple([Parameter(each, _ANY) for each in names]) if cls is tuple else fields(cls, name)
+    elif tuple([p.name for p in declared]) != names:
+        expected = ", ".join([p.name for p in declared]) or "an empty tuple"
+        raise LaunchError(
+            f"{name} is {with_article(str(container_type(value)))}; expected {expected}",
+            hint="pass a container with these items",
+        )
+    return list(zip(declared, items_of(value), strict=True))
 
 
 class Call:
     """The arguments of a launch, read in one pass.
 
-    values: as passed, one per parameter. arguments: as devices receive them; None for a compile-time value.
+    values: as passed, one per parameter, with copies of dicts. parameters, flat, kinds: the results of `flattened`.
+    arguments: those of `flat` as devices receive them; None for a compile-time value or a container.
     key: the quick key.
     overlaps: pairs of positions of arrays whose byte ranges overlap. first: the first array in device memory, or None.
     has_host: True if an array is in host memory. waits: True if an array's producer stream may still write it.
     """
 
-    __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "parameters", "values", "waits")
+    __slots__ = ("arguments", "first", "flat", "has_host", "key", "kinds", "overlaps", "parameters", "values", "waits")
 
     def __init__(self, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
-        self.parameters, self.values = parameters, list(values)
+        self.values = values
+        self.parameters, flat, self.kinds = flattened(parameters, values)
+        self.flat = list(flat)
         self.arguments: list[Argument] = []
         self.first: ArrayView | None = None
-        self.has_host = self.waits = False
+        self.has_host = self.waits = has_dicts = False
         key: list[Any] = []
         ranges: list[tuple[int, int, int]] = []
-        for parameter, value in zip(parameters, values, strict=True):
-            kind = kind_with(parameter, value)
+        for parameter, value, kind in zip(self.parameters, self.flat, self.kinds, strict=True):
             if kind is _ARRAY:
                 key.append(self._add_array(parameter, value, ranges))
             elif kind is _CONSTEXPR:
                 key.append(freeze(value, parameter.name))
                 if not is_simple(value):
                     # dicts may change after the call
-                    self.values[len(self.arguments)] = mapped(value)
+                    self.flat[len(self.arguments)] = mapped(value)
+                    has_dicts = True
                 self.arguments.append(None)
+            elif kind is _CONTAINER:
+                self.arguments.append(None)
+                key.append(container_type(value))
             else:
                 dtype = parameter.dtype or scalar_dtype(parameter, value)
                 limits = _PLAIN.get((type(value), dtype))
                 is_plain = limits is not None and limits[0] <= value <= limits[1]
                 self.arguments.append(value if is_plain else scalar(parameter, value, dtype))
                 key.append(dtype)
+        if has_dicts:
+            self.values = [mapped(value) for value in values]
         self.overlaps = overlaps(ranges) if len(ranges) > 1 else ()
         self.key = (self.overlaps, *key)
 
@@ -132,7 +181,8 @@ class Call:
             if isinstance(value, (int, float, np.generic)):
                 raise LaunchError(
                     f"{parameter.name} is an array parameter; got {typed(value)}",
-                    hint=f"annotate it with a scalar type, as in `{parameter.name}: tj.int32`, or `tj.constexpr`",
+                    hint="annotate it with a scalar type, as in "
+                    f"`{declaration(parameter.name, 'tj.int32')}`, or `tj.constexpr`",
                 ) from None
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
@@ -211,11 +261,16 @@ def _check_constexpr(value: Any, name: str, path: str) -> None:
         _check_constexpr(part, name, path + suffix)
 
 
-def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's dtype, else `value`."""
+def hypothetical(parameter: Parameter, numbers: Iterator[int], value: Any) -> Any:
+    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's dtype, else `value`.
+
+    A container is returned with such items. numbers: yields positive integers that no other array uses.
+    """
+    if is_container(value) and kind_with(parameter, value) is _CONTAINER:
+        return with_items(value, [hypothetical(p, numbers, v) for p, v in _items(parameter, value)])
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
-        return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
+        return ArrayView(next(numbers) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
     dtype = None if parameter.kind is _CONSTEXPR or isinstance(value, str) else as_dtype(value)
     if dtype is None:
         return value
@@ -240,11 +295,13 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
         return int32 if -(2**31) <= value < 2**31 else int64
     elif isinstance(value, float):
         return float32
-    hint = f"pass an array or a number, or annotate it: `{parameter.name}: tj.constexpr`"
+    hint = f"pass an array or a number, or annotate it: `{declaration(parameter.name, 'tj.constexpr')}`"
     if isinstance(value, list):
-        hint = f"pass np.array(...), or a tuple for a parameter annotated `{parameter.name}: tj.constexpr`"
+        hint = "pass np.array(...), or a tuple"
     elif isinstance(value, dict):
-        hint = "pass its values as separate arguments"
+        hint = "pass its values as separate arguments, or a frozen dataclass"
+    elif hasattr(type(value), "__dataclass_params__") and not type(value).__dataclass_params__.frozen:
+        hint = "make its class frozen, @dataclass(frozen=True): then the fields are arguments"
     raise LaunchError(f"{parameter.name} can't be {with_article(type(value).__name__)}", hint=hint)
 
 
@@ -310,10 +367,12 @@ def signature(call: Call, target: Target, overlapping: Sequence[tuple[int, int]]
     """
     aliased = {position for pair in overlapping for position in pair}
     types: list[tuple[str, ArgumentType]] = []
-    arguments = zip(call.parameters, call.values, call.arguments, strict=True)
-    for i, (parameter, value, argument) in enumerate(arguments):
-        if argument is None:
+    arguments = zip(call.parameters, call.flat, call.kinds, call.arguments, strict=True)
+    for i, (parameter, value, kind, argument) in enumerate(arguments):
+        if kind is _CONSTEXPR:
             types.append((parameter.name, ConstexprType.of(value)))
+        elif kind is _CONTAINER:
+            types.append((parameter.name, container_type(value)))
         elif isinstance(argument, ArrayView):
             types.append((parameter.name, _array_type(parameter, argument, target, i in aliased)))
         else:
@@ -346,7 +405,7 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
 
 def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tuple[int, ...]]:
     facts = view.facts
-    hint = f"pass a matching array, or annotate `{name}: tj.Tensor` without a spec"
+    hint = f"pass a matching array, or annotate `{declaration(name, 'tj.Tensor')}` without a spec"
     if facts.dtype != spec.dtype:
         raise LaunchError(f"{name} is pinned to {spec.dtype.name}; got {facts.dtype.name}", hint=hint)
     shape, strides = spec.shape, spec.strides
@@ -369,6 +428,8 @@ def describe_one(name: str, kind: ArgumentType) -> str:
     """Return one argument of a signature as text: `A: float32[:, :1] align 16`."""
     if isinstance(kind, ConstexprType):
         return f"{name} = {kind.value!r}"
+    if isinstance(kind, ContainerType):
+        return f"{name}: {kind}"
     if isinstance(kind, ScalarType):
         return f"{name}: {kind.dtype.name}"
     if kind.shape is not None:

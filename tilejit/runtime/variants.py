@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..callers import call_site
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, shown_file
+from ..frontend import ParameterKind
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
@@ -193,7 +194,9 @@ class VariantCache:
             return
         if not keys:
             raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before that")
-        nearest = min((_differences(old, key, self._captured) for old in keys), key=len)
+        # a variant whose containers have other items differs in more than the containers
+        similar = [old for old in keys if _names(old) == _names(key)] or keys
+        nearest = min((_differences(old, key, self._captured) for old in similar), key=len)
         raise LaunchError(
             f"{name} would be compiled again {where}: {'; '.join(nearest)}",
             hint=f"launch or bind {name} this way before that, or pass arguments of a compiled signature",
@@ -204,18 +207,24 @@ def _key(request: Request, overlapping: Sequence[tuple[int, int]], captured: int
     target, threads, call, debug = request
     constexprs = tuple(
         freeze(value, p.name)
-        for p, value, argument in zip(call.parameters, call.values, call.arguments, strict=True)
-        if argument is None
+        for p, value, kind in zip(call.parameters, call.flat, call.kinds, strict=True)
+        if kind is ParameterKind.CONSTEXPR
     )
     return Key(BuildRequest(signature(call, target, overlapping), target, threads, debug), constexprs, captured)
 
 
+def _names(key: Key) -> list[str]:
+    return [name for name, _ in key.build.signature.arguments]
+
+
 def _differences(old_key: Key, new_key: Key, captured: Captured) -> list[str]:
     old, new = old_key.build, new_key.build
+    before = dict(old.signature.arguments)
+    # where the structure of a container differs, its items have no counterparts
     differences = [
-        f"{describe_one(name, now)} instead of {describe_one(name, was)}"
-        for (name, was), (_, now) in zip(old.signature.arguments, new.signature.arguments, strict=True)
-        if was != now
+        f"{describe_one(name, now)} instead of {describe_one(name, before[name])}"
+        for name, now in new.signature.arguments
+        if name in before and before[name] != now
     ]
     if old_key.constexprs != new_key.constexprs and not differences:
         differences.append(f"constexprs {new_key.constexprs} instead of {old_key.constexprs}")

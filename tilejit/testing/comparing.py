@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from ..dataclass import dataclass
 from ..dtypes import DType, float32, from_numpy
 from ..errors import SimulationError
+from ..frontend import ParameterKind
+from ..frontend.containers import container_type, is_container, items_of, with_items
 from ..wording import counted
 from .arrays import Array, assert_equal, in_room
 
@@ -141,23 +143,26 @@ def check(
     plan = grid if isinstance(grid, DrawnLaunch) else DrawnLaunch(grid)
     plan = DrawnLaunch(plan.grid, threads or plan.threads, target or plan.target, plan.schedule)
     names = [p.name for p in kernel.parameters[: len(args)]]
-    exact = [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)] if ulp else args
+    exact = [
+        _in_double(p.dtype, value) if ulp and not (p.kind is ParameterKind.CONSTEXPR and is_container(value)) else value
+        for p, value in zip(kernel.parameters, args, strict=False)
+    ]
     wanted = _wanted(expected, exact, names)
     is_simulated, run = _runner(kernel, plan, device, isinstance(grid, DrawnLaunch))
     wanted_orders = _orders(orders) if is_simulated else None
     tries = [(number, wanted_orders) for number in range(_schedules(schedules) if is_simulated else 1)]
     for number, tried in tries:
-        copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
-        before = [None if room is None else room.copy() for _, room in copies]
+        rooms: dict[str, tuple[Array, Array]] = {}
+        copies = [_copied(name, value, rooms) for name, value in zip(names, args, strict=True)]
+        before = {name: room.copy() for name, (_, room) in rooms.items()}
         schedule = plan.schedule + number if is_simulated else 0
         try:
-            found = run([array for array, _ in copies], constexprs, schedule, tried)
+            found = run(copies, constexprs, schedule, tried)
             if found is not None and found.different:
                 tries.append((number, f"replay:{found.different}"))
-            for name, (copy, room), old in zip(names, copies, before, strict=True):
-                if room is not None and old is not None:
-                    assert_equal(name, copy, wanted[name], rtol, atol, ulp)
-                    _same_between(name, copy, room, old)
+            for name, (copy, room) in rooms.items():
+                assert_equal(name, copy, wanted[name], rtol, atol, ulp)
+                _same_between(name, copy, room, before[name])
         except (AssertionError, SimulationError) as error:
             _name_schedule(error, schedule)
             if isinstance(error, AssertionError) and isinstance(tried, str) and found is not None and found.story:
@@ -228,6 +233,8 @@ def _runner(
 
 def _in_double(dtype: DType | None, value: Any) -> Any:
     """Convert a float array to float64; round a Python float to the type of its parameter, by default float32."""
+    if is_container(value):
+        return with_items(value, [_in_double(None, item) for item in items_of(value)])
     kind = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
     if kind is not None:
         return value.astype(np.float64) if kind.is_float else value
@@ -241,21 +248,21 @@ def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
     """Map argument names to expected contents; raise ValueError for an unknown name or too many arrays."""
-    arguments = dict(zip(names, args, strict=True))
+    arguments = _leaves(names, args)
     if callable(expected):
-        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        copies = [_duplicate(a) for a in args]
         # Drawn values may include NaNs and numbers that overflow.
         with np.errstate(all="ignore"):
             answer = expected(*copies)
         if answer is None:
-            return dict(zip(names, copies, strict=True))
+            return _leaves(names, copies)
         expected = answer
     if isinstance(expected, Mapping):
         strangers = [name for name in expected if name not in arguments]
         if strangers:
             raise ValueError(
                 f"`expected` has an entry '{strangers[0]}', which is not an argument; "
-                f"the arguments are {', '.join(names)}"
+                f"the arguments are {', '.join(arguments)}"
             )
         return {**arguments, **expected}
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
@@ -263,6 +270,32 @@ def _wanted(
     if len(values) > len(outputs):
         raise ValueError(f"`expected` has {counted(len(values), 'array')}; NumPy arrays in the call: {len(outputs)}")
     return {**arguments, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
+
+
+def _leaves(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Return the arguments by name, with the items of a container in its place."""
+    found: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        is_leaf = not is_container(value)
+        found |= {name: value} if is_leaf else _leaves([name + s for s in container_type(value).items], items_of(value))
+    return found
+
+
+def _duplicate(value: Any) -> Any:
+    if is_container(value):
+        return with_items(value, [_duplicate(item) for item in items_of(value)])
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _copied(name: str, value: Any, rooms: dict[str, tuple[Array, Array]]) -> Any:
+    """Return an argument with copies of its arrays, and add these with their memory to `rooms`, by name."""
+    if is_container(value):
+        pairs = zip(container_type(value).items, items_of(value), strict=True)
+        return with_items(value, [_copied(name + suffix, item, rooms) for suffix, item in pairs])
+    if not isinstance(value, np.ndarray):
+        return value
+    rooms[name] = _copy(value)
+    return rooms[name][0]
 
 
 def _copy(array: Array) -> tuple[Array, Array]:

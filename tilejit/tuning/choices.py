@@ -9,6 +9,7 @@ from typing import Any
 from ..dataclass import dataclass
 from ..errors import LaunchError
 from ..frontend import Parameter, ParameterKind
+from ..frontend.containers import parameter_of
 from ..frontend.language import Function
 from ..runtime.grid import GridArguments
 from ..runtime.signature import freeze
@@ -143,11 +144,21 @@ def check_names(name: str, parameters: Sequence[Parameter], config: Config, what
                 f"{what} of {name} names {each!r}, which the configurations set",
                 hint="leave it out: launches don't pass it",
             )
-        if each not in runtime:
+        parameter = parameter_of(each)
+        if parameter not in runtime:
             raise LaunchError(
                 f"{what} of {name} names {each!r}, which is not one of its parameters",
                 hint=f"the parameters that launches pass: {', '.join(runtime) or 'none'}",
             )
-        if what == "reset" and runtime[each].kind not in (ParameterKind.ARRAY, ParameterKind.ANY):
+        if what == "reset" and runtime[parameter].kind in (ParameterKind.SCALAR, ParameterKind.CONSTEXPR):
             hint = "name arrays that the kernel writes"
             raise LaunchError(f"reset of {name} names {each!r}, which is not an array", hint=hint)
+
+
+def require_argument(kernel: str, names: Sequence[str], what: str, name: str) -> None:
+    """Raise LaunchError unless a launch with the arguments `names` has the argument that `what` names."""
+    if name not in names:
+        raise LaunchError(
+            f"{what} of {kernel} names {name!r}, which this launch doesn't pass",
+            hint=f"its arguments: {', '.join(names)}",
+        )

@@ -12,6 +12,8 @@ import numpy as np
 
 from ..constants import compile_time
 from ..errors import DeviceError, KernelSyntaxError, LaunchError, entry_point
+from ..frontend import ParameterKind
+from ..frontend.containers import is_inside
 from ..jit import Kernel, hypothetical_arguments, specified
 from ..launches import Launchable, Launcher, PreparedLaunch
 from ..runtime import devices
@@ -20,11 +22,11 @@ from ..runtime.device import Device
 from ..runtime.fast_launch.generated import ABSENT, Choosing, ResolvedLaunch
 from ..runtime.grid import check_threads
 from ..runtime.once import Once
-from ..runtime.signature import Call, bind, freeze, signature
+from ..runtime.signature import Call, bind, flattened, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
 from ..target import target as find_target
-from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, check_names
+from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, check_names, require_argument
 from .search import EmptyGrid, Question, Search
 from .table import Config, Trial, Tuning, Tunings
 
@@ -166,15 +168,14 @@ class TunedKernel(Kernel):
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)
-        by_name = self._passed(values, call)
-        named = [(name, by_name[name]) for name in self.choices.key]
-        key = tuple([tuple(value.shape) if _has_shape(value) else freeze(value, name) for name, value in named])
+        keyed = self._keyed(values, call)
+        key = tuple([tuple(value.shape) if _has_shape(value) else freeze(value, name) for name, value in keyed])
         quick = (device, launcher.threads, self.captured.number(), call.key, key, self._extra_key())
         config = self._chosen.get(quick)
         if config is None:
             config = self._choose(device, values, call, launcher)
             if config is None:
-                return self.choices.worth_trying(self.name, by_name)[0]
+                return self.choices.worth_trying(self.name, self.by_name(values))[0]
             if len(self._chosen) >= _CHOSEN:
                 self._chosen.clear()
             self._chosen[quick] = config
@@ -224,17 +225,26 @@ class TunedKernel(Kernel):
         return Question(device, target, threads, tuple(call.values), typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
-        named = self._passed(values, call)
-        return ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
+        return ", ".join(f"{name}={_text(value)}" for name, value in self._keyed(values, call))
 
     def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         return {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
 
-    def _passed(self, values: Sequence[Any], call: Call) -> dict[str, Any]:
-        return {
-            p.name: value if argument is None or not isinstance(value, (bool, int, float, np.generic)) else argument
-            for p, value, argument in zip(self.open_parameters, values, call.arguments, strict=True)
-        }
+    def _keyed(self, values: Sequence[Any], call: Call) -> list[tuple[str, Any]]:
+        """Return the names and values of the arguments that the key names, with the items of a container in its place.
+
+        Numbers have the values that are passed. values: as in `question`.
+        raises: LaunchError if the key names an item that this launch's container doesn't have.
+        """
+        parameters, flat, kinds = flattened(self.open_parameters, values)
+        passed = [
+            (p.name, value if argument is None or not isinstance(value, (bool, int, float, np.generic)) else argument)
+            for p, value, kind, argument in zip(parameters, flat, kinds, call.arguments, strict=True)
+            if kind is not ParameterKind.CONTAINER
+        ]
+        for name in self.choices.key:
+            require_argument(self.name, [p.name for p in parameters], "key", name)
+        return [each for name in self.choices.key for each in passed if is_inside(each[0], name)]
 
     def answer(self, question: Question) -> Tuning | None:
         """Return the finished table for `question` from memory or disk, or None if there is none."""
@@ -293,7 +303,8 @@ def pick(
     values = specified(kernel.name, kernel.open_parameters, args, named)
     unknown = _unknown(kernel, values)
     if unknown:
-        asks = "needed by the key" if set(unknown) <= set(choices.key) else "which prune may read"
+        is_keyed = all(any(is_inside(name, each) for each in choices.key) for name in unknown)
+        asks = "needed by the key" if is_keyed else "which prune may read"
         return _picked(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
     candidates = choices.worth_trying(kernel.name, kernel.by_name(values))
     left = [config for config in matching if config in candidates] or matching
@@ -336,12 +347,17 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
     """Return the scalars that `values` specify only by type, although the key or prune may depend on their values."""
     placeholders = hypothetical_arguments(kernel.open_parameters, values)
+    leaves = [flattened(kernel.open_parameters, each)[1] for each in (values, placeholders)]
+    parameters, _, kinds = flattened(kernel.open_parameters, values)
     open_ones = [
         p.name
-        for p, value, placeholder in zip(kernel.open_parameters, values, placeholders, strict=True)
-        if placeholder is not value and not isinstance(placeholder, ArrayView)
+        for p, kind, value, placeholder in zip(parameters, kinds, *leaves, strict=True)
+        if placeholder is not value and kind is not ParameterKind.CONTAINER and not isinstance(placeholder, ArrayView)
     ]
-    return [name for name in open_ones if kernel.choices.prune is not None or name in kernel.choices.key]
+    keyed = kernel.choices.key
+    return [
+        name for name in open_ones if kernel.choices.prune is not None or any(is_inside(name, each) for each in keyed)
+    ]
 
 
 def question_for(
@@ -367,12 +383,13 @@ def autotune(
 
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
     grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
-    key: names of parameters. The kernel is tuned once for each combination of their values (for an array,
-    of its shape). Different signatures (types, alignment), devices and kernel sources are also tuned separately.
+    key: names of parameters, or of items of containers, such as "P[0]" and "P.w". The kernel is tuned once for each
+    combination of their values (for an array, of its shape; for a container, of its items). Different signatures
+    (types, alignment), devices and kernel sources are also tuned separately.
     prune: a function that takes the list of configurations and a mapping of the launch's arguments, and returns the
     configurations to try. Launches call it until a configuration is chosen for the key.
-    reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
-    each timed run and at the end. Other arrays keep the results of the last run.
+    reset: names of arrays, or of containers of arrays, that a run changes and the next run reads, such as accumulators.
+    They are restored before each timed run and at the end. Other arrays keep the results of the last run.
 
     The configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
     `tilejit.testing.do_bench` does; on the simulator, a modeled cost replaces the time. The table is kept on disk;

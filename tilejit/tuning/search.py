@@ -19,6 +19,7 @@ from ..errors import (
     TilejitError,
     for_users,
 )
+from ..frontend.containers import is_inside
 from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.arrays import ArrayView
@@ -30,6 +31,7 @@ from ..runtime.timing import Contender, race
 from ..runtime.variant_builder import Compiler
 from ..runtime.workers import WorkerError, run_all
 from ..target import Target
+from .choices import require_argument
 from .table import Config, Trial, Tuning
 
 if TYPE_CHECKING:
@@ -121,11 +123,16 @@ class Search:
         kernel, question, trials = self._kernel, self._question, self.table.trials
         if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
             raise EmptyGrid
-        names = [p.name for p in kernel.parameters]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
-        # `reset` may name an unannotated parameter, whose argument may be a number in this launch.
-        positions = [names.index(name) for name in kernel.choices.reset]
-        kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
+        names = [p.name for p in call.parameters]
+        for name in kernel.choices.reset:
+            require_argument(kernel.name, names, "reset", name)
+        # `reset` may name a container, or an unannotated parameter whose argument is a number in this launch
+        kept = [
+            n
+            for n, leaf in enumerate(names)
+            if any(is_inside(leaf, name) for name in kernel.choices.reset) and isinstance(call.arguments[n], ArrayView)
+        ]
         with question.device.bench(call, launcher.stream, kept) as bench:
             self.table.unit = bench.unit
             waiting = [t for t in trials if t.reason is None and not t.is_out and not (bench.is_exact and t.samples)]

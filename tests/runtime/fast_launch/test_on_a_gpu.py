@@ -1,6 +1,7 @@
 """Generated launchers on a real GPU: results, streams, graphs, contexts, other frameworks' arrays."""
 
 import threading
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -316,3 +317,32 @@ def test_two_gpus_launch_in_their_own_contexts(t, add, monkeypatch):
                     assert t.all(b == 50) and t.cuda.current_device() == current
     with t.cuda.device(0):
         assert is_quick(monkeypatch, add, lambda: add[64](*arrays[1], 1.0))
+
+
+class Scaled(NamedTuple):
+    x: tj.Tensor
+    by: tj.float32
+
+
+@tj.kernel(threads=32)
+def scale_all(P, Q: Scaled):
+    i = tj.cta_id(0) * 32 + tj.thread_id()
+    flat = Q.x.reshape(-1)
+    for y in P:
+        if i < flat.shape[0]:
+            y.reshape(-1)[i] = flat[i] * Q.by
+
+
+def test_containers_are_launched_like_their_items(t, monkeypatch):
+    x = t.rand(8, 32, device="cuda")
+    ys = tuple(t.zeros(8, 32, device="cuda") for _ in range(3))
+    for turn in range(6):
+        scale_all[8](ys, Scaled(x, float(turn)))
+        assert all(t.equal(y, x * turn) for y in ys)
+    assert is_quick(monkeypatch, scale_all, lambda: scale_all[8](ys, Scaled(x, 0.5)))
+    scale_all[8]((x, ys[0]), Scaled(x, 2.0))
+    prepared = scale_all[8].bind(ys[:2], Scaled(x, 3.0))
+    prepared()
+    assert t.equal(ys[1], x * 3)
+    with pytest.raises(tj.LaunchError, match="can't be reshaped to"):
+        scale_all[8]((t.zeros(8, 64, device="cuda")[:, :32],), Scaled(x, 1.0))

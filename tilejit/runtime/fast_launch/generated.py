@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...forks import renewed_at_fork
-from ...frontend import Parameter
+from ...frontend import Parameter, ParameterKind
+from ...frontend.containers import items_of
 from ..captured import CapturedPlaces, CapturedValues
 from ..device import LoadedKernel
-from ..signature import Call
+from ..reshapes import reads_scalars
+from ..signature import Call, flattened
 
 if TYPE_CHECKING:
     from .parts import Part
@@ -47,8 +49,11 @@ class Choosing(NamedTuple):
     extra_key: Callable[[], Hashable]
 
 
+#: the type of an argument; for a container, its type followed by those of its items
+GivenType: TypeAlias = "type | tuple[GivenType, ...]"
+
 #: types of the positional arguments, and names and types of the keyword arguments
-GivenTypes = tuple[tuple[type, ...], frozenset[tuple[str, type]]]
+GivenTypes = tuple[tuple[GivenType, ...], frozenset[tuple[str, GivenType]]]
 
 
 class GeneratedLauncher(NamedTuple):
@@ -71,12 +76,22 @@ class GeneratedLaunchers:
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
         self._launched: set[tuple[GivenTypes, LoadedKernel]] = set()
         self._without_parts: set[GivenTypes] = set()
+        # types of containers among the arguments so far
+        self._containers: set[type] = set()
         # launcher's number -> captured values that are known to come from its places
         self._fitting: dict[int, CapturedValues] = {}
         self._lock = renewed_at_fork(threading.RLock())
 
     def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
-        return self._newest.get(_given(args, named))
+        return self._newest.get(self._given(args, named))
+
+    def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> GivenTypes:
+        type_of: Callable[[Any], Any] = self._nested if self._containers else type
+        return tuple(map(type_of, args)), frozenset((n, type_of(v)) for n, v in named.items()) if named else frozenset()
+
+    def _nested(self, value: Any) -> GivenType:
+        cls = type(value)
+        return cls if cls not in self._containers else (cls, *map(self._nested, items_of(value)))
 
     def notice(
         self, args: Sequence[Any], named: Mapping[str, Any], values: Sequence[Any], resolved: ResolvedLaunch
@@ -86,7 +101,11 @@ class GeneratedLaunchers:
         The result is None at the first launch of a variant, because many variants are launched only once, and the first
         launch, which compiles, should not take longer. It is also None if no generated function suits such launches.
         """
-        given = _given(args, named)
+        call = resolved.call
+        if ParameterKind.CONTAINER in call.kinds:
+            pairs = zip(call.flat, call.kinds, strict=True)
+            self._containers |= {type(value) for value, kind in pairs if kind is ParameterKind.CONTAINER}
+        given = self._given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
             return None
         if (given, resolved.function) not in self._launched:
@@ -94,11 +113,12 @@ class GeneratedLaunchers:
             return None
         from .parts import parts_of
 
-        parts = parts_of(self._parameters, values, self._choosing)
+        leaves, flat, _ = flattened(self._parameters, values)
+        parts = parts_of(leaves, flat, self._choosing)
         if parts is None:
             self._without_parts.add(given)
             return None
-        return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
+        return self._of_places(given, leaves, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
         """Return launcher `number` if it fits `captured`, else the result of `_of_places`, which may be None."""
@@ -106,12 +126,12 @@ class GeneratedLaunchers:
             return self._all[number][1]
         given, generated = self._all[number]
         if not captured.is_fixed or not generated.places.are(captured.places):
-            return self._of_places(given, generated.text.parts, captured)
+            return self._of_places(given, generated.text.leaves, generated.text.parts, captured)
         self._fitting[number] = captured
         return generated
 
     def _of_places(
-        self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues
+        self, given: GivenTypes, leaves: Sequence[Parameter], parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
         """Return the launcher for `captured`'s places; None if `captured` isn't fixed, or there are too many places."""
         if not captured.is_fixed:
@@ -121,14 +141,18 @@ class GeneratedLaunchers:
             same = [generated for generated in others if generated.places.are(captured.places)]
             if not same and len(others) >= _MOST_PLACES:
                 return None
-            generated = same[0] if same else self._make(given, parts, captured.places)
+            generated = same[0] if same else self._make(given, leaves, parts, captured.places)
             self._newest[given] = generated
             return generated
 
-    def _make(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
+    def _make(
+        self, given: GivenTypes, leaves: Sequence[Parameter], parts: Sequence[Part], places: CapturedPlaces
+    ) -> GeneratedLauncher:
         from .text import generate
 
-        generated = generate(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
+        generated = generate(
+            len(self._all), self._name, self._parameters, leaves, parts, given, places, self._choosing
+        )
         self._all.append((given, generated))
         return generated
 
@@ -146,8 +170,5 @@ def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
 def _is_direct(resolved: ResolvedLaunch) -> bool:
     call = resolved.call
     has_direct = resolved.function.direct is not None and not resolved.is_empty
-    return has_direct and call.first is not None and not call.has_host
-
-
-def _given(args: Sequence[Any], named: Mapping[str, Any]) -> GivenTypes:
-    return tuple(map(type, args)), frozenset((name, type(v)) for name, v in named.items()) if named else frozenset()
+    is_simple = has_direct and call.first is not None and not call.has_host
+    return is_simple and not reads_scalars(resolved.function.compiled.executable)

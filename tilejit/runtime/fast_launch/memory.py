@@ -72,7 +72,7 @@ class LaunchMemory:
             self.states[number] = self.states[number] or _state(text, values, {}, [_NOTHING])
 
     def remember(
-        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+        self, generated: GeneratedLauncher, key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
         """Record a launch of the slow path, so that later launches can find its entry in the function's state.
 
@@ -84,7 +84,7 @@ class LaunchMemory:
         if key is None or len(table) >= _FIRST_KEYS and not self._was_seen((captured.number, key)):
             return
         if can_be_direct(text.parts, resolved):
-            self._enter(table, key, text, values, resolved)
+            self._enter(table, key, text, resolved)
 
     def _follow(self, generated: GeneratedLauncher, captured: CapturedValues) -> Table:
         text = generated.text
@@ -99,11 +99,11 @@ class LaunchMemory:
         return table
 
     def _enter(
-        self, table: Table, key: tuple[Any, ...], text: LauncherText, values: Sequence[Any], resolved: ResolvedLaunch
+        self, table: Table, key: tuple[Any, ...], text: LauncherText, resolved: ResolvedLaunch
     ) -> None:
         from .entries import SlotLayout, bounds_of, entry_key, entry_of, special_entry
 
-        arrays = [values[i] for i, _ in text.arrays]
+        arrays = [resolved.call.flat[i] for i, _ in text.arrays]
         views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
         pointers, bounds = [view.pointer for view in views], bounds_of(views)
         exact_key = entry_key(text, key, pointers, bounds)

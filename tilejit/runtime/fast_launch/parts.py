@@ -14,6 +14,7 @@ import numpy as np
 
 from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
+from ...frontend.containers import is_inside
 from ..arrays import DeviceArray
 from ..cuda_driver import stream_of_framework
 from ..packing import encoder
@@ -61,15 +62,17 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ValuePart:
-    """The source code for a number or a compile-time value.
+    """The source code for a number, a compile-time value or a container.
 
-    packed: an expression for the number to pack, "" for a compile-time value. key: expressions for items of the lookup
-    key. names: the values of names in these expressions.
+    packed: an expression for the number to pack, "" for a compile-time value or a container. key: expressions for items
+    of the lookup key. names: the values of names in these expressions. length: that of a tuple whose items are
+    arguments.
     """
 
     packed: str = ""
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
+    length: int | None = None
 
 
 Part = ArrayPart | ValuePart
@@ -83,9 +86,12 @@ _LEGACY_STREAM = StreamPart("0")
 def parts_of(
     parameters: Sequence[Parameter], values: Sequence[Any], choosing: Choosing | None = None
 ) -> list[Part] | None:
-    """Return the part of each argument; None if an argument has no part."""
+    """Return the part of each argument; None if an argument has no part. parameters, values: as from `flattened`."""
     numbers = frozenset() if choosing is None else choosing.numbers
-    parts = [part_of(p, i, v, p.name in numbers) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
+    parts = [
+        part_of(p, i, v, any(is_inside(p.name, name) for name in numbers))
+        for i, (p, v) in enumerate(zip(parameters, values, strict=True))
+    ]
     of_all = [part for part in parts if part is not None]
     return of_all if len(of_all) == len(parts) else None
 
@@ -100,6 +106,8 @@ def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = Fals
     kind, name = kind_with(parameter, value), parameter.name
     if kind is ParameterKind.ARRAY:
         return _array_part(name, number, value)
+    if kind is ParameterKind.CONTAINER:
+        return ValuePart(length=len(value) if type(value) is tuple else None)
     if kind is ParameterKind.CONSTEXPR:
         return _constexpr_part(name, type(value))
     part = _scalar_part(parameter, value)

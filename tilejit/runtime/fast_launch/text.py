@@ -9,19 +9,20 @@ import linecache
 import os
 import struct
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, combinations, count
 from typing import Any, NamedTuple
 
 from ...errors import entry_point
 from ...executable.files import check_names
 from ...frontend import Parameter
+from ...frontend.containers import is_inside, parameter_of
 from .. import devices
 from ..captured import MISSING, CapturedPlaces
 from ..grid import stream_handle
 from ..signature import overlaps
 from . import memory
-from .generated import ABSENT, Choosing, GeneratedLauncher, GivenTypes
+from .generated import ABSENT, Choosing, GeneratedLauncher, GivenType, GivenTypes
 from .parts import CHOSEN, ArrayPart, Part, ValuePart
 
 #: with more arrays than this, one call finds the overlaps, because the number of pairs grows quadratically
@@ -43,6 +44,8 @@ class LauncherText(NamedTuple):
     #: the function's index among its kernel's generated functions
     number: int
     parameters: Sequence[Parameter]
+    #: the parameters and the items of containers, whose names are expressions; one per part
+    leaves: Sequence[Parameter]
     parts: Sequence[Part]
     positional: int
     named: frozenset[str]
@@ -75,7 +78,7 @@ class LauncherText(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Pairs of indices of array parameters whose overlap is tested inline; empty if one call finds all overlaps."""
+        """Pairs of indices of arrays whose overlap is tested inline; empty if one call finds all overlaps."""
         if len(self.arrays) > _MOST_IN_PAIRS:
             return []
         return list(combinations([i for i, _ in self.arrays], 2))
@@ -90,11 +93,11 @@ class LauncherText(NamedTuple):
 
     @property
     def picked(self) -> list[str]:
-        return [p.name for p, part in zip(self.parameters, self.parts, strict=True) if part is CHOSEN]
+        return [p.name for p, part in zip(self.leaves, self.parts, strict=True) if part is CHOSEN]
 
     @property
     def given(self) -> list[Parameter]:
-        return [p for p, part in zip(self.parameters, self.parts, strict=True) if part is not CHOSEN]
+        return [p for p in self.parameters if p.name not in self.picked]
 
     def _missed(self, key: str = "None") -> str:
         return f"return @self.missed({self.number}, {self.values}, {key})"
@@ -106,7 +109,7 @@ class LauncherText(NamedTuple):
         given, names = ([f"{name}=@absent" for name in part] for part in (by_position, by_name))
         yield f"def launch({', '.join(['@self', *given, '/', '*@more', *names, '**@named'])}):"
         left_out = {i: p for i, p in enumerate(self.parameters) if p.name not in (*by_position, *by_name)}
-        types = [f"@type({p.name}) is not @type{i}" for i, p in enumerate(self.parameters) if i not in left_out]
+        types = list(self._types({p.name for p in left_out.values()}))
         args = f"({''.join(f'{name}, ' for name in by_position)}*@more,)"
         named = f"{{{''.join(f'{name!r}: {name}, ' for name in by_name)}**@named}}"
         yield from _where([*types, "@more", "@named"], f"return @self.other({args}, {named})")
@@ -114,6 +117,15 @@ class LauncherText(NamedTuple):
         state = [f"@v{n}" for n in range(len(self.captured) + self.cells)]
         state += ["@table", "@last"] if self.is_guarded else ["@table"]
         yield f"    {', '.join(state)}, = @self.states[{self.number}]"
+
+    def _types(self, left_out: Container[str]) -> Iterator[str]:
+        """Yield a test of each argument's type, before those of its items, except for parameters that are left out."""
+        for i, (p, part) in enumerate(zip(self.leaves, self.parts, strict=True)):
+            if parameter_of(p.name) in left_out:
+                continue
+            yield f"@type({p.name}) is not @type{i}"
+            if isinstance(part, ValuePart) and part.length is not None:
+                yield f"@len({p.name}) != {part.length}"
 
     def _captured(self) -> Iterator[str]:
         tests = [f"@get{n}({name!r}, @missing) is not @v{n}" for n, name in enumerate(self.captured)]
@@ -142,7 +154,7 @@ class LauncherText(NamedTuple):
         for i, part in self.arrays:
             yield from _indented(2, [*part.statements, f"@p{i} = {part.pointer}"])
         if self.is_guarded:
-            names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
+            names = ", ".join(self.leaves[i].name for i, _ in self.arrays)
             yield f"        @others = ({', '.join(others)})"
             yield f"        if not @check({names}) or @others != @before:"
             # the slow path is called outside the `try`, because its errors must not start it again
@@ -245,6 +257,7 @@ _files = count(1)
 _NAMES: dict[str, Any] = {
     "absent": ABSENT,
     "missing": MISSING,
+    "len": len,
     "type": type,
     "Exception": Exception,
     "IndexError": IndexError,
@@ -259,14 +272,14 @@ _NAMES: dict[str, Any] = {
 
 
 def generate(
-    number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
-    places: CapturedPlaces, choosing: Choosing | None = None,
+    number: int, kernel: str, parameters: Sequence[Parameter], leaves: Sequence[Parameter], parts: Sequence[Part],
+    given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None = None,
 ) -> GeneratedLauncher:
     """Return a generated launcher. number: its index. kernel: the kernel's name. given: types of the arguments."""
     is_guarded = memory.has_guards() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
     captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
     text = LauncherText(
-        number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded,
+        number, parameters, leaves, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded,
         chooses=choosing is not None,
     )
     return GeneratedLauncher(text, places, _compiled(text, kernel, _names(text, given, places, choosing)))
@@ -283,12 +296,22 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
     return launch
 
 
+def _flat(given: GivenType) -> Iterator[type]:
+    if isinstance(given, type):
+        yield given
+    else:
+        yield from chain.from_iterable(map(_flat, given))
+
+
 def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None) -> dict[str, Any]:
-    types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
+    given_types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
+    types: dict[str, type] = {}
+    for name, kind in given_types.items():
+        types |= zip([p.name for p in text.leaves if is_inside(p.name, name)], _flat(kind), strict=False)
     names = dict(_NAMES)
     if choosing is not None:
         names["extra_key"] = choosing.extra_key
-    names |= {f"type{i}": types.get(p.name) for i, p in enumerate(text.parameters)}
+    names |= {f"type{i}": types.get(p.name) for i, p in enumerate(text.leaves)}
     names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
     names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
     names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
