@@ -22,6 +22,7 @@ from examples import (
     embedding,
     gemm_hopper,
     histogram,
+    int4_weights,
     layernorm,
     matmul,
     matmul_small,
@@ -32,7 +33,9 @@ from examples import (
     rmsnorm,
     scan,
     softmax,
+    sort,
     tensor_memory,
+    top_k,
     transpose,
     tuples,
     vector_add,
@@ -119,6 +122,13 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
     states = vector(2**28 // scan.BLOCK, tj.uint64)
     yield "inclusive_sum", compilation(scan.inclusive_sum, vector(2**28), vector(2**28), states)
+    keys, counts = vector(2**28, tj.uint32), matrix(sort.PASSES, sort.DIGITS, I32)
+    yield "sort.count", compilation(sort.count, keys, counts)
+    yield "sort.first_places", compilation(sort.first_places, counts)
+    states = matrix(2**28 // (sort.THREADS * sort.ITEMS), sort.DIGITS, tj.uint32)
+    yield "sort.sweep", compilation(sort.sweep, keys, keys, counts, states, I32)
+    best = matrix(4096, top_k.K, F32)
+    yield "top_k", compilation(top_k.top_k, matrix(4096, 65536, F32), best, matrix(4096, top_k.K, I32))
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
     yield "cross_entropy_backward", compilation(cross_entropy.cross_entropy_backward, x, targets, rows, rows, x)
@@ -167,6 +177,9 @@ def _products() -> Iterator[tuple[str, Make]]:
         x, lse = tj.spec((4, 32, 4096, d), F16), tj.spec((4, 32, 4096), F32)
         kind = "causal" if causal else "full"
         yield f"attention {kind} {d}", compilation(attention.attention, x, x, x, x, lse, D=d, causal=causal)
+    x, scales = matrix(16, 4096, F16), matrix(4096, 4096 // int4_weights.GROUP, F16)
+    packed = matrix(4096, 2048, tj.uint8)
+    yield "int4_weights", compilation(int4_weights.linear, x, packed, scales, matrix(16, 4096, F16))
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
     x, up, up_bias = matrix(4096, 8192, BF16), matrix(8192, 14336, BF16), vector(14336, BF16)
     hidden, down, down_bias = matrix(4096, 14336, BF16), matrix(14336, 8192, BF16), vector(8192, BF16)
