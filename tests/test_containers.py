@@ -272,7 +272,7 @@ def test_other_members_are_refused_by_name(text: str, message: str, hint: str) -
 
 def test_findings_name_the_item() -> None:
     k = kernel("def k(P):\n    P[0][P[1]] = 1\n")
-    with pytest.raises(tj.OutOfBoundsError, match=r"P\[0\]"):
+    with tj.use_device("sim"), pytest.raises(tj.OutOfBoundsError, match=r"P\[0\]"):
         k[1]((array(), 99))
 
 

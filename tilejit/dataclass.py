@@ -280,14 +280,20 @@ class _StandardFields:
         return fields
 
 
-def frozen_fields(value: Any) -> dict[str, Any] | None:
-    """Return the fields of an object of a frozen dataclass by name, without unset ones; None for any other value."""
-    params = getattr(type(value), "__dataclass_params__", None)
+def frozen_names(cls: type) -> tuple[str, ...] | None:
+    """Return the names of the fields of a frozen dataclass; None for any other class."""
+    params = getattr(cls, "__dataclass_params__", None)
     if params is None or not params.frozen:
         return None
     import dataclasses
 
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if hasattr(value, each.name)}
+    return tuple([each.name for each in dataclasses.fields(cls)])
+
+
+def frozen_fields(value: Any) -> dict[str, Any] | None:
+    """Return the fields of an object of a frozen dataclass by name, without unset ones; None for any other value."""
+    names = frozen_names(type(value))
+    return None if names is None else {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def _replace(instance: Any, /, **changes: Any) -> Any:

@@ -70,14 +70,6 @@ HELPS = {
         "b = tj.alloc_local((8, 8), tj.float32)\ntj.thread.fill(b, 0)\ntj.thread.copy(b[0:4], b[0:4] + 1)",
     ),
     "a dimension of memory": ("x = A[0, None]", "tj.cta.load(region)[None]", "x = tj.cta.load(A[0, 0:8])[None]"),
-    "a step": (
-        "x = tj.cta.load(A[::2, 0:8])", "A.at(tj.cta.indices((N,), 0) * step)",
-        "x = tj.cta.load(A.at(tj.cta.indices((4,), 0) * 2)[:, 0:8])",
-    ),
-    "a step of a tile": (
-        X + "x = x[::2]", "tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
-        "x = tj.cta.load(V.at(tj.cta.indices((4,), 0) * 2))",
-    ),
     "a captured list": ("x = LIST[0]", "make it a tuple", "x = TUPLE[0]"),
     "a captured counter": ("x = COUNTER['a']", "make it a dict", "x = DICT['a']"),
     "an attribute named like a function": ("x = CONFIG.relu", "capture the value", "x = RELU"),

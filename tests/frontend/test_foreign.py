@@ -115,7 +115,7 @@ MISSING = [
     ("x = tj.mma_sync(A, A)", "write a @ b"),
     ("x = wp.tile_load(A, 4)", "write tj.cta.load(A.tile(shape, (i, j)))"),
     ("x = tl.float32(A[0])", "write tj.float32"),
-    ("x = tl.gather(A, 0)", "the elements of a tile at a tile of indices, is not available in this version"),
+    ("x = tl.gather(A, 0)", "write tj.gather"),
     ("x = tl.associative_scan(A, 0, f)", "tj.scan(x, axis, combine) takes your own function"),
     ("i = other.load(A)", "assign it, or define it at the top of the module"),
 ]

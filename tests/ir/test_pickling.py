@@ -72,7 +72,8 @@ def travels(kernel: ir.Kernel) -> None:
     question = _question(kernel, target(kernel.target))
     assert question is not None
     arrived, name = _Unpickler(io.BytesIO(question)).load()
-    assert arrived == kernel and name == kernel.target
+    # as text, because a NaN differs from itself
+    assert repr(arrived) == repr(kernel) and name == kernel.target
     assert list(spans(arrived)) == list(spans(kernel))
     for one in by_identity(kernel):
         assert pickle.loads(pickle.dumps(one)) is one, f"another {type(one).__name__} arrives: {one}"

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import tilejit as tj
@@ -62,7 +62,7 @@ def test_every_byte_is_unpacked_exactly(kind: tj.DType, order: str, dtype: Any, 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize(("kind", "order", "dtype"), CASES, ids=str)
-def test_targets_unpack_alike(kind: tj.DType, order: str, dtype: Any, target: str) -> None:
+def test_targets_unpack_the_same_values(kind: tj.DType, order: str, dtype: Any, target: str) -> None:
     x, y = np.arange(256, dtype=np.uint8).reshape(4, 64), np.zeros((4, 128), dtype)
     tj.simulate(every, 1, x, y, kind, order, target=target)
     same(y, unpacked(x, kind, order))
@@ -119,7 +119,11 @@ def test_tiles_are_unpacked_and_packed_again(case: dict[str, Any]) -> None:
 """))
     x = np.random.default_rng(case["seed"]).integers(0, 256, (*rows, columns + 2)).astype(np.uint8)
     y, z = np.zeros((*rows, 2 * columns), case["dtype"]), np.zeros(shape, np.uint8)
-    tj.simulate(k, 1, x, y, z, target=case["target"])
+    try:
+        tj.simulate(k, 1, x, y, z, target=case["target"])
+    except tj.ResourceError:
+        # a shape whose layout holds too many elements in each thread
+        reject()
     taken = x[..., first : first + columns]
     same(y, unpacked(taken, kind, order))
     np.testing.assert_array_equal(z, taken)

@@ -15,26 +15,13 @@ from ..layout import TileLayout
 from ..ops.tile import CALLS
 from ..scopes import CTA, SCOPES
 from ..wording import guessed
-from . import barriers, foreign, methods, records
+from . import barriers, foreign, methods, records, values
 from .annotations import members
 from .buffers import fixed_layout
 from .context import Context
 from .names import captured
 from .operators import binary
-from .values import (
-    Constant,
-    Items,
-    Memory,
-    Method,
-    Record,
-    Rows,
-    Scalar,
-    ScopedOperation,
-    Table,
-    Value,
-    describe,
-    owner_scope,
-)
+from .values import Constant, Memory, Scalar, Value
 from .words import Namespace, ScopeNamespace
 
 _MISSING = object()
@@ -42,17 +29,18 @@ _MISSING = object()
 _OF_MEMORY = members("Region", "Tile")
 
 
-def _shape(base: Memory | Rows) -> Items:
+def _shape(base: Memory | values.Rows) -> values.Items:
     """Return the extents of the dimensions that no index dropped."""
-    return Items(tuple([Constant(e) if isinstance(e, int) else Scalar(e) for e in base.extents if e is not None]))
+    kept = [e for e in base.extents if e is not None]
+    return values.Items(tuple([Constant(e) if isinstance(e, int) else Scalar(e) for e in kept]))
 
 
 def length(ctx: Context, node: ast.AST, value: Value) -> Value | None:
     """Return the first extent of memory; None for rank 0 and for other values. raises: KernelTypeError for a ring."""
     hint = barriers.ring_loop_hint(value)
     if hint is not None:
-        raise ctx.type_error(node, f"{describe(value)} has no length", hint)
-    return next(iter(_shape(value).items), None) if isinstance(value, (Memory, Rows)) else None
+        raise ctx.type_error(node, f"{values.describe(value)} has no length", hint)
+    return next(iter(_shape(value).items), None) if isinstance(value, (Memory, values.Rows)) else None
 
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
@@ -66,7 +54,7 @@ def attribute(ctx: Context, node: ast.Attribute) -> Value:
     handler = _ATTRIBUTES.get(type(base))
     if handler is None:
         hint = "tensors, tiles and scalars have attributes"
-        raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
+        raise ctx.type_error(node, f"{values.describe(base)} has no attribute {node.attr}", hint)
     return handler(ctx, node, base)
 
 
@@ -87,7 +75,8 @@ def _missing(ctx: Context, node: ast.Attribute, base: Value, names: tuple[str, .
     hint = known or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
         hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
-    return ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
+    what = f"{values.describe(base)} has no attribute {node.attr}"
+    return ctx.type_error(node, what, foreign.instead(node.attr) or hint)
 
 
 def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
@@ -97,7 +86,7 @@ def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
     return captured(ctx, node, member)
 
 
-def _of_memory(ctx: Context, node: ast.Attribute, base: Memory | Rows) -> Value:
+def _of_memory(ctx: Context, node: ast.Attribute, base: Memory | values.Rows) -> Value:
     name, extents = node.attr, _shape(base)
     if name == "shape":
         return extents
@@ -107,27 +96,27 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory | Rows) -> Value:
         return Constant(base.dtype)
     if name == "ndim":
         return Constant(len(extents.items))
-    if isinstance(base, Rows):
+    if isinstance(base, values.Rows):
         raise _missing_in_rows(ctx, node, base)
     if name == "strides":
-        return Items(methods.strides_of(ctx, node, base))
+        return values.Items(methods.strides_of(ctx, node, base))
     if name == "layout" and not isinstance(base.buffer.layout, Strided) and base.is_whole:
         return Constant(fixed_layout(ctx, ctx.span(node), base))
     if name == "scope" and base.is_local:
-        return Constant(ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
+        return Constant(ScopeNamespace(SCOPES[values.owner_scope(base.buffer)]))
     if name == "T":
         return methods.permute(ctx, node, base, tuple(reversed(range(len(base.dims)))))
     if name == "registers":
         return methods.registers(ctx, node, base)
     if name in _OF_MEMORY and name in methods.METHODS:
-        return Method(base, name)
+        return values.Method(base, name)
     raise _missing(ctx, node, base, _OF_MEMORY)
 
 
-def _missing_in_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Exception:
+def _missing_in_rows(ctx: Context, node: ast.Attribute, base: values.Rows) -> Exception:
     if node.attr in _OF_MEMORY and node.attr != "at":
         return ctx.type_error(
-            node, f"{describe(base)} has no attribute {node.attr}",
+            node, f"{values.describe(base)} has no attribute {node.attr}",
             f"load it first: x = tj.cta.load({ast.unparse(node.value)}), and write x.{node.attr}",
         )
     return _missing(ctx, node, base, members("Gather"))
@@ -137,7 +126,7 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
     if node.attr == "dtype":
         return Constant(base.dtype)
     if node.attr in members("Scalar"):
-        return Method(base, node.attr)
+        return values.Method(base, node.attr)
     raise _missing(ctx, node, base, members("Scalar"))
 
 
@@ -147,7 +136,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
         return _of_module(ctx, node, value)
     if isinstance(value, ScopeNamespace):
         if node.attr in value.operations:
-            return ScopedOperation(value.scope.name, node.attr)
+            return values.ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)
     if isinstance(value, Namespace):
@@ -161,20 +150,20 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
         return Constant(getattr(value, node.attr))
     if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):
         fact = getattr(value, node.attr)
-        return Constant(fact) if callable(fact) else Items(tuple(map(Constant, fact)))
+        return Constant(fact) if callable(fact) else values.Items(tuple(map(Constant, fact)))
     if isinstance(value, EnumMeta) and node.attr in value.__members__:
         return Constant(value.__members__[node.attr])
     if isinstance(value, Enum) and node.attr in ("name", "value"):
         return captured(ctx, node, getattr(value, node.attr))
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
-        return Method(Constant(value), "astype")
+        return values.Method(Constant(value), "astype")
     raise foreign.no_attribute(ctx, node, value)
 
 
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
-    **dict.fromkeys((Memory, Rows), _of_memory),
+    **dict.fromkeys((Memory, values.Rows), _of_memory),
     Scalar: _of_scalar,
-    **dict.fromkeys((Items, Record), records.field),
-    Table: records.table_attribute,
+    **dict.fromkeys((values.Items, values.Record), records.field),
+    values.Table: records.table_attribute,
     **dict.fromkeys(barriers.WITH_ATTRIBUTES, barriers.attribute),
 }

@@ -7,6 +7,7 @@ import sys
 from functools import lru_cache
 from typing import Any, ForwardRef
 
+from ..dataclass import frozen_names
 from ..ir.types import ContainerType
 
 
@@ -22,13 +23,7 @@ def _fields_of(cls: Any) -> tuple[str, ...] | None:
     # tilejit's own dataclasses, such as layouts, are values of the language
     if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return None
-    params = getattr(cls, "__dataclass_params__", None)
-    if params is None or not params.frozen:
-        return None
-    # imported here, because only programs that use dataclasses need it, and they have imported it
-    from dataclasses import fields
-
-    return tuple([field.name for field in fields(cls)])
+    return frozen_names(cls)
 
 
 def is_container(value: Any) -> bool:

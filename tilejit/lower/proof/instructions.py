@@ -13,7 +13,7 @@ import numpy as np
 
 from ...dtypes import float32
 from ...ir.nodes import Instruction, Vector
-from ...isa import ROWS, matrix
+from ...isa import matrix, row_called
 from ...isa.atomics import RED_VECTOR
 from ...isa.barriers import VOTES
 from ...isa.convert import NARROW_PAIR, PAIRS, TF32
@@ -36,7 +36,8 @@ _Step = Callable[[Trace, Instruction, Active], None]
 
 def carry_out(trace: Trace, stmt: Instruction, active: Active) -> None:
     step = _STEPS.get(stmt.name) or (wgmma if stmt.name.startswith("wgmma.m") else None)
-    if step is None and is_inline(ROWS[stmt.name]):
+    row = row_called(stmt.name)
+    if step is None and row is not None and is_inline(row):
         step = _inline
     assert step is not None, f"the proof can't trace the instruction {stmt.name}"
     step(trace, stmt, active)

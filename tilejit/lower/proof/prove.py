@@ -15,8 +15,8 @@ from ..moves.fold import Folding
 from ..moves.network import Network
 from ..moves.scan import Scanning
 from ..plans import Plan
-from .contents import Tile, at_edges, can_trace, expected, inline_outputs, numbers_of, old_values
-from .folds import fold_values, prove_folds, prove_scan
+from . import contents, folds
+from .contents import Tile
 from .networks import Comparisons, prove_sorted
 from .places import elements_of_threads, whole
 from .sums import Sums
@@ -36,16 +36,16 @@ def prove(plan: Plan, op: TileOp, threads: int, b: Builder, body: Sequence[Stmt]
     sort passes the tests of `networks.py`.
     """
     if isinstance(plan, Scanning):
-        prove_scan(plan, op)
+        folds.prove_scan(plan, op)
     elif isinstance(plan, Folding):
-        prove_folds(plan.combined_order(), op)
+        folds.prove_folds(plan.combined_order(), op)
     units: dict[str, int] = {}
     for region in op.tiles.values():
         units[region.buffer.root.name] = min(units.get(region.buffer.root.name, 16), region.dtype.bytes)
-    numbers = numbers_of(op)
-    outside = at_edges(op, numbers)
+    numbers = contents.numbers_of(op)
+    outside = contents.at_edges(op, numbers)
     for values in [numbers] if outside == numbers else [numbers, outside]:
-        while can_trace(op, values, plan.ranks):
+        while contents.can_trace(op, values, plan.ranks):
             try:
                 _traced(plan, op, threads, b, body, units, values)
                 break
@@ -81,7 +81,7 @@ def _traced(
             memory = trace.memory.get(tile.root)
             assert memory is None or not memory.count, f"{tile.region.buffer.name} is changed"
     if isinstance(plan, Folding):
-        for name, tags in fold_values(plan, op, tiles, trace, initial).items():
+        for name, tags in folds.fold_values(plan, op, tiles, trace, initial).items():
             _compare_registers(tiles[name], trace, tags[None], initial[name])
         return
     if isinstance(plan, Network):
@@ -90,17 +90,17 @@ def _traced(
         prove_sorted(plan, trace.comparisons, before, [_found(tiles[to], trace) for to, _ in plan.pairs])
         return
     if op.name == PTX.name:
-        for name, outputs in inline_outputs(op, tiles, trace).items():
+        for name, outputs in contents.inline_outputs(op, tiles, trace).items():
             _compare_registers(tiles[name], trace, outputs[None, None], initial[name])
         return
     condition = getattr(plan, "condition", None) or getattr(plan, "offset", None)
-    values, written = expected(op, tiles, trace, condition)
+    values, written = contents.expected(op, tiles, trace, condition)
     wanted = np.broadcast_to(tag(values), written.shape)
     dst = next(iter(tiles.values()))
     if dst.region.buffer.space == "local":
         possible = [wanted]
         if not all(isinstance(start, Const) for tile in tiles.values() for start in tile.region.starts):
-            other, _ = expected(op, tiles, trace, condition, by_place=True)
+            other, _ = contents.expected(op, tiles, trace, condition, by_place=True)
             possible.append(np.broadcast_to(tag(other), wanted.shape))
         _compare_registers(dst, trace, np.stack(possible)[:, None], initial[next(iter(tiles))])
     elif op.name == ATOMIC.name:
@@ -108,7 +108,7 @@ def _traced(
         _, which, counts = np.unique(dst.places, return_inverse=True, return_counts=True)
         free = counts[which] > 1
         if "before" in tiles and op.attr("returns"):
-            old = np.broadcast_to(tag(old_values(op, tiles)), written.shape)
+            old = np.broadcast_to(tag(contents.old_values(op, tiles)), written.shape)
             _compare_registers(tiles["before"], trace, old[None, None], initial["before"], free)
         _compare_memory(dst, trace, wanted, written, free)
     else:
