@@ -144,11 +144,11 @@ def rearranged(
 
 def reinterpreted(
     ctx: Context, span: Span, memory: Memory, shape: tuple[int | Var, ...], dtype: DType,
-    layout: TileLayout | Strided | Open,
+    layout: TileLayout | Strided | Open, kind: str = "view",
 ) -> Memory:
-    """Return a new view of the whole buffer of `memory`, with this shape, type and layout."""
+    """Return a new view of the whole buffer of `memory`, with this shape, type and layout. kind: part of its name."""
     base = memory.buffer
-    name = ctx.unique(f"{base.root.name}.view")
+    name = ctx.unique(f"{base.root.name}.{kind}")
     buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, span)
     ctx.allocate(BufferView(buffer, span))
     return Memory.whole(buffer, writable=memory.writable, constant_indices=memory.constant_indices)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.arithmetic import build
+from . import names
 from .attributes import attribute
 from .calls import call
 from .context import Context
 from .flow import Draft
 from .joins import chosen
 from .loops import comprehension
-from .names import captured, lookup, make_closure
 from .operators import binary, comparison, unary
 from .regions import loaded
 from .scalars import fold, truth
@@ -25,7 +25,7 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
         raise ctx.syntax_error(node, f"{node.value!r} can't be used in a kernel", "use integers and floats")
     if node.value is Ellipsis:
         raise ctx.syntax_error(node, "... can't be used in a kernel", "write : for each dimension, or pass as a body")
-    return captured(ctx, node, node.value)
+    return names.captured(ctx, node, node.value)
 
 
 def _compared(
@@ -102,7 +102,7 @@ def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     **dict.fromkeys(ast.expr.__subclasses__(), Context.refuse),
     ast.Constant: _constant,
-    ast.Name: lookup,
+    ast.Name: names.lookup,
     ast.Attribute: attribute,
     ast.Subscript: loaded,
     ast.Tuple: lambda ctx, node: Items(tuple([ctx.evaluate(item) for item in node.elts])),
@@ -112,7 +112,7 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.BoolOp: lambda ctx, node: _combined(ctx, node, node.values),
     ast.IfExp: _conditional,
     ast.Call: call,
-    ast.Lambda: make_closure,
+    ast.Lambda: names.make_closure,
     **dict.fromkeys((ast.ListComp, ast.GeneratorExp), comprehension),
     ast.JoinedStr: _joined,
     ast.FormattedValue: _formatted,

@@ -16,26 +16,11 @@ from ..isa.barriers import BARRIERS, CLUSTER_SYNC
 from ..isa.miscellaneous import LEAST, MOST, SET_REGISTERS, STEP
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..ops.elementwise import ELEMENTWISE
-from ..ops.fold import CUMULATIVE
 from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import CTA, GRID, SCOPES, THREAD
 from ..target import TENSOR_MEMORY_TARGETS, WARP, entry_registers
-from . import (
-    atomics,
-    barriers,
-    flow,
-    inline,
-    nibbles,
-    random,
-    rearranging,
-    reductions,
-    scalars,
-    scans,
-    sorting,
-    tileops,
-    tiles,
-)
+from . import atomics, barriers, flow, reductions, scalars, tile_words, tileops, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .context import ELECTED, Context
@@ -223,7 +208,6 @@ HANDLERS: dict[str, Handler] = {
     **{f"vote_{kind}": partial(_vote, kind) for kind in VOTE},
     "elect": _elect,
     "uniform": _uniform,
-    "ptx": inline.ptx,
     "assume_in_bounds": tileops.assume_in_bounds,
     **{name: partial(_elementwise, name) for name in ELEMENTWISE},
     # `tj.fast.exp` is recorded as the operation `fast_exp`
@@ -232,20 +216,12 @@ HANDLERS: dict[str, Handler] = {
         if op.approximation is not None
     },
     **{name: partial(reductions.reduced, TILE_OPERATIONS[name]) for name in REDUCTIONS},
-    **random.HANDLERS,
     **{name: partial(reductions.statistic, name) for name in ("mean", "var", "std")},
     "broadcast_to": reductions.broadcast_to,
     "cat": reductions.cat,
     "split": reductions.split,
     "reduce": reductions.reduce,
-    "scan": scans.scan,
-    **{name: partial(scans.cumulative, name) for name in CUMULATIVE},
-    "gather": rearranging.gather,
-    "flip": rearranging.flip,
-    "roll": rearranging.roll,
-    "histogram": rearranging.histogram,
-    **sorting.HANDLERS,
-    "unpack": nibbles.unpack,
+    **tile_words.HANDLERS,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,

@@ -94,7 +94,7 @@ def _strided(ctx: Context, node: ast.AST, memory: Memory, dim: int, step: int) -
         starts.insert(dim + 1, rest)
         extents.insert(dim + 1, None)
         layout = replace(layout, strides=(*layout.strides[:dim], stride, *layout.strides[dim:]))
-    view = buffers.reinterpreted(ctx, ctx.span(node), memory, tuple(shape), memory.dtype, layout)
+    view = buffers.reinterpreted(ctx, ctx.span(node), memory, tuple(shape), memory.dtype, layout, "steps")
     return replace(view, starts=tuple(starts), extents=tuple(extents), in_bounds=memory.in_bounds, span=memory.span)
 
 

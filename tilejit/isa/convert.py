@@ -146,7 +146,5 @@ LOGIC = Row(
     since=75, ptx=(6, 0), source='PTX ISA, "Logic and Shift Instructions: lop3"',
 )
 
-ROWS = (
-    BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, *MULTIPLY_ADD.values(), PERMUTE,
-    LOGIC,
-)
+ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, *MULTIPLY_ADD.values(),
+        PERMUTE, LOGIC)
