@@ -9,11 +9,10 @@ from math import gcd
 from ..dtypes import DType, int32, int64, promote, signed, uint64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Loop, Var
+from . import flow, joins
 from .assignments import assign_to
 from .barriers import ring_loop_hint
 from .context import Context, Frame, Located
-from .flow import Construct, Enclosure
-from .joins import branch, run_block, run_loop
 from .scalars import as_scalar, truth
 from .source import as_function, assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Table, Unset, Value, describe
@@ -27,7 +26,7 @@ def while_loop(ctx: Context, node: ast.While) -> bool:
     """Translate a `while` loop; return True if control can reach the statement after it."""
     _no_else(ctx, node)
 
-    def body(loop: Enclosure) -> bool:
+    def body(loop: flow.Enclosure) -> bool:
         cond = truth(ctx, node.test, ctx.evaluate(node.test))
 
         def stop() -> bool:
@@ -37,11 +36,11 @@ def while_loop(ctx: Context, node: ast.While) -> bool:
         if isinstance(cond, bool):
             goes_on = cond or stop()
         else:
-            goes_on = branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
+            goes_on = joins.branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
         return goes_on and ctx.execute(node.body)
 
     names, span = sorted(assigned_names(node)), ctx.span(node)
-    return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
+    return joins.run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
 
 
 def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
@@ -209,14 +208,16 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
         return True
     loop_vars: list[Var] = []
 
-    def body(_: Enclosure) -> bool:
+    def body(_: flow.Enclosure) -> bool:
         loop_vars.append(_loop_var(ctx, node.target, name, start, stop, step))
         ctx.frame.env[name] = Binding(Scalar(loop_vars[-1]), ctx.span(node.target))
         return ctx.execute(node.body)
 
     before = ctx.frame.env.get(name)
     names = sorted(assigned_names(node) - {name})
-    reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
+    reached = joins.run_loop(
+        ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span)
+    )
     problem = f"has no value after its loop (line {span.line})"
     unset = Unset(name, problem, "copy it to another name inside the loop")
     ctx.frame.env[name] = Binding(unset, before.span if before else span)
@@ -277,12 +278,12 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
         for k, item in enumerate(items):
             _count_unrolled(ctx, node.iter)
             assign_to(ctx, node.target, item)
-            if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
+            if not joins.run_block(ctx, node, flow.Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
         return True
 
     before = ctx.unrolled
     ctx.unrolled = before or 0
-    ends = run_block(ctx, node, Construct.STATIC, node, names, unrolled)
+    ends = joins.run_block(ctx, node, flow.Construct.STATIC, node, names, unrolled)
     ctx.unrolled = None if before is None else ctx.unrolled
     return ends

@@ -15,15 +15,14 @@ from ..layout.iters import groups_to
 from ..ops.copies import RESHAPE
 from ..scopes import THREAD
 from ..wording import counted, shown
-from . import barriers, buffers, regions, reshapes, tiles
+from . import barriers, buffers, context, regions, reshapes, tiles
 from . import memory as mem
 from .arguments import bind, optional, positional_values, with_one_shape
 from .containers import declaration
-from .context import Context, Located
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
-def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
+def strides_of(ctx: context.Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
     """Return the strides of the region's dimensions, in elements.
 
     raises: KernelTypeError for an open tile, or if a dimension has no single stride.
@@ -37,7 +36,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
             node, f"{memory.buffer.name} has no strides: the compiler chooses the layout of this {layout.scope}'s tile",
             "read its .layout instead",
         )
-    with Located(ctx, node):
+    with context.Located(ctx, node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
     strides: list[Value] = []
     for dim in memory.dims:
@@ -51,7 +50,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     return tuple(strides)
 
 
-def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
+def registers(ctx: context.Context, node: ast.AST, memory: Memory) -> Memory:
     """Return the calling thread's registers of a whole local tile, as a tile of rank 1."""
     if not memory.is_local or not memory.is_whole:
         raise ctx.type_error(
@@ -63,7 +62,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
     return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
 
 
-def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) -> Memory:
+def permute(ctx: context.Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) -> Memory:
     """Return the region with its dimensions reordered; negative axes count from the last."""
     rank = len(memory.dims)
     wanted = tuple(a + rank if -rank <= a < 0 else a for a in axes)
@@ -78,13 +77,13 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     if isinstance(layout, Strided):
         layout = replace(layout, strides=tuple(layout.strides[d] for d in order))
     elif isinstance(layout, TileLayout):
-        with Located(ctx, node):
+        with context.Located(ctx, node):
             grouped, ends = layout.group(memory.buffer.fixed_shape)
             layout = grouped.permute_groups(ends, order)
     return replace(buffers.rearranged(ctx, ctx.span(node), memory, order, layout), in_bounds=memory.in_bounds)
 
 
-def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+def _view(ctx: context.Context, node: ast.Call, receiver: Value) -> Value:
     """Translate `.view(shape, layout=None)`, `.view(*extents)` or `.view(dtype)`."""
     if isinstance(receiver, Scalar):
         return _view_of_scalar(ctx, node, receiver)
@@ -110,7 +109,7 @@ def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return _in_shape(ctx, node, memory, base, shape)
 
 
-def _view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
+def _view_of_scalar(ctx: context.Context, node: ast.Call, scalar: Scalar) -> Scalar:
     """Translate `x.view(dtype)` of a scalar, which reinterprets its bits."""
     wanted = bind(ctx, node, ".view", ("dtype",), 1)["dtype"]
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
@@ -127,7 +126,7 @@ def _view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
     return mem.load_element(ctx, node, replace(seen, extents=(None,)))
 
 
-def _shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
+def _shape_of(ctx: context.Context, given: ast.expr, size: int) -> tuple[int, ...]:
     """Return the shape that `given` denotes; an extent of -1 is computed from `size`, the number of elements."""
     value = ctx.evaluate(given)
     items = value.items if isinstance(value, Items) else (value,)
@@ -143,7 +142,7 @@ def _shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
     return tuple(size // others if n == -1 else n for n in extents)
 
 
-def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
+def _known_layout(ctx: context.Context, node: ast.AST, memory: Memory) -> TileLayout:
     if isinstance(memory.buffer.layout, Strided):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has run-time strides: it can't take another shape",
@@ -154,7 +153,7 @@ def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
     return layout
 
 
-def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, shape: tuple[int, ...]) -> Memory:
+def _in_shape(ctx: context.Context, node: ast.AST, memory: Memory, base: TileLayout, shape: tuple[int, ...]) -> Memory:
     is_padded = memory.is_local and math.prod(memory.shape) != base.size()
     if math.prod(shape) != base.size():
         raise ctx.type_error(
@@ -162,11 +161,11 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
             f"{memory.buffer.name} has {base.size()}{' with padding' if is_padded else ''}",
             "write .reshape, which ignores padding" if is_padded else "give a shape with the same number of elements",
         )
-    with Located(ctx, node):
+    with context.Located(ctx, node):
         return buffers.reinterpreted(ctx, ctx.span(node), memory, shape, memory.dtype, _regrouped(base, shape))
 
 
-def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
+def _with_shape(ctx: context.Context, node: ast.Call) -> ast.Call:
     """Return `x.view(8, 8)` as `x.view((8, 8))`; other calls, such as `x.view(shape, layout)`, are unchanged."""
     has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
     return node if has_layout else with_one_shape(node)
@@ -185,7 +184,7 @@ def _regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
     return joined
 
 
-def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
+def _check_storage(ctx: context.Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
     have = buffers.fixed_layout(ctx, ctx.span(node), memory)
     if not memory.is_whole:
         raise ctx.type_error(node, ".view with a layout takes a whole buffer", "view first, then slice")
@@ -196,7 +195,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
         )
 
 
-def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
+def _sliced_layout(ctx: context.Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
     """Return the layout of a region's elements, including the offset of its start.
 
     raises: KernelTypeError for a part with run-time starts, extents or strides.
@@ -212,11 +211,11 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         )
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
-    with Located(ctx, node):
+    with context.Located(ctx, node):
         return layout.slice(memory.buffer.fixed_shape, box)
 
 
-def seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
+def seen_as(ctx: context.Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
     """Return a local tile as one of another type of the same width."""
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
@@ -225,7 +224,7 @@ def seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
 
 
 def _with_element_type(
-    ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout | Strided, dtype: DType
+    ctx: context.Context, node: ast.AST, memory: Memory, layout: TileLayout | Strided, dtype: DType
 ) -> Memory:
     shape = memory.buffer.shape if memory.is_whole else memory.shape
     if memory.is_local and isinstance(layout, TileLayout) and layout.size() != math.prod(memory.shape):
@@ -246,12 +245,12 @@ def _with_element_type(
         raise ctx.type_error(
             node, f"rows of {last} bits don't divide into elements of {dtype}", f"make rows a multiple of {after} bits"
         )
-    with Located(ctx, node):
+    with context.Located(ctx, node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
     return buffers.reinterpreted(ctx, ctx.span(node), memory, (*shape[:-1], last // after), dtype, changed)
 
 
-def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
+def with_shape(ctx: context.Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
     """Return a local tile in another shape: a view if provably no element has to move, else a new tile."""
     if shape == tile.shape:
         return tile
@@ -264,7 +263,7 @@ def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     return result
 
 
-def _view_in_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
+def _view_in_shape(ctx: context.Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
     """Return a view of a tile in another shape; None if elements may have to move."""
     if isinstance(tile.buffer.layout, Open):
         return _open_view(ctx, node, tile, shape)
@@ -277,7 +276,7 @@ def _view_in_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, 
         return None
 
 
-def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
+def _open_view(ctx: context.Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
     """Return a view of an open tile that adds or removes only dimensions of extent 1; None for any other shape."""
     kept = [d for d in tile.dims if tile.extents[d] != 1]
     if [n for n in shape if n != 1] != [tile.extents[d] for d in kept]:
@@ -290,7 +289,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     return replace(view, extents=(*(None for _ in dropped), *shape))
 
 
-def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+def _astype(ctx: context.Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)
     wanted = arguments["dtype"]
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
@@ -299,7 +298,7 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return tiles.converted(ctx, node, receiver, dtype, saturate)
 
 
-def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+def _tile(ctx: context.Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
     if len(node.args) > 2:
         raise ctx.type_error(
@@ -323,7 +322,7 @@ def _with_tuples(written: Sequence[ast.expr]) -> str:
     return f".tile(({shape}), ({index}))"
 
 
-def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+def _at(ctx: context.Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
     arguments = bind(ctx, node, ".at", ("index", "axis"), 1)
     rank = len(receiver.dims)
@@ -338,7 +337,7 @@ def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return regions.rows(ctx, arguments["index"], receiver, ctx.evaluate(arguments["index"]), axis)
 
 
-def _permute(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+def _permute(ctx: context.Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
     values = positional_values(ctx, node)
     if len(values) == 1 and isinstance(values[0], Items):
@@ -346,7 +345,7 @@ def _permute(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return permute(ctx, node, receiver, tuple(ctx.integer(v, node, "a dimension") for v in values))
 
 
-def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+def _reshape(ctx: context.Context, node: ast.Call, receiver: Value) -> Value:
     """Translate `.reshape(shape)` or `.reshape(*extents)`, which keep the elements in row-major order."""
     assert isinstance(receiver, Memory)
     given = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)["shape"]
@@ -358,7 +357,7 @@ def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return _in_shape(ctx, node, receiver, layout, _shape_of(ctx, given, layout.size()))
 
 
-METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
+METHODS: dict[str, Callable[[context.Context, ast.Call, Value], Value]] = {
     **barriers.METHODS,
     "astype": _astype,
     "at": _at,

@@ -16,11 +16,10 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
 from ..nibbles import pack
-from . import attributes, language, loops, messages, nibbles, operators, printing
+from . import attributes, language, loops, messages, nibbles, operators, printing, scalars
 from .arguments import positional_values
 from .context import Context
 from .foreign import instead
-from .scalars import as_scalar, fold, truth
 from .values import Constant, Items, Memory, Scalar, Table, Value, describe
 from .words import LAYOUTS
 
@@ -36,7 +35,7 @@ _PURE_IDS = frozenset(map(id, (
 def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
     """Return the result of a Python function for `values`; raise KernelTypeError if an argument is a run-time value."""
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-    folded = fold(ctx, node, callee, values, keywords)
+    folded = scalars.fold(ctx, node, callee, values, keywords)
     if folded is None:
         other = next(v for v in values if not isinstance(v, Constant))
         name = getattr(callee, "__name__", repr(callee))
@@ -60,7 +59,7 @@ def _extreme(name: str, python: Callable[..., Any], ctx: Context, node: ast.Call
         values = list(values[0].items)
     if all(isinstance(v, Constant) for v in values):
         return _computed(ctx, node, python, arguments)
-    values = [as_scalar(ctx, node, value) for value in values]
+    values = [scalars.as_scalar(ctx, node, value) for value in values]
     tile = next((v for v in values if isinstance(v, Memory)), None)
     if tile is not None:
         raise ctx.type_error(
@@ -84,7 +83,7 @@ def _of_two(
     python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value], ctx: Context, node: ast.Call
 ) -> Value:
     values = positional_values(ctx, node)
-    folded = fold(ctx, node, python, values)
+    folded = scalars.fold(ctx, node, python, values)
     if folded is not None:
         return folded
     if len(values) != 2:
@@ -128,15 +127,15 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType, ctx: Cont
     if node.keywords:
         return _python_call(ctx, node, python)
     values = positional_values(ctx, node)
-    folded = fold(ctx, node, python, values)
+    folded = scalars.fold(ctx, node, python, values)
     if folded is not None:
         return folded
     if len(values) != 1:
         raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "pass it one scalar")
     if dtype == bool_:
-        holds = truth(ctx, node, values[0])
+        holds = scalars.truth(ctx, node, values[0])
         return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
-    expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
+    expr = ctx.scalar(scalars.as_scalar(ctx, node, values[0]), node)
     keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
     return Scalar(expr) if keeps else Scalar(build.cast(expr, wide if expr.dtype.bits == 64 else dtype))
 
@@ -149,7 +148,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
                              "write tj.round(x * 100) / 100 for two decimals")
     if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
         return _computed(ctx, node, round, values)
-    x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
+    x = ctx.scalar(scalars.as_scalar(ctx, node, values[0]), node)
     if not x.dtype.is_float:
         return Scalar(x)
     return Scalar(build.cast(build.op("round", x), int64 if x.dtype.bits == 64 else int32))
@@ -207,7 +206,7 @@ def _sum(ctx: Context, node: ast.Call) -> Value:
         values.append(ctx.evaluate(node.keywords[0].value))
     elif node.keywords:
         return _computed(ctx, node, sum, values)
-    folded = fold(ctx, node, sum, values)
+    folded = scalars.fold(ctx, node, sum, values)
     if folded is not None or len(values) > 2 or not isinstance(values[0], Items):
         return folded or _computed(ctx, node, sum, values)
     total = values[1] if len(values) > 1 else Constant(0)

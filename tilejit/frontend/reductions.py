@@ -27,19 +27,16 @@ from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from ..wording import counted, with_article
+from . import context, names, scalars, tiles
 from . import memory as mem
-from . import tiles
 from .arguments import Arguments, optional
-from .context import Context, EmitInto
 from .exchanges import section
 from .flow import sealed
 from .methods import with_shape
-from .names import closure_of, run
-from .scalars import RANK, as_scalar, as_type, convert
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 
-def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+def reduced(record: TileOperation, ctx: context.Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.<name>(x, axis=None, keepdims=False)`, some also with `dtype=` and `initial=`.
 
     returns: a tile, even of rank 0.
@@ -53,7 +50,7 @@ def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Argu
     if first is None:
         return _emitted(ctx, node, record, [tile], [dtype], axes, keeps)[0]
     compute = reduction.combines_in(tile.dtype, dtype) if reduction.grows else dtype
-    initial = _initial(ctx, arguments["initial"], as_scalar(ctx, arguments["initial"], first), compute)
+    initial = _initial(ctx, arguments["initial"], scalars.as_scalar(ctx, arguments["initial"], first), compute)
     if 0 in [tile.shape[d] for d in axes]:
         result = ctx.tile(record.name, owner_scope(tile.buffer), _kept(tile.shape, axes, keeps), dtype, ctx.span(node))
         fill = result.region(ctx.span(node)), build.cast(initial.expr, dtype)
@@ -64,19 +61,19 @@ def reduced(record: TileOperation, ctx: Context, node: ast.Call, arguments: Argu
     return combined if combined.dtype == dtype else tiles.cast(ctx, node, combined, dtype)
 
 
-def _initial(ctx: Context, node: ast.expr, value: Value, dtype: DType) -> Scalar:
+def _initial(ctx: context.Context, node: ast.expr, value: Value, dtype: DType) -> Scalar:
     if not isinstance(value, Scalar) and not is_number(value):
         raise ctx.type_error(node, f"initial must be a number or a scalar; this is {describe(value)}",
                              "combine a tile with the result: x + tj.sum(y, axis), or tj.maximum(x, tj.max(y, axis))")
-    expr = as_type(ctx, node, value, dtype)
-    if RANK[expr.dtype.kind] > RANK[dtype.kind]:
+    expr = scalars.as_type(ctx, node, value, dtype)
+    if scalars.RANK[expr.dtype.kind] > scalars.RANK[dtype.kind]:
         raise ctx.type_error(
             node, f"initial is a {expr.dtype}; the reduction computes in {dtype}", f"convert it: tj.{dtype}(...)"
         )
     return Scalar(build.cast(expr, dtype))
 
 
-def statistic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+def statistic(name: str, ctx: context.Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.mean(x, axis=None, keepdims=False)`, and `tj.var` and `tj.std`, which also take `ddof=`."""
     source = arguments["x"]
     tile = _reducible(ctx, source, name, ctx.evaluate(source))
@@ -109,7 +106,7 @@ def statistic(name: str, ctx: Context, node: ast.Call, arguments: Arguments) -> 
     return result if result.dtype == dtype else tiles.cast(ctx, node, result, dtype)
 
 
-def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+def reduce(ctx: context.Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.reduce(x, axis, combine, keepdims=False)`; for a tuple of tiles, return a tuple."""
     value = ctx.evaluate(arguments["x"])
     values = value.items if isinstance(value, Items) else (value,)
@@ -127,7 +124,7 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _emitted(
-    ctx: Context, node: ast.AST, record: TileOperation, sources: list[Memory], dtypes: list[DType],
+    ctx: context.Context, node: ast.AST, record: TileOperation, sources: list[Memory], dtypes: list[DType],
     axes: tuple[int, ...], keeps: bool, *attrs: tuple[str, AttributeValue],
 ) -> list[Memory]:
     """Emit a reduction of tiles, and return its results. keeps: True to keep the reduced axes, with extent 1."""
@@ -145,12 +142,12 @@ def _kept(extents: tuple[int, ...], axes: tuple[int, ...], keeps: bool) -> tuple
     return tuple([1 if d in axes else n for d, n in enumerate(extents) if keeps or d not in axes])
 
 
-def _keeps(ctx: Context, arguments: Arguments) -> bool:
+def _keeps(ctx: context.Context, arguments: Arguments) -> bool:
     keeps = optional(ctx, arguments, "keepdims")
     return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
 
 
-def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
+def _reducible(ctx: context.Context, node: ast.AST, name: str, value: Value) -> Memory:
     if isinstance(value, Scalar) or is_number(value):
         hint = "combine several scalars with min(a, b), max(a, b) or +"
         if isinstance(value, Scalar):
@@ -163,12 +160,12 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
     return tiles.local_tile(ctx, node, name, value)
 
 
-def _axes(ctx: Context, arguments: Arguments, rank: int) -> tuple[int, ...]:
+def _axes(ctx: context.Context, arguments: Arguments, rank: int) -> tuple[int, ...]:
     value = optional(ctx, arguments, "axis")
     return tuple(range(rank)) if value is None else mem.axes_of(ctx, arguments["axis"], value, rank)
 
 
-def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+def cat(ctx: context.Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.cat(a, b, axis)`."""
     parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
     rank = len(parts[0].shape)
@@ -197,7 +194,7 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return result
 
 
-def broadcast_to(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+def broadcast_to(ctx: context.Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.broadcast_to(x, shape)`."""
     value = ctx.evaluate(arguments["x"])
     if isinstance(value, Scalar) or is_number(value):
@@ -220,7 +217,7 @@ def broadcast_to(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return result
 
 
-def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+def split(ctx: context.Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.split(x, parts, axis)`."""
     tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
     count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
@@ -238,25 +235,27 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 _HINT = "it can only compute with its two arguments; do this before or after the reduction"
 
 
-def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
+def read_combine(
+    ctx: context.Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool
+) -> Combine:
     """Return what a function computes from two scalars or, if `is_tuple`, two tuples of scalars, of types `dtypes`.
 
     raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
     """
-    closure = closure_of(ctx, value)
+    closure = names.closure_of(ctx, value)
     if closure is None:
         raise ctx.type_error(
             node, f"combine must be a @tj.function or a nested function of two values; this is {describe(value)}",
             "write @tj.function above a def with two parameters, and pass its name",
         )
-    names, span = _parameters(ctx, node, closure), ctx.span(node)
-    sides = tuple(_variables(ctx, span, name, dtypes, is_tuple=is_tuple) for name in names)
+    parameters, span = _parameters(ctx, node, closure), ctx.span(node)
+    sides = tuple(_variables(ctx, span, name, dtypes, is_tuple=is_tuple) for name in parameters)
     values = dict(closure.defaults)
-    for name, side in zip(names, sides, strict=True):
+    for name, side in zip(parameters, sides, strict=True):
         values[name] = Items(tuple(map(Scalar, side))) if is_tuple else Scalar(side[0])
     allocated = len(ctx.allocations)
-    with EmitInto(ctx, []) as block:
-        result = run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
+    with context.EmitInto(ctx, []) as block:
+        result = names.run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
     reading = _Reading(ctx, closure.node.name, span, {var.name: var for side in sides for var in side})
     if len(ctx.allocations) > allocated:
         reading.refuse("an allocation", ctx.allocations[allocated].span)
@@ -266,7 +265,7 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
     return Combine(lower, higher, tuple(reading.steps), tuple([reading.value(expr, None) for expr in results]))
 
 
-def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
+def _parameters(ctx: context.Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
     a = closure.node.args
     names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
     if len(names) != 2:
@@ -277,14 +276,16 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     return names[0], names[1]
 
 
-def _variables(ctx: Context, span: Span, name: str, dtypes: Sequence[DType], *, is_tuple: bool) -> tuple[ir.Var, ...]:
+def _variables(
+    ctx: context.Context, span: Span, name: str, dtypes: Sequence[DType], *, is_tuple: bool
+) -> tuple[ir.Var, ...]:
     stems = [f"{name}.{k}" for k in range(len(dtypes))] if is_tuple else [name]
     pairs = zip(stems, dtypes, strict=True)
     return tuple([ir.Var(ctx.unique(stem), dtype, span=span, data=dtype is int64) for stem, dtype in pairs])
 
 
 def _results(
-    ctx: Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
+    ctx: context.Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
 ) -> list[ir.Expr]:
     values = result.items if isinstance(result, Items) else (result,)
     if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
@@ -298,7 +299,8 @@ def _results(
                 closure.node, f"{closure.node.name} returns {describe(value)}; it must return scalars", _CALLED
             )
         is_typed = isinstance(value, Scalar) and not value.weak
-        results.append(value.expr if isinstance(value, Scalar) and is_typed else convert(ctx, node, value, dtype).expr)
+        typed = value if isinstance(value, Scalar) and is_typed else scalars.convert(ctx, node, value, dtype)
+        results.append(typed.expr)
     return results
 
 
@@ -307,7 +309,7 @@ _CALLED = "its result is an argument of the next call"
 
 @dataclass(slots=True)
 class _Reading:
-    ctx: Context
+    ctx: context.Context
     name: str
     #: the location of the argument `combine`
     span: Span

@@ -24,11 +24,10 @@ from ..ir.nodes import (
 )
 from ..layout import R, S
 from ..wording import counted
-from . import barriers, buffers, exchanges, records, steps
+from . import barriers, buffers, exchanges, records, scalars, steps
 from .context import Context
 from .foreign import is_kernel, launched
 from .memory import load_element
-from .scalars import as_scalar, is_single, with_scalars
 from .values import Constant, Items, Memory, Rows, Scalar, Table, Unset, Value, describe
 
 #: the maximum number of nodes that `expanded` visits
@@ -81,7 +80,7 @@ def loaded(ctx: Context, node: ast.Subscript) -> Value:
     value = subscript(ctx, node)
     if isinstance(value, Memory) and exchanges.is_apart(value):
         return exchanges.picked(ctx, node, value)
-    if not isinstance(value, Memory) or value.dims or is_single(value):
+    if not isinstance(value, Memory) or value.dims or scalars.is_single(value):
         return value
     return load_element(ctx, node, value)
 
@@ -144,7 +143,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
     """Return the rows of memory that `given`, an integer or a local tile of integers, selects along `axis`."""
-    dim, value = memory.dims[axis], as_scalar(ctx, node, given)
+    dim, value = memory.dims[axis], scalars.as_scalar(ctx, node, given)
     if memory.buffer.space not in ("global", "shared"):
         raise ctx.type_error(
             node, f".at takes global or shared memory; this is {describe(memory)}", "copy it to shared memory first"
@@ -223,9 +222,9 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
-    if node.lower is None or lower is None or not is_single(lower):
+    if node.lower is None or lower is None or not scalars.is_single(lower):
         return lower, ctx.evaluate(node.upper)
-    lower, upper = with_scalars(ctx, (node.lower, node.upper))
+    lower, upper = scalars.with_scalars(ctx, (node.lower, node.upper))
     return lower, upper
 
 
@@ -237,7 +236,7 @@ def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Ex
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """Return an index in its own type; a compile-time integer takes the index type of the buffer."""
     dtype = buffer.index_dtype
-    value = as_scalar(ctx, node, value)
+    value = scalars.as_scalar(ctx, node, value)
     if isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:

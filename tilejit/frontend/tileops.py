@@ -14,11 +14,10 @@ from ..ops.fold import COMBINE, CUMULATIVE, PAIRS, SCAN
 from ..ops.record import BARRIER, CONDITION, TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..source import Span
-from . import barriers, scans, tiles
+from . import barriers, exchanges, scans, tiles
 from . import memory as mem
 from .arguments import Arguments, bind, is_none, optional
 from .context import Context
-from .exchanges import is_apart, picked
 from .reductions import read_combine
 from .regions import unloaded
 from .scalars import condition, convert
@@ -241,8 +240,8 @@ def _operands(
         memory = _as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:
             mem.require_writable(ctx, argument, memory)
-        elif memory.dims and is_apart(memory):
-            memory = _as_memory(ctx, argument, picked(ctx, argument, memory), rule.name)
+        elif memory.dims and exchanges.is_apart(memory):
+            memory = _as_memory(ctx, argument, exchanges.picked(ctx, argument, memory), rule.name)
         operands[rule.name] = memory.region(ctx.span(argument))
         tile_type = memory.dtype if kind is TILE else tile_type
     return operands
