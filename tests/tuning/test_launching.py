@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import sys
@@ -121,11 +122,14 @@ def calls(driver: TimingDriver, launch: Callable[[], object]) -> int:
 
     warm(launch)
     driver.is_idle = True
+    # hypothesis has a callback for collections, whose calls would be counted
+    gc.disable()
     sys.setprofile(profile)
     try:
         launch()
     finally:
         sys.setprofile(None)
+        gc.enable()
         driver.is_idle = False
     return count
 
