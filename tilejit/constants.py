@@ -11,12 +11,13 @@ import math
 import operator
 from collections.abc import Callable, Hashable, Mapping
 from enum import Enum, EnumMeta
+from functools import lru_cache
 from types import ModuleType, NoneType
 from typing import Any
 
 import numpy as np
 
-from .dataclass import frozen_fields
+from .dataclass import frozen_names
 from .dtypes import DType, as_dtype
 from .wording import cut, shown
 
@@ -41,12 +42,25 @@ class Identity:
         return id(self.value)
 
 
+def _field_names(cls: type) -> tuple[str, ...] | None:
+    if issubclass(cls, tuple):
+        return tuple(cls._fields) if hasattr(cls, "_fields") and hasattr(cls, "_make") else None
+    # the package's own dataclasses, such as layouts, are values of the language
+    return None if issubclass(cls, Enum) or _is_own(cls) else frozen_names(cls)
+
+
+#: class -> the names of the fields of a NamedTuple or of a user's frozen dataclass; None for any other class
+field_names: Callable[[type], tuple[str, ...] | None] = lru_cache(maxsize=256)(_field_names)
+
+
 def fields_of(value: Any) -> Mapping[str, Any] | None:
     """Return the fields of a NamedTuple or of an object of a user's frozen dataclass; None for any other value."""
-    names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
-    if names is not None:
+    names = field_names(type(value))
+    if names is None:
+        return None
+    if isinstance(value, tuple):
         return dict(zip(names, value, strict=True))
-    return None if isinstance(value, Enum) or _is_own(type(value)) else frozen_fields(value)
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def parts_of(value: Any) -> list[tuple[str, Any]]:
@@ -139,9 +153,8 @@ def key_of(value: Any, other: Callable[[Any], Hashable] = opaque) -> Hashable:
         return other(value)
     if isinstance(value, np.dtype):
         return kind, repr(value)
-    fields = fields_of(value)
-    if fields is not None:
-        return kind, tuple([(name, key_of(part, other)) for name, part in fields.items()])
+    if field_names(kind) is not None:
+        return kind, tuple([(name, key_of(part, other)) for name, part in (fields_of(value) or {}).items()])
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         number = value.item()
         return kind, str(value.dtype), repr(number) if isinstance(number, np.generic) else key_of(number, other)

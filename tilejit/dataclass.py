@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
     from dataclasses import dataclass as lean
 
-__all__ = ["dataclass", "field", "frozen_fields", "lean", "replace"]
+__all__ = ["dataclass", "field", "frozen_names", "lean", "replace"]
 
 _MISSING: Any = object()
 
@@ -288,12 +288,6 @@ def frozen_names(cls: type) -> tuple[str, ...] | None:
     import dataclasses
 
     return tuple([each.name for each in dataclasses.fields(cls)])
-
-
-def frozen_fields(value: Any) -> dict[str, Any] | None:
-    """Return the fields of an object of a frozen dataclass by name, without unset ones; None for any other value."""
-    names = frozen_names(type(value))
-    return None if names is None else {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def _replace(instance: Any, /, **changes: Any) -> Any:

@@ -178,7 +178,7 @@ def _parameters(emission: Emission) -> str:
     """Return the parameter list. The body must have been emitted: its loads determine the attributes of pointers."""
     texts: list[str] = []
     # volatile inline PTX may write where an integer parameter points
-    has_inline = any(is_inline(row) and row.memory for row in emission.used if isinstance(row, Row))
+    has_inline = any(row.memory and is_inline(row) for row in emission.used if isinstance(row, Row))
     for number, param in enumerate(emission.kernel.params):
         match param:
             case PointerParam(buffer=buffer):

@@ -18,7 +18,7 @@ def reshapes(kernel: Kernel) -> tuple[Reshape, ...]:
     found: list[Reshape] = []
     for stmt in kernel.body:
         if isinstance(stmt, Let):
-            defined[stmt.var.name] = _expanded(stmt.value, defined)
+            defined[stmt.var.name] = stmt.value
         elif isinstance(stmt, BufferView) and isinstance(stmt.buffer.layout, Strided):
             base = stmt.buffer.base
             if ".steps" in stmt.buffer.name:
@@ -49,4 +49,5 @@ def _expanded(expr: Expr, defined: dict[str, Expr]) -> Expr:
         return replace(expr, args=tuple([_expanded(arg, defined) for arg in expr.args]))
     if isinstance(expr, Cast):
         return replace(expr, x=_expanded(expr.x, defined))
-    return defined.get(expr.name, expr) if isinstance(expr, Var) else expr
+    value = defined.get(expr.name) if isinstance(expr, Var) else None
+    return expr if value is None else _expanded(value, defined)

@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import inspect
 import sys
-from functools import lru_cache
 from typing import Any, ForwardRef
 
-from ..dataclass import frozen_names
+from ..constants import field_names
 from ..ir.types import ContainerType
-
-
-def fields_of(cls: Any) -> tuple[str, ...] | None:
-    """Return the names of the fields of a named tuple or a frozen dataclass; None for any other class."""
-    return _fields_of(cls)
-
-
-@lru_cache(maxsize=256)
-def _fields_of(cls: Any) -> tuple[str, ...] | None:
-    if issubclass(cls, tuple):
-        return tuple(cls._fields) if hasattr(cls, "_fields") and hasattr(cls, "_make") else None
-    # tilejit's own dataclasses, such as layouts, are values of the language
-    if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
-        return None
-    return frozen_names(cls)
 
 
 def is_container(value: Any) -> bool:
     """True for a tuple, a named tuple, and an instance of a frozen dataclass."""
-    return type(value) is tuple or fields_of(type(value)) is not None
+    return type(value) is tuple or field_names(type(value)) is not None
 
 
 def items_of(value: Any) -> tuple[Any, ...]:
     """Return the items of a container, in order."""
     if isinstance(value, tuple):
         return tuple(value)
-    return tuple([getattr(value, name) for name in fields_of(type(value)) or ()])
+    return tuple([getattr(value, name) for name in field_names(type(value)) or ()])
 
 
 def with_items(value: Any, items: list[Any]) -> Any:
@@ -44,7 +28,7 @@ def with_items(value: Any, items: list[Any]) -> Any:
     if isinstance(value, tuple):
         return tuple(items) if cls is tuple else cls._make(items)
     other = object.__new__(cls)
-    for name, item in zip(fields_of(cls) or (), items, strict=True):
+    for name, item in zip(field_names(cls) or (), items, strict=True):
         # not `__init__`, which may check or convert its arguments
         object.__setattr__(other, name, item)
     return other
@@ -54,7 +38,7 @@ def container_type(value: Any) -> ContainerType:
     cls = type(value)
     if cls is tuple:
         return ContainerType("tuple", tuple([f"[{k}]" for k in range(len(value))]))
-    return ContainerType(f"{cls.__module__}.{cls.__qualname__}", tuple([f".{name}" for name in fields_of(cls) or ()]))
+    return ContainerType(f"{cls.__module__}.{cls.__qualname__}", tuple([f".{name}" for name in field_names(cls) or ()]))
 
 
 def annotations_of(cls: type) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def is_apart(memory: Memory) -> bool:
     if not memory.is_local or owner_scope(memory.buffer) == THREAD.name or memory.is_whole:
         return False
     moving = _moving(memory)
-    if isinstance(memory.buffer.layout, Open) or not memory.dims:
+    if not moving or not memory.dims or isinstance(memory.buffer.layout, Open):
         return bool(moving) or not memory.dims
     grouped, ends = memory.buffer.tile_layout.group(memory.buffer.slots or memory.buffer.fixed_shape)
     for d in moving:

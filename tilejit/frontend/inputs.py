@@ -9,12 +9,12 @@ from functools import lru_cache, partial
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from ..constants import described, key_of, opaque, parts_of
+from ..constants import described, field_names, key_of, opaque, parts_of
 from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError, LaunchError
 from .annotations import Tensor
-from .containers import annotations_of, fields_of
+from .containers import annotations_of
 from .language import Constexpr, Function, Spec
 from .source import KernelSource, parameter_nodes
 
@@ -142,7 +142,7 @@ def _is_optional(choices: tuple[Any, ...]) -> bool:
 
 
 def _is_container_class(annotation: Any) -> bool:
-    return isinstance(annotation, type) and (annotation is tuple or fields_of(annotation) is not None)
+    return isinstance(annotation, type) and (annotation is tuple or field_names(annotation) is not None)
 
 
 @lru_cache(maxsize=1024)
@@ -155,7 +155,7 @@ def fields(cls: type, name: str) -> tuple[Parameter, ...]:
     try:
         annotations = annotations_of(cls)
         defaults = getattr(cls, "_field_defaults", None) or getattr(cls, "__dataclass_fields__", {})
-        for field in fields_of(cls) or ():
+        for field in field_names(cls) or ():
             # a named tuple has defaults, a dataclass has descriptions of fields; only specs matter, which pin a field
             default = defaults.get(field)
             found.append(_declared(f"{name}.{field}", getattr(default, "default", default), annotations.get(field), ""))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..constants import fields_of, key_of, parts_of
+from ..constants import field_names, fields_of, key_of, parts_of
 from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
@@ -455,9 +455,9 @@ def from_parts(value: Any, convert: Callable[[Any, str], Value]) -> Value | None
 
     convert: returns a part as a value; its second argument is the suffix of the part's name, such as `[0]`.
     """
-    fields = fields_of(value)
-    if fields is None and type(value) is not tuple and type(value) is not dict:
+    if field_names(type(value)) is None and type(value) is not tuple and type(value) is not dict:
         return None
+    fields = fields_of(value)
     check_elements(len(value if fields is None else fields), type(value).__name__)
     items, names = tuple([convert(part, suffix) for suffix, part in parts_of(value)]), tuple(fields or ())
     if isinstance(value, tuple):

@@ -512,6 +512,11 @@ def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
     return example.replace("A[0:32, 0:8]", "A[tj.thread_id(), 0:8]") if is_of_any_shape else example
 
 
+@functools.cache
+def _operations(scope: Scope) -> tuple[str, ...]:
+    return tuple([name for name, call in CALLS.items() if scope in call.scopes])
+
+
 @dataclass(frozen=True, slots=True)
 class ScopeNamespace(LanguageName):
     # the operations of one scope, such as `tj.cta`; no docstring, because `help` shows the `__doc__` of each instance
@@ -532,7 +537,7 @@ class ScopeNamespace(LanguageName):
 
     @property
     def operations(self) -> tuple[str, ...]:
-        return tuple([name for name, call in CALLS.items() if self.scope in call.scopes])
+        return _operations(self.scope)
 
     def missing(self, operation: str) -> Fault:
         if operation in CALLS:

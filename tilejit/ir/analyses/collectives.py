@@ -123,14 +123,16 @@ class _Needs:
         for operand in op.tiles.values():
             for dim, start in enumerate(operand.starts):
                 if not isinstance(start, ir.Const):
-                    if _has_shared_places(operand.buffer, dim) and not self.uniformity.agree(start, op.scope, state):
+                    one = f"{what} takes one region of {operand.buffer.name}", f"the start of dimension {dim}"
+                    try:
+                        self.agree(start, op.scope, state, one, operand.span or op.span, ", or use the thread scope")
+                    except DispatchError as error:
+                        if not _has_shared_places(operand.buffer, dim):
+                            raise
                         raise KernelTypeError(
                             f"the {op.scope} takes one part of its tile, but the part may differ between threads",
-                            span=operand.span or op.span,
-                            hint="to select by a tile of indices, write tj.gather(x, index, axis)",
-                        )
-                    one = f"{what} takes one region of {operand.buffer.name}", f"the start of dimension {dim}"
-                    self.agree(start, op.scope, state, one, operand.span or op.span, ", or use the thread scope")
+                            span=error.span, hint="to select by a tile of indices, write tj.gather(x, index, axis)",
+                        ) from None
         for barrier in map(op.operand, op.record.barriers):
             if isinstance(barrier, ir.Region):
                 self.barrier(barrier.buffer, barrier.starts, f"{what} reports to", op, state)
