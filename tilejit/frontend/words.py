@@ -31,15 +31,12 @@ from ..scopes import SCOPES, THREAD, Scope
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import guessed, with_article
 from .language import REQUIRED, CallParameter, Intrinsic, LanguageName
-from .rearrangements import REARRANGEMENTS
+from .value_words import EACH, LOAD, SAME, TYPES, WORDS
 
-# descriptions of result types that depend on the arguments
-EACH = "Scalar for scalars, else Tile"
+# more descriptions of result types that depend on the arguments
 REDUCED = "Scalar over all axes, else Tile"
-SAME = "the type of the first argument"
 OLD = "Scalar for an element, Tile for a region"
 
-_TYPES = "DType | DTypeLike"
 _SHAPE = "int | Sequence[int]"
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
@@ -68,7 +65,7 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("initial", "float | tuple[float, ...] | None", "the value that precedes all elements, combined "
                       "first; an exclusive scan needs it", None),
         CallParameter("distance", "int", "the distance in lanes"),
-        CallParameter("dtype", _TYPES, "the element type"),
+        CallParameter("dtype", TYPES, "the element type"),
         CallParameter("expected", "float | Tile", "the value to compare with"),
         CallParameter("fill", "float", "the value read outside a tensor or where the mask is false", 0),
         CallParameter("keepdims", "bool", "keep reduced axes, with extent 1", False),
@@ -111,7 +108,6 @@ _CLUSTER_AXIS = CallParameter("axis", "int | None", "the axis of the cluster: 0,
 _PLACE = CallParameter("place", "Region | _Gather", "an element, or a static region, of global or shared memory")
 _OWN_TILE = ". A region becomes a tile of the calling thread, loaded an element at a time"
 _THREAD = "i = tj.thread_id()\n"
-_LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
 _BARRIERS = (
     Intrinsic("alloc_barrier", "Allocate a barrier in shared memory, or several, used as b[i]; needs sm_90 or newer", (
@@ -198,7 +194,7 @@ def _statistic(name: str, meaning: str) -> Intrinsic:
         f"over axes of a tile: {meaning}; float32 for integers and bool_; float16 and bfloat16 are computed in float32 "
         "and rounded once"
     )
-    return Intrinsic(name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{name}(x, axis=1)")
+    return Intrinsic(name, meaning, parameters, REDUCED, f"{LOAD}y = tj.{name}(x, axis=1)")
 
 
 _TILES = (
@@ -207,16 +203,16 @@ _TILES = (
     _statistic("std", "the square root of var"),
     Intrinsic("broadcast_to", "Repeat a tile along axes of extent 1 and new leading axes, as NumPy does", (
         CallParameter("x", "Tile", "the tile"), parameter("shape"),
-    ), "Tile", f"{_LOAD}y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))"),
-    _word("cat", "Concatenate two tiles along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
+    ), "Tile", f"{LOAD}y = tj.broadcast_to(tj.max(x, axis=1, keepdims=True), (32, 8))"),
+    _word("cat", "Concatenate two tiles along an axis", "Tile", f"{LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
     Intrinsic("split", "Split a tile into equal parts along an axis",
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
-              f"{_LOAD}left, right = tj.split(x, 2, axis=1)"),
+              f"{LOAD}left, right = tj.split(x, 2, axis=1)"),
     Intrinsic(
         "unpack", "Return the 4-bit numbers of a tile of int4x2, uint4x2 or float4_e2m1fn_x2, exactly; the last axis "
         "doubles, and the low half of a byte comes first",
         (CallParameter("x", "Tile", "a tile of packed numbers, loaded from X.view(tj.int4x2)"),
-         CallParameter("dtype", _TYPES, "int8 (of integers), float16, bfloat16 or float32 (of float4_e2m1fn_x2)"),
+         CallParameter("dtype", TYPES, "int8 (of integers), float16, bfloat16 or float32 (of float4_e2m1fn_x2)"),
          CallParameter("order", _literal(ORDERS), "interleaved for bytes in the order of tj.interleave4, which takes "
                        "fewer instructions", "natural")),
         "Tile", "x = tj.cta.load(A[0:32, 0:8]).astype(tj.uint8).view(tj.int4x2)\ny = tj.unpack(x, tj.float16)",
@@ -233,63 +229,6 @@ _TILES = (
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), parameter("axis"),
          parameter("combine"), *[parameter(name, optional=True) for name in ("reverse", "exclusive", "initial")]),
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.scan(tj.cta.load(A[0:32, 0:8]), 1, last)",
-    ),
-)
-
-
-def _random(name: str, meaning: str, *more: CallParameter) -> Intrinsic:
-    seed = CallParameter("seed", "int | Tile", "an integer, taken as uint64")
-    offset = CallParameter("offset", "int | Tile", "an integer, taken as uint64, for each number")
-    limits = "".join(f", {limit}" for limit in (0, 6)[: len(more)])
-    return Intrinsic(name, meaning, (seed, offset, *more), EACH,
-                     f"i = tj.cta_id(0) * 256 + tj.cta.indices((32, 8), 0) * 8 + tj.cta.indices((32, 8), 1)\n"
-                     f"x = tj.{name}(7, i{limits})")
-
-
-_RANDOM = (
-    _random("rand", "Return uniform float32 numbers in [0, 1): 24 bits of tj.random_bits, times 2**-24"),
-    _random("randn", "Return normal float32 numbers, by Box and Muller's method, from the bits at an even offset and "
-            "at the next one"),
-    _random("randint", "Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low)",
-            CallParameter("low", "int", "the least number"),
-            CallParameter("high", "int", "the end, exclusive; low >= high is an error in checked builds")),
-)
-_INLINE = Intrinsic(
-    "ptx", "Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are "
-    "the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are "
-    "in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than "
-    "arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in "
-    "order with memory accesses, and on tiles, each thread that holds an element runs them for it",
-    (CallParameter("text", "str", "the instructions, each with its `;`"),
-     CallParameter("out", f"{_TYPES} | tuple[{_TYPES}, ...]", "the type of the output, a scalar or a tile, or a tuple "
-                   "of at most 8 types, for which the result is a tuple, or None for ()", ()),
-     CallParameter("inputs", "tuple[float | Tile, ...]", "at most 16 scalars and local tiles", ()),
-     CallParameter("pure", "bool | None", "True if the text only computes its outputs from its inputs, so that it may "
-                   "be moved, merged and dropped; if None, decided by the instructions", None)),
-    "Any", f'{_LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
-)
-_SORTED_AXIS = CallParameter("axis", "int", "the axis; negative values count from the last", -1)
-_DESCENDING = CallParameter("descending", "bool", "sort from the greatest to the least", False)
-_IN_ORDER = "by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions"
-_SORTS = (
-    Intrinsic(
-        "sort", f"Sort a tile along an axis, {_IN_ORDER}. Of a tuple of tiles, the first one is sorted, and the "
-        "elements of the others move along; ties keep their order",
-        (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), _SORTED_AXIS,
-         _DESCENDING), SAME, f"{_LOAD}y = tj.sort(x)",
-    ),
-    Intrinsic(
-        "argsort", f"Return the indices that sort a tile along an axis, as int32, {_IN_ORDER}; ties keep their order",
-        (CallParameter("x", "Tile", "the tile"), _SORTED_AXIS, _DESCENDING), "Tile",
-        f"{_LOAD}y = tj.argsort(x, axis=1, descending=True)",
-    ),
-    Intrinsic(
-        "top_k", "Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties "
-        "the first ones, and NaNs only for lack of other elements",
-        (CallParameter("x", "Tile", "the tile"),
-         CallParameter("k", "int", "the number of elements, from 1 to the extent, known at compile time"), _SORTED_AXIS,
-         CallParameter("largest", "bool", "False for the smallest elements, the smallest first", True)),
-        "tuple[Tile, Tile]", f"{_LOAD}values, indices = tj.top_k(x, 3, axis=1)",
     ),
 )
 _SCOPE = parameter("scope", optional=True)
@@ -416,7 +355,7 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
     return Intrinsic(name, op.meaning, parameters, EACH, example)
 
 
-_OF_RESULT = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
+_OF_RESULT = CallParameter("dtype", f"{TYPES} | None", "the type of the result; elements are accumulated as in a "
                            "reduction of elements of this type", None)
 
 
@@ -428,7 +367,7 @@ def _reduction(reduction: Reduction) -> Intrinsic:
     tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
     parameters = (tile, _AXES, *dtype, keepdims, *initial)
     meaning = f"over axes of a tile: {reduction.meaning}"
-    return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
+    return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{LOAD}y = tj.{reduction.name}(x, axis=1)")
 
 
 def _cumulative(reduction: Reduction) -> Intrinsic:
@@ -437,12 +376,12 @@ def _cumulative(reduction: Reduction) -> Intrinsic:
         parameter(name, optional=True) for name in ("reverse", "exclusive")
     ])
     meaning = f"for each prefix of the elements along an axis of a tile: {reduction.meaning}"
-    return Intrinsic(reduction.name, meaning, parameters, "Tile", f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
+    return Intrinsic(reduction.name, meaning, parameters, "Tile", f"{LOAD}y = tj.{reduction.name}(x, axis=1)")
 
 
 def words() -> Iterator[Intrinsic]:
     """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
-    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_SORTS, *REARRANGEMENTS, *_RANDOM, _INLINE)
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *WORDS)
     yield from (*_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
