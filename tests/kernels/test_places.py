@@ -82,12 +82,16 @@ def test_gather_is_take_along_axis(case: Case, dtype: DType, wide: str) -> None:
     case.check(f"tj.gather(x, j, {axis})", expected, np.dtype(dtype.numpy), load, j=index)
 
 
-@given(case=cases(), dtype=st.sampled_from(DTYPES).map(np.dtype), shift=st.integers(-70, 70))
-def test_flip_and_roll_are_numpy_s(case: Case, dtype: np.dtype[Any], shift: int) -> None:
+@given(case=cases(), dtype=st.sampled_from(DTYPES).map(np.dtype), shift=st.integers(-70, 70),
+       kind=st.sampled_from(("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")))
+def test_flip_and_roll_are_numpy_s(case: Case, dtype: np.dtype[Any], shift: int, kind: str) -> None:
     values, axis = case.values.astype(dtype), case.axis
     case.check(f"tj.flip(x, {axis})", np.flip(values, axis), dtype)
     case.check(f"tj.roll(x, {shift}, {axis})", np.roll(values, shift, axis), dtype)
     case.check(f"tj.roll(x, i, {axis})", np.roll(values, shift, axis), dtype, i=shift)
+    # a shift that its type wraps, or whose type is narrower than the extent
+    wrapped = int(np.array(shift).astype(kind)) % case.extent
+    case.check(f"tj.roll(x, tj.{kind}(i), {axis})", np.roll(values, wrapped, axis), dtype, i=shift)
 
 
 @given(case=cases(), dtype=st.sampled_from(DTYPES).map(np.dtype), step=st.sampled_from((-9, -3, -2, -1, 2, 3, 5, 40)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..dtypes import int32
+from ..dtypes import int32, int64, uint64
 from ..ir.arithmetic import build
 from ..ir.nodes import Const, Expr, Region, TileOp
 from ..ops.copies import FILL, INDEX
@@ -67,8 +67,11 @@ def roll(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             raise ctx.type_error(argument, f"the shift must be an integer; this is {describe(shift)}", "use int(x)")
         if not extent:
             return tile
-        start = build.mod(build.sub(build.const(0, shift.dtype), shift.expr), build.const(extent, shift.dtype))
-        return along(ctx, node, tile, axis, range(extent), build.cast(start, int32))
+        # the remainder first: a negative number of an unsigned type, or a large extent in a narrow one, would wrap
+        wide = uint64 if shift.dtype is uint64 else int64
+        distance = build.cast(build.mod(build.cast(shift.expr, wide), build.const(extent, wide)), int32)
+        start = build.mod(build.sub(build.const(extent, int32), distance), build.const(extent, int32))
+        return along(ctx, node, tile, axis, range(extent), start)
     first = -ctx.integer(shift, argument, "the shift") % max(extent, 1)
     return along(ctx, node, tile, axis, [*range(first, extent), *range(first)], Const(first, int32))
 
