@@ -135,7 +135,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     if isinstance(value, ModuleType):
         return _of_module(ctx, node, value)
     if isinstance(value, ScopeNamespace):
-        if node.attr in value.operations:
+        if node.attr in value:
             return values.ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)

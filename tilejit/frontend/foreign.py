@@ -172,7 +172,7 @@ def not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exce
     hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
     members = [getattr(module, name, None) for name in names]
     namespaces = [member for member in members if isinstance(member, ScopeNamespace)]
-    scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace.operations)
+    scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace)
     if scopes:
         hint = f"call it on the scope that executes it: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
         return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)

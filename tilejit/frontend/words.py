@@ -451,11 +451,6 @@ def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
     return example.replace("A[0:32, 0:8]", "A[tj.thread_id(), 0:8]") if is_of_any_shape else example
 
 
-@functools.cache
-def _operations(scope: Scope) -> tuple[str, ...]:
-    return tuple([name for name, call in CALLS.items() if scope in call.scopes])
-
-
 @dataclass(frozen=True, slots=True)
 class ScopeNamespace(LanguageName):
     # the operations of one scope, such as `tj.cta`; no docstring, because `help` shows the `__doc__` of each instance
@@ -476,7 +471,10 @@ class ScopeNamespace(LanguageName):
 
     @property
     def operations(self) -> tuple[str, ...]:
-        return _operations(self.scope)
+        return tuple([name for name, call in CALLS.items() if self.scope in call.scopes])
+
+    def __contains__(self, operation: str) -> bool:
+        return operation in CALLS and self.scope in CALLS[operation].scopes
 
     def missing(self, operation: str) -> Fault:
         if operation in CALLS:
@@ -492,7 +490,7 @@ class ScopeNamespace(LanguageName):
         if operation.startswith("__"):
             # NumPy probes for names such as `__array__`, for which suggestions would be slow to compute
             raise AttributeError(operation)
-        if operation in self.operations:
+        if operation in self:
             return _operation(self.scope, operation)
         fault = self.missing(operation)
         raise AttributeError(f"{fault.message}: {fault.hint}")
