@@ -71,18 +71,7 @@ def unpack(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         for unique, each in ((f"{name}.{made}", made), (name, dtype))
     )
     ctx.allocate(Alloc(result, span=span))
-    # a word of the source gives 4 words of floats, or 2 of integers; single bytes give half a word of integers
-    is_whole = count % 4 == 0
-    wide = made is not int8
-    to = uint32 if is_whole or wide else DTYPES["uint16"]
-    source = _seen(ctx, node, methods.registers(ctx, node, x), uint32 if is_whole else DTYPES["uint8"])
-    places = _seen(ctx, node, methods.registers(ctx, node, Memory.whole(result)), to)
-    at = iter(places)
-    for place in source:
-        word = build.cast(mem.load_element(ctx, node, place).expr, uint32)
-        words = _floats(ctx, node, word, x.dtype, made, order) if wide else _integers(ctx, node, word, x.dtype, order)
-        for made_word in words if is_whole else [next(words)]:
-            mem.store_element(ctx, node, next(at), Scalar(build.cast(made_word, to)))
+    _unpack_words(ctx, node, x, result, count, order)
     tile = Memory.whole(result, writable=False)
     if made is not dtype:
         ctx.allocate(Alloc(cast, span=span))
@@ -90,13 +79,33 @@ def unpack(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         op = TileOp(CAST.name, owner_scope(cast), (converted.region(span), tile.region(span)), (), span)
         tiles.emit_sound(ctx, node, op)
         tile = converted
-    if is_apart:
-        # the four bytes of a group are in several threads: the numbers move after they are unpacked
-        rows = len(shape) - 1
-        tile = methods.with_shape(ctx, node, tile, (*shape[:-1], shape[-1] // 8, 2, 2, 2))
-        axes = (*range(rows + 1), rows + 2, rows + 3, rows + 1)
-        tile = methods.with_shape(ctx, node, methods.permute(ctx, node, tile, axes), shape)
-    return tile
+    # if the four bytes of a group are in several threads, the numbers move after they are unpacked
+    return _interleaved(ctx, node, tile, shape) if is_apart else tile
+
+
+def _unpack_words(ctx: Context, node: ast.AST, x: Memory, result: Buffer, count: int, order: str) -> None:
+    """Unpack the `count` bytes that each thread holds of `x` into its registers of `result`.
+
+    A word of bytes gives 4 words of floats, or 2 of integers; a single byte gives half a word of integers.
+    """
+    made = result.dtype
+    is_whole, wide = count % 4 == 0, made is not int8
+    to = uint32 if is_whole or wide else DTYPES["uint16"]
+    source = _seen(ctx, node, methods.registers(ctx, node, x), uint32 if is_whole else DTYPES["uint8"])
+    places = _seen(ctx, node, methods.registers(ctx, node, Memory.whole(result)), to)
+    for place in source:
+        word = build.cast(mem.load_element(ctx, node, place).expr, uint32)
+        words = _floats(ctx, node, word, x.dtype, made, order) if wide else _integers(ctx, node, word, x.dtype, order)
+        for each in words if is_whole else [next(words)]:
+            mem.store_element(ctx, node, next(places), Scalar(build.cast(each, to)))
+
+
+def _interleaved(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
+    """Return numbers that were unpacked in natural order from interleaved bytes, in the order of the numbers."""
+    rows = len(shape) - 1
+    tile = methods.with_shape(ctx, node, tile, (*shape[:-1], shape[-1] // 8, 2, 2, 2))
+    axes = (*range(rows + 1), rows + 2, rows + 3, rows + 1)
+    return methods.with_shape(ctx, node, methods.permute(ctx, node, tile, axes), shape)
 
 
 def _floats(ctx: Context, node: ast.AST, word: Expr, packed: DType, made: DType, order: str) -> Iterator[Expr]:
