@@ -250,8 +250,9 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
 
 #: example -> PTX instructions of its sorting network, which is unrolled
 NETWORKS = {"sort.sweep": 3_739}
-#: example -> more work than its length: the scan of 16 registers per thread is folded to few instructions
-FOLDED = {"inclusive_sum": 1.98}
+#: example -> more work than its length: the scan of 16 registers per thread is folded to few instructions; bodies of
+#: nested loops are translated until the types of their variables are known
+FOLDED = {"inclusive_sum": 1.98, "top_k": 1.87}
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
