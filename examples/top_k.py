@@ -86,7 +86,7 @@ def top_k(
     def group_key(g: int) -> tuple[int]:
         return (key_of(maxima[g], 0) if maxima[g] > -tj.inf else tj.uint64(1),)  # perhaps of NaNs only
 
-    low, total = bound_of(bins, group_key, GROUPS, K, ROOM * 3 // 4, 32)
+    low, total = bound_of(bins, group_key, GROUPS, K, max(K + K // 8, (K + ROOM) // 2), 32)
     for g in range(thread, GROUPS, THREADS):
         if not maxima[g] <= tj.inf or group_key(g)[0] >= low:
             found[tj.atomic.add(counts[0], 1)] = g
@@ -113,7 +113,7 @@ def top_k(
             break
     rank = tj.cta.indices(ROOM, 0)
     order = tj.cta.load(best, mask=rank < total)
-    if 32 * THREADS >= ROOM * ROOM:  # fewer comparisons per thread than a sort takes
+    if 80 * THREADS >= ROOM * ROOM:  # fewer instructions than a sort takes
         rank = tj.sum((order[:, None] < order[None, :]).astype(tj.int32), axis=1)
     else:
         order = tj.sort(order, descending=True)
