@@ -1,8 +1,8 @@
 """`examples/top_k.py` on a GPU against torch.topk.
 
-Run: `python tests/bench/bench_top_k.py [ROWSxCOLUMNSxK[:CONFIGURATION,...] ...]`. A configuration is threads / groups
-of a thread / loads of a group at a time / room, and perhaps the most registers of a thread: `64x65536x64:1024/2/4/128,
-512/4/4/128/64`. Without arguments, those below are measured.
+Run: `python tests/bench/bench_top_k.py [ROWSxCOLUMNSxK:CONFIGURATION,... ...]`. A configuration is threads / groups of
+a thread / loads of a group at a time / room, as in `64x65536x64:1024/2/4/128,512/4/4/128`. Without arguments, those
+below are measured.
 
 Results are checked first, with and without ties. Times are medians of CUDA events around single launches, in turn;
 before each, memory is read that fills L2. The speed is that of reading the array once.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,27 @@ DEFAULT = (
 )
 
 
-def contender(x: Any, values: Any, indices: Any, k: int, configuration: str) -> Run:
-    threads, parts, loads, room, *registers = map(int, configuration.split("/"))
-    function = top_k.top_k.__wrapped__  # type: ignore[attr-defined]
-    kernel = tj.kernel(threads=threads, max_registers=registers[0] if registers else None)(function)
-    return partial(kernel[len(x)], values=values, indices=indices, K=k, PARTS=parts, LOADS=loads, ROOM=room)
+def numbers(text: str, separator: str) -> list[int]:
+    return [int(part) for part in text.split(separator)]
 
 
-def check(torch: Any, name: str, run: Run, x: Any, values: Any, indices: Any) -> None:
+def compile_all(cases: Sequence[str]) -> None:
+    """Compile in parallel."""
+    jobs: list[tuple[Any, ...]] = []
+    for sizes, _, configurations in (case.partition(":") for case in cases):
+        rows, columns, k = numbers(sizes, "x")
+        specs = [tj.spec((rows, n), dtype) for n, dtype in ((columns, tj.float32), (k, tj.float32), (k, tj.int32))]
+        for threads, *sizes in (numbers(name, "/") for name in configurations.split(",")):
+            jobs.append((top_k.top_k, *specs, k, *sizes, {"threads": threads}))
+    tj.compile_many(jobs)
+
+
+def contender(values: Any, indices: Any, k: int, configuration: str) -> Callable[[Any], None]:
+    threads, *sizes = numbers(configuration, "/")
+    return lambda x: top_k.top_k[(len(x),), threads](x, values, indices, k, *sizes)
+
+
+def check(torch: Any, name: str, run: Callable[[Any], None], x: Any, values: Any, indices: Any) -> None:
     """Compare with a stable sort."""
     values.fill_(torch.nan)
     indices.fill_(-1)
@@ -50,14 +64,14 @@ def check(torch: Any, name: str, run: Run, x: Any, values: Any, indices: Any) ->
 def measure(torch: Any, case: str) -> None:
     """Print a line for torch.topk and for each configuration."""
     sizes, _, configurations = case.partition(":")
-    rows, columns, k = map(int, sizes.split("x"))
+    rows, columns, k = numbers(sizes, "x")
     x = torch.randn((rows, columns), device="cuda")
     ties = torch.randint(0, 1000, (rows, columns), device="cuda").float()
     values = torch.empty((rows, k), device="cuda")
     indices = torch.empty((rows, k), device="cuda", dtype=torch.int32)
     contenders: dict[str, Run] = {"torch.topk": lambda: torch.topk(x, k)}
-    for name in configurations.split(",") if configurations else []:
-        run = contender(x, values, indices, k, name)
+    for name in configurations.split(","):
+        run = contender(values, indices, k, name)
         for data in (x, ties):
             check(torch, name, run, data, values, indices)
         contenders[name] = partial(run, x)
@@ -71,7 +85,9 @@ def main() -> None:
     import torch
 
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    for case in sys.argv[1:] or DEFAULT:
+    cases = sys.argv[1:] or DEFAULT
+    compile_all(cases)
+    for case in cases:
         measure(torch, case)
 
 
