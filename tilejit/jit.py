@@ -275,6 +275,11 @@ def kernel(
     wait for it at a named barrier, at a barrier of a warpgroup or of the grid, or for a flag, hang, and nothing is
     reported: run such kernels on the simulator.
 
+    On the simulator, `breakpoint()` in a kernel opens a prompt (`help` lists its commands): it evaluates expressions of
+    the names in scope, in the threads that are there and in the callers of inlined functions. Quitting raises
+    bdb.BdbQuit. PYTHONBREAKPOINT=0 disables it; other hooks, such as pytest's, stop at the kernel's line. Without a
+    terminal, the values are printed.
+
     Example:
         @tj.kernel(threads=64)
         def k(A: tj.Tensor) -> None:

@@ -124,6 +124,7 @@ STATEMENTS: dict[str, Example] = {
     ),
     "Assert": statement(ir.Assert(SMALL, "n is {0}", "bounds", (ir.Const(3, int64),)), ir.Assert(N, "n is small")),
     "Print": statement(ir.Print(("n is", N)), ir.Print((UNDEFINED,))),
+    "Breakpoint": statement(ir.Breakpoint("[]", (N, FIRST, MEMORY)), ir.Breakpoint("[]", (UNDEFINED,))),
     "TileOp": statement(
         ir.TileOp("fill", "warp", (_FILLED, HALF)), ir.TileOp("no_such", "warp", (_FILLED, HALF)), level="tile"
     ),

@@ -108,7 +108,7 @@ class Threads:
                 assert self.typed(stmt.cond, bool_, active)[active].all(), stmt.message
             case ir.Print():
                 self._print(stmt, active)
-            case ir.BufferView():
+            case ir.BufferView() | ir.Breakpoint():
                 pass
             case _:
                 raise AssertionError(f"one thread at a time can't carry out {stmt}")

@@ -310,6 +310,20 @@ def test_ptx_that_the_driver_refuses_is_a_device_error_with_its_log(fake, device
         device.load(compiled())
 
 
+@tj.kernel(threads=32)
+def stopping(A: tj.Tensor):
+    A[tj.thread_id()] = 1
+    breakpoint()
+
+
+def test_a_breakpoint_is_a_launch_error_that_names_the_simulator(fake, device):
+    made = stopping.compile(np.zeros(32, np.float32), target="sm_90a")
+    for load in (device.load, lambda made: device.machine_code(made.executable)):
+        with pytest.raises(LaunchError, match=r"stopping has a breakpoint\(\)(.|\n)*use_device\(\"sim\"\)") as caught:
+            load(made)
+        assert caught.value.span.text.strip() == "breakpoint()"
+
+
 def test_a_driver_that_is_older_than_the_ptx_is_named_with_both_versions(fake, device):
     fake.refusal = (fake.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, b"")
     fake.version = 12020

@@ -566,6 +566,11 @@ def calls() -> None:
     text = np.frombuffer(b"hello\0\0\0", "u4").copy()
     run(printing(OWN + PRINT.format("%x1") + "ret;"), "k", (1,), (2,), [pointer(text)], write=printed.append)
     assert "".join(printed) == "hellohello"
+    stops: list[tuple[str, list[list[int]]]] = []
+    stopping = printing(OWN + PRINT.format("%x1").replace("vprintf", "__breakpoint") + "ret;")
+    run(stopping.replace("vprintf", "__breakpoint"), "k", (1,), (2,), [pointer(text)],
+        stop=lambda stop: stops.append((stop.text, stop.values.view("u8").tolist())))
+    assert [name for name, _ in stops] == ["%s"] and len({row[0] for row in stops[0][1]}) == 1
     with pytest.raises(SimulationError, match="call of f, which the PTX doesn't define"):
         results("call f, (); mov.u32 %r10, 0;")
 

@@ -283,7 +283,9 @@ class EmittedPtx:
         self.programs: dict[tuple[str, str], str] = {}
 
     def add(self, ptx: str, target: str, name: str) -> None:
-        """Remembers one program; `name` says where it came from."""
+        """Remembers one program, unless it calls the simulator's `__breakpoint`; `name` says where it came from."""
+        if "__breakpoint, (" in ptx:
+            return
         self.programs.setdefault((ptx, target), name)
 
     @contextmanager

@@ -102,7 +102,7 @@ def test_every_environment_variable_is_recorded() -> None:
         if path.name != "environment.py" and "environ" in text:
             read |= set(re.findall(r'environ(?:ment)?\.get\(\s*"(\w+)"', text))
     # what programs of terminals say, and Python's own
-    read -= {"TERM", "PYTHONPATH"}
+    read -= {"TERM", "PYTHONPATH", "PYTHONBREAKPOINT"}
     assert read == {variable.name for variable in VARIABLES}
     (limit,) = (v.unset for v in VARIABLES if v.name == "TILEJIT_CACHE_MAXSIZE")
     assert limit == f"{DEFAULT_LIMIT >> 20} MiB"

@@ -1,17 +1,21 @@
-"""Code generation for `print` and for assertions: `assert` statements and the checks of checked builds."""
+"""Code generation for `print`, `breakpoint` and assertions: `assert` statements and the checks of checked builds."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
-from ..dtypes import float64, int32, uint32
-from ..ir.nodes import Assert, Print
+from ..dtypes import float64, int32, int64, uint32
+from ..ir.nodes import Assert, Breakpoint, Print, Region, Vector
 from ..ir.params import AssertionsParam
 from ..isa.atomics import COMPARE_AND_SWAP
+from ..layout import TileLayout
 from .casts import cast
 from .debug import quoted
-from .emission import Emission, LLVMValue
+from .emission import Emission, LLVMValue, OffsetParts
 from .expressions import evaluate, special
+from .memory import address, load
+from .types import memory_type
 
 #: field of an assertion record -> name of the `Special` whose value it holds
 _RECORDED = {"thread": "thread_id", "cta_x": "cta_id.0", "cta_y": "cta_id.1", "cta_z": "cta_id.2"}
@@ -51,6 +55,42 @@ def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
     if dtype.bits == 64:
         return _PrintfArgument(f"%ll{letter}", "i64", value.text, 8)
     return _PrintfArgument(f"%{letter}", "i32", cast(emission, value, uint32 if letter == "u" else int32).text, 4)
+
+
+def stopped(emission: Emission, stmt: Breakpoint) -> None:
+    """Emit a call of the simulator's function `__breakpoint(text, values)`; values: their address, as for `vprintf`.
+
+    The text is the JSON of the span's column in `.loc`, which LLVM drops if it merges calls, of the names, and of a
+    description of each value. Of memory, the value is the address.
+    """
+    arguments: list[_PrintfArgument] = []
+    described: list[dict[str, Any]] = []
+    for value in stmt.values:
+        assert not isinstance(value, Region), "lowering leaves no Region"
+        if not isinstance(value, Vector):
+            elements, about = [evaluate(emission, value)], dict[str, Any](dtype=value.dtype.name)
+        else:
+            buffer = value.buffer
+            about = {"dtype": buffer.dtype.name, "space": buffer.space, "name": buffer.name}
+            if isinstance(buffer.layout, TileLayout):
+                about |= {"layout": repr(buffer.layout), "shape": buffer.shape, "slots": buffer.slots}
+            if buffer.space == "local":
+                elements = [load(emission, buffer, OffsetParts(None, k)) for k in range(value.width)]
+            else:
+                pointer, place = address(emission, buffer, OffsetParts(None, 0))
+                number = emission.writer.value(f"ptrtoint {pointer} {place} to i64")
+                elements = [LLVMValue(number, int64)]
+        described.append({**about, "count": len(elements)})
+        arguments += [_raw(emission, element) for element in elements]
+    spans = emission.writer.line_table.spans
+    column = spans.index(stmt.span) + 1 if stmt.span in spans else 0
+    text = _string(emission, json.dumps([column, json.loads(stmt.names), described]))
+    emission.writer.intrinsic("i32", "__breakpoint", ("ptr", text), ("ptr", _argument_block(emission, arguments)))
+
+
+def _raw(emission: Emission, value: LLVMValue) -> _PrintfArgument:
+    text = emission.writer.value(f"zext i1 {value.text} to i8") if value.dtype.kind == "bool" else value.text
+    return _PrintfArgument("", memory_type(value.dtype), text, value.dtype.bytes)
 
 
 def _argument_block(emission: Emission, arguments: list[_PrintfArgument]) -> str:

@@ -13,6 +13,7 @@ from ..ir.nodes import (
     Assign,
     Atomic,
     Break,
+    Breakpoint,
     BufferView,
     Continue,
     Declare,
@@ -41,7 +42,7 @@ from .emission import Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .machine import instruction, view
 from .registers import Word
-from .report import assertion, printed
+from .report import assertion, printed, stopped
 from .types import register_type
 from .writer import Join
 
@@ -295,6 +296,7 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Sync: barriers.sync,
     Assert: assertion,
     Print: printed,
+    Breakpoint: stopped,
     Instruction: instruction,
     WaitPhase: barriers.wait,
 }

@@ -117,6 +117,11 @@ class Executable:
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
+    def has_breakpoint(self) -> bool:
+        """True if the kernel calls `__breakpoint`, a function that only the simulator provides."""
+        return "__breakpoint, (" in self.ptx
+
+    @property
     def positions(self) -> dict[str, int]:
         return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
 

@@ -25,6 +25,7 @@ from ..ir.arithmetic.facts import is_data
 from ..ir.nodes import (
     Alloc,
     Assign,
+    Breakpoint,
     Buffer,
     BufferView,
     Const,
@@ -179,7 +180,7 @@ def check_copies(ctx: Context, kernel: Kernel) -> None:
     states = solve(copies, kernel.body, frozenset[_Held]())
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         stale = {(slot, buffer, line) for slot, buffer, line in state or () if line is not None}
-        if not stale or copies.target(stmt) is not None:
+        if not stale or copies.target(stmt) is not None or isinstance(stmt, Breakpoint):
             continue
         for place in walk.reads(stmt):
             for slot, buffer, line in sorted(entry for entry in stale if entry[0] == place.buffer.root.name):
@@ -299,11 +300,11 @@ class _Selection:
             return (stmt,)
         if isinstance(stmt, Let):
             return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
-        assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
+        assert isinstance(stmt, (TileOp, Breakpoint)), f"{type(stmt).__name__} reads {phi.name}"
         # an operation may read several phis; `walk.rewrite` also rewrites the branches, which resolves the next phi
         return self._branches(phi, stmt)
 
-    def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+    def _branches(self, phi: Buffer, stmt: TileOp | Let | Breakpoint) -> tuple[Stmt, ...]:
         *numbers, last = self.possible[phi.name]
         chain = self._of(phi, last, stmt)
         for number in reversed(numbers):
@@ -311,7 +312,7 @@ class _Selection:
             chain = (If(cond, self._of(phi, number, stmt), chain, phi.span),)
         return chain
 
-    def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+    def _of(self, phi: Buffer, number: int, stmt: TileOp | Let | Breakpoint) -> tuple[Stmt, ...]:
         places = [o for o in stmt.given if isinstance(o, Region)] if isinstance(stmt, TileOp) else walk.reads(stmt)
         loaded = replace(stmt.var, name=self.ctx.unique(stmt.var.name)) if isinstance(stmt, Let) else None
         old = [place.buffer for place in places if place.buffer.root.name == phi.name]

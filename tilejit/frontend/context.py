@@ -50,6 +50,8 @@ class Frame:
     caller: Span | None = None
     outer: Frame | None = None
     env: dict[str, Binding] = field(default_factory=dict)
+    #: the function that contains the call; None for the kernel
+    back: Frame | None = None
     #: cache of `Context.span`
     spans: dict[ast.AST, Span] = field(default_factory=dict)
     #: loop-carried names that start as literals -> their state, in the loops that are being translated

@@ -93,7 +93,7 @@ def comprehension(ctx: Context, node: ast.ListComp | ast.GeneratorExp) -> Items:
             _check_count(ctx, node, "a comprehension", len(items))
 
     listed = _generated(ctx, node.generators[0])
-    ctx.frame = Frame(outer.source, as_function(node), outer.caller, outer)
+    ctx.frame = Frame(outer.source, as_function(node), outer.caller, outer, back=outer.back)
     try:
         generate(node.generators, listed)
     finally:

@@ -167,7 +167,7 @@ def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) 
             node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",
             "write a loop",
         )
-    frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame, dict(env))
+    frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame, dict(env), ctx.frame)
     outer = ctx.frame
     ctx.frame = frame
     ctx.calls.append(closure.node)

@@ -16,7 +16,7 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
 from ..nibbles import pack
-from . import attributes, language, loops, messages, nibbles, operators, printing, scalars
+from . import attributes, breakpoints, language, loops, messages, nibbles, operators, printing, scalars
 from .arguments import positional_values
 from .context import Context
 from .foreign import instead
@@ -234,6 +234,7 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     bool: partial(_conversion, bool, bool_, bool_),
     round: _round,
     print: printing.print_values,
+    breakpoint: breakpoints.stop,
     language.static_assert: messages.static_assert_holds,
 }
 

@@ -393,6 +393,7 @@ _STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
     ir.Loop: "a loop",
     ir.TileOp: "a tile operation",
     ir.Print: "a print",
+    ir.Breakpoint: "a breakpoint",
     ir.Assert: "an assert",
     ir.Sync: "a barrier",
     ir.Arrive: "an arrival at a barrier",

@@ -279,6 +279,24 @@ class Print:
 
 
 @lean(frozen=True, slots=True)
+class Breakpoint:
+    """Passes the values of names in scope to a debugger on the simulator.
+
+    names: the names, as JSON text that refers to `values` by index (see `frontend.breakpoints`).
+    values: scalars, local buffers, and the first elements of other buffers; at lane level, buffers are vectors.
+    """
+
+    names: str
+    values: tuple[Expr | Region | Vector, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def registers(self) -> tuple[Region | Vector, ...]:
+        """The local buffers, whose elements are passed; of other buffers, the address is passed."""
+        return tuple([x for x in self.values if isinstance(x, (Region, Vector)) and x.buffer.space == "local"])
+
+
+@lean(frozen=True, slots=True)
 class TileOp:
     """A tile operation that the threads of each instance of a scope execute together (open and tile level)."""
 
@@ -474,7 +492,7 @@ class Instruction:
 #: a statement without nested statements, after which (unless an `Assert` fails) control continues with the next
 Simple = (
     Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Arrive | WaitPhase | Expect | Assert | Print
-    | TileOp | Move | Instruction
+    | Breakpoint | TileOp | Move | Instruction
 )
 
 #: a statement after which control doesn't reach the next one

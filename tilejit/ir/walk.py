@@ -80,6 +80,7 @@ FIELDS: dict[type[ir.Stmt], Fields] = {
     ir.Expect: Fields(("place", "bytes")),
     ir.Assert: Fields(("cond", "values")),
     ir.Print: Fields(("parts",)),
+    ir.Breakpoint: Fields(("values",), read=("registers",)),
     ir.TileOp: Fields(("operands",), read=("read",), written=("written",)),
     ir.Move: Fields(("dst", "src", "predicate", "otherwise"), read=("src",), written=("dst",)),
     ir.Instruction: Fields(("outputs", "inputs"), defined=("var",), read=("registers",), written=("outputs",)),
@@ -290,7 +291,7 @@ WRITING = (ir.TileOp, ir.Store, ir.Atomic, ir.Move, ir.Instruction)
 
 
 #: the classes of statements that read or write places at open and tile level
-ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir.Atomic))
+ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir.Atomic, ir.Breakpoint))
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:

@@ -14,6 +14,7 @@ from ..ir.nodes import (
     Alloc,
     Arrive,
     Atomic,
+    Breakpoint,
     Const,
     Element,
     Expect,
@@ -26,6 +27,7 @@ from ..ir.nodes import (
     Load,
     Loop,
     Move,
+    Region,
     Special,
     Stmt,
     Store,
@@ -110,6 +112,14 @@ def _cached(stmt: Stmt, cache: str) -> Stmt:
     return replace(stmt, cache=cache) if isinstance(stmt, Move) and is_global else stmt
 
 
+def _whole(value: Expr | Region | Vector) -> Expr | Vector:
+    if not isinstance(value, Region):
+        return value
+    buffer = value.buffer
+    width = buffer.tile_layout.storage().span() if buffer.space == "local" else 1
+    return Vector(buffer, build.const(0, buffer.index_dtype), width)
+
+
 class _Walk:
     def __init__(
         self,
@@ -189,6 +199,9 @@ class _Walk:
         self.instructions.append(stmt)
         self.builder.append(stmt)
 
+    def breakpoint(self, stmt: Breakpoint) -> None:
+        self.builder.append(replace(stmt, values=tuple(map(_whole, stmt.values))))
+
     def alloc(self, stmt: Alloc) -> None:
         is_addressed = self.builder.is_addressed(stmt.buffer)
         self.builder.append(stmt if is_addressed == stmt.addressed else replace(stmt, addressed=is_addressed))
@@ -261,5 +274,5 @@ class _Walk:
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
     Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,
-    Sync: _Walk.sync, Instruction: _Walk.instruction, Alloc: _Walk.alloc,
+    Sync: _Walk.sync, Instruction: _Walk.instruction, Alloc: _Walk.alloc, Breakpoint: _Walk.breakpoint,
 }

@@ -94,10 +94,20 @@ class Loaded(NamedTuple):
 
 def load(executable: Executable, capability: int) -> Loaded:
     """Load a kernel in the current context: its machine code if made for `capability` and loadable, else its PTX."""
+    _refuse_breakpoint(executable)
     code = executable.machine_code
     loaded = None if code is None or code.capability != capability else _loaded(code, executable.entry)
     # no cache is needed here: the driver caches the code that it compiles from PTX
     return loaded or load_ptx(executable.ptx, executable.entry)
+
+
+def _refuse_breakpoint(executable: Executable) -> None:
+    if executable.has_breakpoint:
+        raise LaunchError(
+            f"{executable.name} has a breakpoint(), which a GPU can't stop at",
+            span=next((span for span in executable.spans if span.marked == "breakpoint()"), None),
+            hint='run it on the simulator: with tj.use_device("sim"); or remove the breakpoint()',
+        )
 
 
 def _loaded(code: MachineCode, entry: str) -> Loaded | None:
@@ -123,6 +133,7 @@ def link(executable: Executable, capability: int) -> MachineCode:
 
     The code is relocatable, which makes it slower: see `runtime/disk.py`.
     """
+    _refuse_breakpoint(executable)
     log = bytearray(LOG_BYTES)
     options, values = error_log(log)
     state = call(driver.cuLinkCreate, len(options), options, values)

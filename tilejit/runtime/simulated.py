@@ -36,6 +36,7 @@ from .signature import Call
 if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..ir.watched import WatchedRegion
+    from ..simulator.machine.printf import Stop
 
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
@@ -246,6 +247,7 @@ class SimulatedFunction:
                 locate=lines.locate,
                 may_be_empty=True,
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
+                stop=lambda stop: self._stopped(stop, arguments),
             )
         except SimulationError as error:
             # the error may be a consequence: other threads may wait for a thread that exited at a failed assertion
@@ -263,6 +265,13 @@ class SimulatedFunction:
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         self._warn_of_outside(report, arguments)
         return report
+
+    def _stopped(self, stop: Stop, arguments: Sequence[Argument]) -> None:
+        # imports the modules of Python's debugger
+        from . import breakpoints
+
+        named = {name: arguments[position] for name, position in self._positions.items()}
+        breakpoints.stopped(stop, self.compiled.executable.spans, named)
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
         """Warn about each non-empty tensor of which tile operations accessed only regions entirely out of bounds."""

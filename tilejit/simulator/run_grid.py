@@ -26,7 +26,7 @@ from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.memory import in_bytes
 from .machine.operations import Delivery
-from .machine.printf import Printer
+from .machine.printf import Printer, Stop
 
 if TYPE_CHECKING:
     from .orders.explorer import Explorer
@@ -62,6 +62,7 @@ def run(
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     write: Callable[[str], object] | None = None,
+    stop: Callable[[Stop], object] | None = None,
     resident: placing.Resident | None = None,
     may_be_empty: bool = False,
     cooperative: bool = False,
@@ -82,6 +83,7 @@ def run(
     shared_map: buffers in shared memory, for messages: (name, PTX variable, byte offset in it, size in bytes).
     locate: converts the file index, line and column of a `.loc` to the string that messages show.
     write: called with each string that the kernel prints; None for standard output.
+    stop: called for each group of threads that calls `__breakpoint(text, values)`.
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
     cooperative: launch as by cuLaunchCooperativeKernel: all CTAs run at once, and the grid can synchronize.
@@ -105,10 +107,11 @@ def run(
         """Place a launch's arguments, which have their first contents."""
         for memory, contents in saved:
             memory[:] = contents
-        prints = write if explorer is None or explorer.script is not None else lambda text: None
+        is_seen = explorer is None or explorer.script is not None
+        prints, stops = (write, stop) if is_seen else (lambda text: None, None)
         launch = GridRun(
             program, grid, block, checks, profile, collect, 0 if explorer else schedule,
-            "late" if explorer else delivery, shared_map, locate, prints, resident or placing.Resident(),
+            "late" if explorer else delivery, shared_map, locate, prints, stops, resident or placing.Resident(),
             replicas_differ == "warning", cooperative, explorer,
         )
         launch.placing.place(args, cooperative)
@@ -186,8 +189,9 @@ class GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
         collect: bool, schedule: int, delivery: str, shared_map: Sequence[placing.SharedName],
-        locate: findings.Locate | None, write: Callable[[str], object] | None, resident: placing.Resident,
-        replicas_differ: bool, cooperative: bool, explorer: Explorer | None,
+        locate: findings.Locate | None, write: Callable[[str], object] | None,
+        stop: Callable[[Stop], object] | None, resident: placing.Resident, replicas_differ: bool, cooperative: bool,
+        explorer: Explorer | None,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -208,7 +212,7 @@ class GridRun:
         self.issued = 0
         self.placing = placing.Placing(program, resident)
         self.memory = self.placing.memory
-        self.printer = Printer(self.memory, write)
+        self.printer = Printer(self.memory, write, stop)
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
         self.explorer = explorer

@@ -145,7 +145,7 @@ class Writer:
 
     def stmt(self, depth: int) -> ir.Stmt:
         simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store, self.atomic]
-        simple += [self.word, self.print, self.test]
+        simple += [self.word, self.print, self.breakpoint, self.test]
         simple += [self.tile_op, self.tile_op] if self.level == "tile" else [self.move, self.instruction]
         nested = [lambda: self.branch(depth), lambda: self.count_loop(depth), lambda: ir.Loop(self.body(depth - 1))]
         return self.one_of(*simple, *(nested if depth else []))
@@ -215,6 +215,10 @@ class Writer:
     def print(self) -> ir.Stmt:
         parts: list[str | ir.Expr] = [self.draw(TEXT), self.expr(float32), self.expr(int64), self.draw(TEXT)]
         return ir.Print(tuple(parts[: self.draw(st.integers(0, 4))]))
+
+    def breakpoint(self) -> ir.Stmt:
+        place = self.region() if self.level == "tile" else self.vector()
+        return ir.Breakpoint(self.draw(TEXT), (self.expr(float32), place, self.expr(int64)))
 
     def test(self) -> ir.Stmt:
         values = [self.expr(int64) for _ in range(self.draw(st.integers(0, 2)))]

@@ -12,7 +12,7 @@ from ...errors import KernelTypeError
 from ...remember import once
 from .. import walk
 from ..arithmetic.iterations import step_may_be_zero, surely_iterates
-from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
+from ..nodes import Breakpoint, Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .bitsets import members
 from .flow import Analysis, LoopStates, solve
@@ -71,6 +71,9 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     """Return the places that a statement always reads, and the places that it writes. Conditional reads don't count."""
+    if isinstance(stmt, Breakpoint):
+        # a debugger may look at anything
+        return (), ()
     return stmt.surely_read if isinstance(stmt, TileOp) else walk.reads(stmt), walk.writes(stmt)
 
 

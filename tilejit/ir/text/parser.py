@@ -257,6 +257,11 @@ class _Reader:
                 return ir.Assert(cond, message, rule, tuple(values))
             case "print":
                 return ir.Print(tuple(self._list(line, lambda: self._part(line))))
+            case "breakpoint":
+                names, shown = line.string(), list[ir.Expr | ir.Region | ir.Vector]()
+                while line.accept(","):
+                    shown.append(self._vector(line) if line.accept("of") else self._operand(line, None))
+                return ir.Breakpoint(names, tuple(shown))
             case "move":
                 return self._move(line)
             case "instruction":

@@ -23,6 +23,7 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
       wait PLACE phase EXPR [as VAR]                             `as`: no wait; VAR is True if the phase is complete
       assert EXPR, "message" [RULE][, EXPR, …]                   EXPRs after the message are {0}, {1}, … in it
       print "text", EXPR, …
+      breakpoint "names"[, OPERAND or of VECTOR, …]              "names" refers to the values by index
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an omitted operand is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
       move VECTOR <- VECTOR [@ ORDER] [when EXPR] [otherwise EXPR] [cache HINT]
@@ -187,6 +188,9 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
         case ir.Print(parts):
             shown = [json.dumps(p) if isinstance(p, str) else expr_text(p) for p in parts]
             return f"print {', '.join(shown)}".rstrip()
+        case ir.Breakpoint(names, values):
+            shown = [f"of {place_text(x)}" if isinstance(x, ir.Vector) else _operand(x, None) for x in values]
+            return f"breakpoint {', '.join([json.dumps(names), *shown])}"
         case ir.TileOp():
             return _tile_op(stmt)
         case ir.Move():

@@ -150,6 +150,15 @@ class _Statements(Values):
     def print(self, stmt: ir.Print) -> None:
         self.exprs([part for part in stmt.parts if not isinstance(part, str)], stmt.span)
 
+    def breakpoint(self, stmt: ir.Breakpoint) -> None:
+        for value in stmt.values:
+            if isinstance(value, ir.Region):
+                self.region(value, stmt.span, is_masked=True)
+            elif isinstance(value, ir.Vector):
+                self.vector(value, stmt.span)
+            else:
+                self.exprs([value], stmt.span)
+
     def sync(self, stmt: ir.Sync) -> None:
         is_of_grid = stmt.scope == GRID.name and self.is_tile and self.is_cooperative
         if SCOPES.get(stmt.scope) not in BARRIERS and not is_of_grid:
@@ -387,6 +396,7 @@ _CHECKS: Mapping[type[ir.Stmt], Callable[[_Statements, Any], None]] = {
     ir.Expect: _Statements.barrier,
     ir.Assert: _Statements.assertion,
     ir.Print: _Statements.print,
+    ir.Breakpoint: _Statements.breakpoint,
     ir.TileOp: _Statements.tile_op,
     ir.Move: _Statements.move,
     ir.Instruction: _Statements.instruction,

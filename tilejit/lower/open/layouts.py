@@ -41,7 +41,7 @@ from ...ir.analyses.register_pool import most_of_a_thread
 from ...ir.arithmetic import build
 from ...ir.arithmetic.facts import bounds, is_data
 from ...ir.names import FreshNames, defined_names
-from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
+from ...ir.nodes import Alloc, Breakpoint, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
 from ...ir.params import PointerParam
 from ...ir.rewriting import Rewriting
 from ...layout import TileLayout
@@ -182,6 +182,11 @@ class _FlatTiles:
                 return (replace(stmt, buffer=_flattened_buffer(stmt.buffer)),)
             if isinstance(stmt, TileOp) and any(region.buffer.name in shapes for region in stmt.tiles.values()):
                 return (self._flat_operation(stmt, shapes),)
+            if isinstance(stmt, Breakpoint):
+                return (replace(stmt, values=tuple([
+                    self._flat(x, shapes) if isinstance(x, Region) and x.buffer.name in shapes else x
+                    for x in stmt.values
+                ])),)
             return (stmt,)
 
         body = walk.rewrite(self._kernel.body, changed)

@@ -29,7 +29,21 @@ from ...forks import cached_property
 from ...ir import walk
 from ...ir.arithmetic import build
 from ...ir.names import FreshNames, defined_names
-from ...ir.nodes import Alloc, Buffer, BufferView, Const, Expr, Kernel, Load, Open, Region, Stmt, TileOp, Var
+from ...ir.nodes import (
+    Alloc,
+    Breakpoint,
+    Buffer,
+    BufferView,
+    Const,
+    Expr,
+    Kernel,
+    Load,
+    Open,
+    Region,
+    Stmt,
+    TileOp,
+    Var,
+)
 from ...layout.grid import Grid, Projection, alone, same_owners
 from ...ops import axes
 from ...ops.copies import ALONG, CAST, COPY, FILL, INDICES
@@ -225,6 +239,9 @@ class Rewriter:
             step = self._steps.get(id(op))
             if step is not None:
                 edits[number] = tuple(self.operation(step))
+        for number, stop in walk.numbered(body, Breakpoint):
+            values = [self.region(value) if isinstance(value, Region) else value for value in stop.values]
+            edits[number] = (replace(stop, values=tuple(values)),)
         edited = walk.edited(body, edits)
         return replace(self._kernel, body=(*self.head, *edited))
 

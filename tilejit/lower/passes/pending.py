@@ -34,8 +34,10 @@ from ...ir.analyses.flow import Analysis, LoopStates, solve
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.affine import decided
 from ...ir.nodes import (
+    FALSE,
     Assign,
     Break,
+    Breakpoint,
     Cast,
     Const,
     Continue,
@@ -87,13 +89,15 @@ def add_wait_registers(kernel: Kernel) -> Kernel:
     analysis = _InFlight(max(_GROUPS, *(1 + unfinished(s) for s in instructions)), stops)
     states = solve(analysis, body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
-        if state:
+        if state and not isinstance(stmt, Breakpoint):
             _check(stmt, state)
     carrying: dict[int, Sequence[Stmt]] = {}
     for number, instruction in walk.numbered(body, Instruction):
         state = states[number]
         if state or instruction.name in (_JOINT, _ABSENCE) or ROWS[instruction.name].carries is not None:
             carrying[number] = _carrying(instruction, state or frozenset())
+    for number, stop in walk.numbered(body, Breakpoint):
+        carrying[number] = (_without_filled(stop, states[number] or frozenset()),)
     return replace(kernel, body=walk.edited(body, carrying)[:-1])
 
 
@@ -335,6 +339,14 @@ def _jumps(stmt: Stmt) -> bool:
     if isinstance(stmt, If):
         return any(_jumps(inner) for block in walk.blocks(stmt) for inner in block)
     return isinstance(stmt, (Break, Continue))
+
+
+def _without_filled(stop: Breakpoint, state: _State) -> Breakpoint:
+    """Replace buffers that work in flight may fill by a constant, which tells the debugger that it can't see them."""
+    filled = {pending.vector.buffer.root.name for pending in state if pending.fills}
+    return replace(stop, values=tuple([
+        FALSE if isinstance(x, Vector) and x.buffer.root.name in filled else x for x in stop.values
+    ]))
 
 
 def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:

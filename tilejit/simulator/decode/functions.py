@@ -29,7 +29,7 @@ from .roles import all_roles
 from .statements import parse_kernel
 
 #: functions that the simulator provides
-BUILT_IN = frozenset({"vprintf", "__assertfail"})
+BUILT_IN = frozenset({"vprintf", "__assertfail", "__breakpoint"})
 #: bytes of local memory per thread for the frames of functions that may call themselves
 STACK_BYTES = 1 << 13
 STACK, LINK = "__stack", "%link"

@@ -5,23 +5,41 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import OutOfBoundsError
-from .lanes import Lanes
-from .memory import AddressMap, MemoryRegion
+from .lanes import Index, Lanes
+from .memory import AddressMap, Bytes, MemoryRegion
 
 _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
+
+
+class Stop(NamedTuple):
+    """A call of `__breakpoint(text, values)` by threads of a chunk.
+
+    values: for each thread, the bytes from the address `values` on. others: describes the threads elsewhere.
+    """
+
+    text: str
+    lanes: Lanes
+    positions: Index
+    values: Bytes
+    memory: AddressMap
+    others: Callable[[], list[str]]
 
 
 class Printer:
     """Prints the output of vprintf, for the threads of a call in ascending order."""
 
-    def __init__(self, memory: AddressMap, write: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, memory: AddressMap, write: Callable[[str], object] | None = None,
+        stop: Callable[[Stop], object] | None = None,
+    ) -> None:
         self.memory = memory
         self.write = write
+        self.stop = stop
 
     def vprintf(self, lanes: Lanes, form: Any, arguments: Any) -> None:
         positions = lanes.positions()
@@ -33,6 +51,14 @@ class Printer:
             if where not in cache:
                 cache[where] = self.string(where)
             write(self.format(cache[where], place, position))
+
+    def bytes_at(self, address: int, positions: Index) -> Bytes:
+        """Return the bytes from an address in local memory on, a row per thread; no bytes if the address is null."""
+        if not address:
+            return np.zeros((positions.size, 0), np.uint8)
+        region, start = self.region(address)
+        rows = region.memory[: region.memory.size // region.stride * region.stride].reshape(-1, region.stride)
+        return rows[positions, start:]
 
     def region(self, address: int) -> tuple[MemoryRegion, int]:
         region = self.memory.find("", address)

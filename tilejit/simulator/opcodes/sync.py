@@ -68,7 +68,7 @@ def elect(e: BlockWriter, m: Match) -> None:
 
 
 def call(e: BlockWriter, m: Match) -> None:
-    """Emit a call of vprintf(format, arguments) or __assertfail; other calls are an error."""
+    """Emit a call of vprintf(format, arguments), __breakpoint(text, values) or __assertfail; others are an error."""
     results, name, arguments, _ = call_operands(e.ins)
     if name == "vprintf" and len(arguments) == 2:
         values = [e.read(f"{x}+0", "u8") for x in arguments]
@@ -76,6 +76,10 @@ def call(e: BlockWriter, m: Match) -> None:
         for result in results:
             e.names.register_bits[f"{result}+0"] = 32
             e.write(f"{result}+0", "u4", printed)
+        return
+    if name == "__breakpoint":
+        text, place = [e.read(f"{x}+0", "u8") for x in arguments]
+        e.stmt(f"S.breakpoint({text}, {place})")
         return
     if name == "__assertfail":
         values = [e.read(f"{x}+0", "u4" if i == 2 else "u8") for i, x in enumerate(arguments)]
@@ -123,7 +127,7 @@ ENTRIES: Entries = {
     "ret": ((r"(?:\.uni)?", nothing),),
     "exit": ((r"", nothing),),
     "call": ((r"(?:\.uni)?", call, Fidelity(
-        "exact", "vprintf and __assertfail; functions of the PTX become part of the kernel", races=False)),),
+        "exact", "vprintf, __assertfail, __breakpoint; functions of the PTX become part of the kernel", races=False)),),
     "trap": ((r"", statement("S.trap({pc})")),),
     "brkpt": ((r"", nothing, approximated("ignored")),),
     "nanosleep": ((r"\.u32", nothing, Fidelity("exact", "takes no time")),),
