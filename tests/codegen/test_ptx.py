@@ -219,6 +219,19 @@ def test_division_of_what_is_not_negative_is_a_shift() -> None:
     assert "div" not in ptx
 
 
+@pytest.mark.parametrize("name", ["left_shift", "right_shift"])
+@pytest.mark.parametrize("dtype", [int32, uint32])
+def test_a_count_that_may_reach_the_width_is_compared_with_it(name: str, dtype: DType) -> None:
+    x, y = Var("x", dtype), Var("y", dtype)
+
+    def compares(limit: int) -> bool:
+        shifted = build.op(name, x, build.op("mod", y, Const(limit, dtype)))
+        ptx = expression_ptx(shifted, dtype, {"x": dtype, "y": dtype})
+        return re.search(r"setp\.lt\.u32\s+%p\d+, %r\d+, 32;", ptx) is not None
+
+    assert compares(33) and not compares(32)
+
+
 def test_fp8_is_converted_by_the_hardware_from_sm_89() -> None:
     x = Var("x", float32)
     newer = expression_ptx(build.cast(x, float8_e4m3fn), float8_e4m3fn, {"x": float32}, "sm_89")

@@ -170,11 +170,14 @@ def integer(value: int, dtype: DType) -> LLVMValue:
 def _proved(op: Op) -> bool:
     """True if known bounds allow a cheaper integer operation.
 
-    They must show that a signed sum, difference or product can't overflow, or that `floordiv` or `mod` has a
-    nonnegative dividend and a positive divisor.
+    They must show that a signed sum, difference or product can't overflow, that `floordiv` or `mod` has a nonnegative
+    dividend and a positive divisor, or that a shift count is less than the width.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
         return False
+    if op.name in ("left_shift", "right_shift"):
+        least, most = facts.bounds(op.args[1])
+        return least is not None and least >= 0 and most is not None and most < op.dtype.bits
     if op.name in ("floordiv", "mod"):
         low, divisor = facts.bounds(op.args[0])[0], facts.bounds(op.args[1])[0]
         return low is not None and low >= 0 and divisor is not None and divisor > 0

@@ -183,8 +183,8 @@ Operand = Number | float
 class ScalarBuilder(ABC):
     """Emits the instructions of one operation, as LLVM IR.
 
-    proved: True if the operation is known not to overflow (`add`, `sub` and `mul`), or to have a nonnegative dividend
-    and a positive divisor (`floordiv` and `mod`).
+    proved: True if the operation is known not to overflow (`add`, `sub` and `mul`), to have a nonnegative dividend and
+    a positive divisor (`floordiv` and `mod`), or to have a count less than the width (`left_shift`, `right_shift`).
     """
 
     proved = False

@@ -36,9 +36,9 @@ def _masked(y: Number) -> Number:
 
 
 def _is_width(b: ScalarBuilder, x: Number, y: Number) -> bool:
-    """True if the shift count `y` is a literal less than the width of `x`."""
+    """True if the shift count `y` is proved, or a literal, less than the width of `x`."""
     count = b.literal(y)
-    return count is not None and count < x.bits
+    return b.proved or (count is not None and count < x.bits)
 
 
 LEFT_SHIFT = Elementwise(
