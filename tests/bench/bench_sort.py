@@ -1,11 +1,14 @@
 """`examples/sort.py` and `examples/top_k.py` on a GPU, against torch.sort and torch.topk.
 
-Run: `python tests/bench/bench_sort.py`. Times are medians of CUDA events, in turn; before each launch, memory is read
-that fills L2. Results are compared first. A sort's speed is in keys per second, that of a selection in bytes read.
+Run: `python tests/bench/bench_sort.py [--sorts]`. Times are medians of CUDA events, in turn; before each launch, memory
+is read that fills L2. Results are compared first. A sort's speed is in keys per second, that of a selection in bytes
+read. torch.sort moves an index of 8 bytes with each key. Configurations are `keys of a thread / registers`; `count` is
+the time of the first kernel alone, at its speed.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 from collections.abc import Callable
@@ -20,6 +23,9 @@ from examples import sort, top_k  # noqa: E402
 
 ROUNDS = 30
 SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
+
+#: (keys of a thread, registers of a thread or None)
+CONFIGURATIONS = ((sort.ITEMS, None), (16, None), (20, None), (24, 64), (32, 64))
 
 
 def milliseconds(contenders: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -38,32 +44,43 @@ def milliseconds(contenders: dict[str, Callable[[], object]]) -> dict[str, float
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def sorts(count: int) -> None:
-    x = torch.randint(-(2**31), 2**31, (count,), device="cuda", dtype=torch.int64).to(torch.int32)
-    keys, size = x.view(torch.uint32), sort.THREADS * sort.ITEMS
-    blocks = tj.cdiv(count, size)
+def sorter(keys: torch.Tensor, items: int, registers: int | None) -> Callable[[], torch.Tensor]:
+    """Return what sorts `keys` into one of two buffers, which it returns."""
+    sweep = tj.kernel(threads=sort.THREADS, max_registers=registers)(sort.sweep.__wrapped__)  # type: ignore[attr-defined]
+    blocks = tj.cdiv(keys.numel(), sort.THREADS * items)
     buffers = [torch.empty_like(keys) for _ in range(2)]
     places = torch.empty((sort.PASSES, sort.DIGITS), device="cuda", dtype=torch.int32)
     # torch fills no uint32
     states = torch.empty((sort.PASSES, blocks, sort.DIGITS), device="cuda", dtype=torch.int32)
 
-    def ours() -> torch.Tensor:
+    def run() -> torch.Tensor:
         places.zero_()
         states.zero_()
-        sort.count[min(blocks, 4 * 132)](keys, places)
+        sort.count[min(blocks, 8 * 132)](keys, places)
         sort.first_places[sort.PASSES](places)
         source = keys
         for k in range(sort.PASSES):
-            sort.sweep[blocks](source, buffers[k % 2], places, states[k].view(torch.uint32), k)
+            sweep[blocks](source, buffers[k % 2], places, states[k].view(torch.uint32), k, ITEMS=items)
             source = buffers[k % 2]
         return source
 
+    return run
+
+
+def sorts(count: int, configurations: tuple[tuple[int, int | None], ...]) -> None:
+    x = torch.randint(-(2**31), 2**31, (count,), device="cuda", dtype=torch.int64).to(torch.int32)
+    keys, counts = x.view(torch.uint32), torch.zeros((sort.PASSES, sort.DIGITS), device="cuda", dtype=torch.int32)
     # the order of unsigned keys is that of signed ones with the other sign bit
     flipped = x ^ -(2**31)
     wanted = torch.sort(flipped).values ^ -(2**31)
-    assert torch.equal(ours().view(torch.int32), wanted), "the keys aren't sorted"
-    for name, time in milliseconds({"tilejit": ours, "torch.sort": lambda: torch.sort(flipped)}).items():
-        print(f"sort {count} uint32   {name:12}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
+    contenders: dict[str, Callable[[], object]] = {"torch.sort": lambda: torch.sort(flipped)}
+    contenders["count"] = lambda: sort.count[8 * 132](keys, counts)
+    for items, registers in configurations:
+        run = contenders[f"tilejit {items}/{registers}"] = sorter(keys, items, registers)
+        for _ in range(3):
+            assert torch.equal(run().view(torch.int32), wanted), f"the keys aren't sorted with {items} keys of a thread"
+    for name, time in milliseconds(contenders).items():
+        print(f"sort {count} uint32   {name:16}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
 
 
 def selections(rows: int, columns: int) -> None:
@@ -83,9 +100,12 @@ def selections(rows: int, columns: int) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="sorts against torch.sort, selections against torch.topk")
+    parser.add_argument("--sorts", action="store_true", help="no selections")
+    arguments = parser.parse_args()
     for count in (2**20, 2**24, 2**28):
-        sorts(count)
-    for rows in (64, 1024, 4096):
+        sorts(count, CONFIGURATIONS if count == 2**28 else CONFIGURATIONS[:2])
+    for rows in () if arguments.sorts else (64, 1024, 4096):
         selections(rows, 65_536)
 
 

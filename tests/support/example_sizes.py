@@ -125,7 +125,7 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     keys, counts = vector(2**28, tj.uint32), matrix(sort.PASSES, sort.DIGITS, I32)
     yield "sort.count", compilation(sort.count, keys, counts)
     yield "sort.first_places", compilation(sort.first_places, counts)
-    states = matrix(2**28 // (sort.THREADS * sort.ITEMS), sort.DIGITS, tj.uint32)
+    states = matrix(tj.cdiv(2**28, sort.THREADS * sort.ITEMS), sort.DIGITS, tj.uint32)
     yield "sort.sweep", compilation(sort.sweep, keys, keys, counts, states, I32)
     best = matrix(4096, top_k.K, F32)
     yield "top_k", compilation(top_k.top_k, matrix(4096, 65536, F32), best, matrix(4096, top_k.K, I32))
