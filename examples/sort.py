@@ -51,7 +51,7 @@ def first_places(counts: tj.Tensor) -> None:
 
 
 @tj.function
-def look_back(states: tj.Tensor, block: int, digit: int) -> Any:
+def look_back(states: tj.Tensor, block: int, digit: int, WINDOW: int) -> Any:
     """Return the number of keys with `digit` in all blocks before `block`."""
     before = tj.uint32(0)
     at = tj.int32(block) - 1
@@ -79,13 +79,13 @@ def lanes_with(digit: int) -> Any:
 
 @tj.kernel(threads=THREADS)
 def sweep(
-    X: tj.Tensor, Y: tj.Tensor, places: tj.Tensor, states: tj.Tensor, k: tj.int32, ITEMS: tj.constexpr = ITEMS
+    X: tj.Tensor, Y: tj.Tensor, places: tj.Tensor, states: tj.Tensor, k: tj.int32,
+    ITEMS: tj.constexpr = ITEMS, WINDOW: tj.constexpr = WINDOW,
 ) -> None:
     """places: of `first_places`. states: uint32, (blocks, DIGITS), all 0. k: the number of the digit."""
     size, block, thread, shift = THREADS * ITEMS, tj.cta_id(0), tj.thread_id(), k * BITS % 32
-    bins = tj.alloc_shared((WARPS, DIGITS), tj.uint32)
+    bins, keys = tj.alloc_shared((WARPS, DIGITS), tj.uint32), tj.alloc_shared((size,), tj.uint32)
     first = tj.alloc_shared((DIGITS,), tj.uint32)  # where keys[0] would be in Y if it had the digit
-    keys = tj.alloc_shared((size,), tj.uint32)
     warp_bins = bins[tj.warp_id()]
     order = S[(WARPS, ITEMS, 32) : (1 @ warpid, 1, 1 @ laneid)]
     x = tj.cta.load(X.tile(size, block), layout=order, fill=PADDING).registers
@@ -110,7 +110,7 @@ def sweep(
         tj.warp_sync()
         warp_bins[digit] = place + tj.popcount(lanes)
         tj.warp_sync()
-    before = look_back(states, block, thread)
+    before = look_back(states, block, thread, WINDOW)
     tj.atomic.exch(states[block, thread], (before + own) | (TOTAL << FLAG))
     first[thread] = place_of_first + before - starts.registers[0]
     tj.cta_sync()

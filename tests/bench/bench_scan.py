@@ -2,7 +2,8 @@
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_scan.py [--count N] [--quick]`. Results are checked
 first; times are medians of CUDA events round single launches, each after a large array was read. Clearing the blocks'
-states is part of each launch of ours. Configurations are `elements of a CTA / threads / words of a lane / registers`.
+states is part of each launch of ours. Configurations are `elements of a CTA / threads / groups / registers`; of
+`resident` ones, whose CTAs load their next block early (`scan_ways.py`), `/ CTAs of a multiprocessor` follows.
 """
 
 from __future__ import annotations
@@ -16,24 +17,30 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
 from examples import scan  # noqa: E402
+from tests.bench import scan_ways  # noqa: E402
 from tests.bench.bench_memory_bound import LAUNCHES, QUICK_LAUNCHES, Case, Run, measure, returning  # noqa: E402
 
-#: (elements of a CTA, threads, words that a lane looks at, registers of a thread or None)
+#: (elements of a CTA, threads, groups that a warp looks at, registers of a thread or None)
 CONFIGURATIONS = (
-    (scan.BLOCK, scan.THREADS, scan.WORDS, None), (8192, 512, 4, 40), (8192, 512, 2, None), (8192, 512, 8, None),
-    (8192, 256, 4, 64), (4096, 256, 4, None), (4096, 512, 4, None), (16384, 1024, 2, None), (16384, 512, 2, 64),
+    (scan.BLOCK, scan.THREADS, scan.GROUPS, None), (16384, 512, 7, 64), (8192, 256, 3, 64), (8192, 256, 7, 64),
+    (4096, 128, 7, 64), (8192, 512, 3, None), (12288, 512, 3, 48),
 )
+#: the same, and CTAs of a multiprocessor; the groups must include every CTA
+RESIDENT = ((16384, 1024, 5, 64, 1), (24576, 1024, 5, 64, 1), (8192, 512, 9, 64, 2), (16384, 512, 9, 64, 2))
 
 
-def contender(torch: Any, x: Any, y: Any, block: int, threads: int, words: int, registers: int | None) -> Run:
+def contender(
+    torch: Any, x: Any, y: Any, block: int, threads: int, groups: int, registers: int | None, resident: int = 0
+) -> Run:
     """Return what clears the states of the blocks and launches the kernel."""
     blocks = tj.cdiv(x.numel(), block)
-    state = torch.zeros(blocks, device="cuda", dtype=torch.int64).view(torch.uint64)
-    function = scan.inclusive_sum.__wrapped__  # type: ignore[attr-defined]
-    kernel = tj.kernel(threads=threads, max_registers=registers)(function)
-    launch = kernel[blocks].bind(x, y, state, BLOCK=block, WORDS=words)
-    cleared = state.view(torch.int64)
-    return returning(lambda: (cleared.zero_(), launch()), y)
+    state = torch.zeros(blocks, device="cuda", dtype=torch.int64)
+    example = scan_ways.resident_sum if resident else scan.inclusive_sum
+    make = tj.kernel(threads=threads, max_registers=registers, cooperative=bool(resident))
+    ctas = min(blocks, resident * torch.cuda.get_device_properties(0).multi_processor_count) if resident else blocks
+    kernel = make(example.__wrapped__)  # type: ignore[attr-defined]
+    launch = kernel[ctas].bind(x, y, state.view(torch.uint64), BLOCK=block, GROUPS=groups)
+    return returning(lambda: (state.zero_(), launch()), y)
 
 
 def case(torch: Any, count: int) -> Case:
@@ -42,6 +49,8 @@ def case(torch: Any, count: int) -> Case:
     contenders: dict[str, Run] = {
         f"tilejit {'/'.join(map(str, each))}": contender(torch, x, y, *each) for each in CONFIGURATIONS
     }
+    for each in RESIDENT:
+        contenders[f"resident {'/'.join(map(str, each))}"] = contender(torch, x, y, *each)
     contenders["torch.cumsum"] = lambda: torch.cumsum(x, 0, out=y)
     tolerance = (1e-5, 1e-4 * count**0.5)
     return Case(2 * x.nbytes, lambda: x.double().cumsum(0), contenders, (y,), tolerance)

@@ -2,8 +2,8 @@
 
 Run: `python tests/bench/bench_sort.py [--sorts]`. Times are medians of CUDA events, in turn; before each launch, memory
 is read that fills L2. Results are compared first. A sort's speed is in keys per second, that of a selection in bytes
-read. torch.sort moves an index of 8 bytes with each key. Configurations are `keys of a thread / registers`; `count` is
-the time of the first kernel alone, at its speed.
+read. torch.sort moves an index of 8 bytes with each key. Configurations are `keys of a thread / registers / states
+that are loaded together`; `count` is the first kernel alone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from examples import sort, top_k  # noqa: E402
 ROUNDS = 30
 SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
 
-#: (keys of a thread, registers of a thread or None)
-CONFIGURATIONS = ((sort.ITEMS, None), (16, None), (20, None), (24, 64), (32, 64))
+#: (keys of a thread, registers of a thread or None, states that are loaded together)
+CONFIGURATIONS = (
+    (sort.ITEMS, None, sort.WINDOW), (16, None, 4), (20, None, 4), (24, 64, 4), (32, 64, 4), (24, None, 2),
+    (24, None, 8),
+)
 
 
 def milliseconds(contenders: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -44,7 +47,7 @@ def milliseconds(contenders: dict[str, Callable[[], object]]) -> dict[str, float
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def sorter(keys: torch.Tensor, items: int, registers: int | None) -> Callable[[], torch.Tensor]:
+def sorter(keys: torch.Tensor, items: int, registers: int | None, window: int) -> Callable[[], torch.Tensor]:
     """Return what sorts `keys` into one of two buffers, which it returns."""
     sweep = tj.kernel(threads=sort.THREADS, max_registers=registers)(sort.sweep.__wrapped__)  # type: ignore[attr-defined]
     blocks = tj.cdiv(keys.numel(), sort.THREADS * items)
@@ -60,14 +63,14 @@ def sorter(keys: torch.Tensor, items: int, registers: int | None) -> Callable[[]
         sort.first_places[sort.PASSES](places)
         source = keys
         for k in range(sort.PASSES):
-            sweep[blocks](source, buffers[k % 2], places, states[k].view(torch.uint32), k, ITEMS=items)
+            sweep[blocks](source, buffers[k % 2], places, states[k].view(torch.uint32), k, ITEMS=items, WINDOW=window)
             source = buffers[k % 2]
         return source
 
     return run
 
 
-def sorts(count: int, configurations: tuple[tuple[int, int | None], ...]) -> None:
+def sorts(count: int, configurations: tuple[tuple[int, int | None, int], ...]) -> None:
     x = torch.randint(-(2**31), 2**31, (count,), device="cuda", dtype=torch.int64).to(torch.int32)
     keys, counts = x.view(torch.uint32), torch.zeros((sort.PASSES, sort.DIGITS), device="cuda", dtype=torch.int32)
     # the order of unsigned keys is that of signed ones with the other sign bit
@@ -75,12 +78,12 @@ def sorts(count: int, configurations: tuple[tuple[int, int | None], ...]) -> Non
     wanted = torch.sort(flipped).values ^ -(2**31)
     contenders: dict[str, Callable[[], object]] = {"torch.sort": lambda: torch.sort(flipped)}
     contenders["count"] = lambda: sort.count[8 * 132](keys, counts)
-    for items, registers in configurations:
-        run = contenders[f"tilejit {items}/{registers}"] = sorter(keys, items, registers)
+    for items, registers, window in configurations:
+        run = contenders[f"tilejit {items}/{registers}/{window}"] = sorter(keys, items, registers, window)
         for _ in range(3):
             assert torch.equal(run().view(torch.int32), wanted), f"the keys aren't sorted with {items} keys of a thread"
     for name, time in milliseconds(contenders).items():
-        print(f"sort {count} uint32   {name:16}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
+        print(f"sort {count} uint32   {name:18}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
 
 
 def selections(rows: int, columns: int) -> None:
