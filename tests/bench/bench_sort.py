@@ -1,14 +1,12 @@
-"""`examples/sort.py` and `examples/top_k.py` on a GPU, against torch.sort and torch.topk.
+"""`examples/sort.py` on a GPU, against torch.sort, which moves an index of 8 bytes with each key.
 
-Run: `python tests/bench/bench_sort.py [--sorts]`. Times are medians of CUDA events, in turn; before each launch, memory
-is read that fills L2. Results are compared first. A sort's speed is in keys per second, that of a selection in bytes
-read. torch.sort moves an index of 8 bytes with each key. Configurations are `keys of a thread / registers / states
-that are loaded together`; `count` is the first kernel alone.
+Run: `python tests/bench/bench_sort.py`. Results are compared first. Times are medians of CUDA events, in turn; before
+each launch, memory is read that fills L2. Configurations are `keys of a thread / registers / states that are loaded
+together`; `count` is the first kernel alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 from collections.abc import Callable
@@ -19,7 +17,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
-from examples import sort, top_k  # noqa: E402
+from examples import sort  # noqa: E402
 
 ROUNDS = 30
 SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
@@ -86,30 +84,9 @@ def sorts(count: int, configurations: tuple[tuple[int, int | None, int], ...]) -
         print(f"sort {count} uint32   {name:18}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
 
 
-def selections(rows: int, columns: int) -> None:
-    x = torch.randn((rows, columns), device="cuda")
-    values = torch.empty((rows, top_k.K), device="cuda")
-    indices = torch.empty((rows, top_k.K), device="cuda", dtype=torch.int32)
-
-    def ours() -> None:
-        top_k.top_k[rows](x, values, indices)
-
-    ours()
-    assert torch.equal(values, torch.topk(x, top_k.K).values), "the values aren't the largest"
-    assert torch.equal(torch.gather(x, 1, indices.long()), values), "the indices aren't those of the values"
-    for name, time in milliseconds({"tilejit": ours, "torch.topk": lambda: torch.topk(x, top_k.K)}).items():
-        speed = x.nbytes / time / 1e6
-        print(f"top {top_k.K} of {rows}x{columns}   {name:12}{time:9.3f} ms {speed:8.0f} GB/s", flush=True)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="sorts against torch.sort, selections against torch.topk")
-    parser.add_argument("--sorts", action="store_true", help="no selections")
-    arguments = parser.parse_args()
     for count in (2**20, 2**24, 2**28):
         sorts(count, CONFIGURATIONS if count == 2**28 else CONFIGURATIONS[:2])
-    for rows in () if arguments.sorts else (64, 1024, 4096):
-        selections(rows, 65_536)
 
 
 if __name__ == "__main__":
