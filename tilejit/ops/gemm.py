@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..dtypes import DType, float32, int32
+from ..dtypes import DType, float32, float64, int32
 from ..isa.mma import MMA
 from ..isa.wgmma import sums_of
 from ..scopes import CTA, WARP, WARPGROUP
@@ -55,7 +55,7 @@ def multiplied(a: DType, b: DType) -> list[DType]:
 
 def accumulator_type(factors: DType) -> DType:
     """Return the default accumulator type for A and B of type `factors`."""
-    return float32 if factors.is_float else int32
+    return float64 if factors is float64 else float32 if factors.is_float else int32
 
 
 def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:

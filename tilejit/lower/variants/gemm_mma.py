@@ -3,8 +3,8 @@
 accepts: local tiles, or parts at constant starts, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in
     others that give each lane the same elements up to the order of tiles and registers; extents that are whole tiles,
     including padding, or 1 with the element replicated over lanes; types that an instruction of the target multiplies.
-emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
-    along k counts as 0 in A and B; along m and n it is multiplied like any element.
+emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32; for
+    float64 before sm_90 two instructions, of 8 rows each. Padding along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
     Fragments for mma.m16n8k16 ...".
 """
@@ -54,7 +54,7 @@ class Within(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """For each step along k and each accumulator tile (m, n), a warp executes one instruction."""
+    """For each step along k and each accumulator tile (m, n), a warp executes one instruction, or two of 8 rows."""
 
     form: Mma
     threads: int
@@ -67,7 +67,7 @@ class Plan(PlanBase):
 
     @property
     def issues(self) -> int:
-        return prod(self.tiles)
+        return prod(self.tiles) * MMA_M // self.form.m
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -147,7 +147,7 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if missing."""
+        """Return one row per tile and step: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if missing."""
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
@@ -234,7 +234,11 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
         left, right = _opaque(left, "a", m, b), _opaque(right, "b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left(at_m), *right(at_n)), span=b.span))
+        factors, parts = left(at_m), MMA_M // plan.form.m
+        for i in range(parts):
+            part = to[i * len(to) // parts : (i + 1) * len(to) // parts]
+            words = (*part, *factors[i::parts], *right(at_n))
+            b.append(Instruction(MMA.row(plan.form).name, part, words, span=b.span))
 
 
 @dataclass(frozen=True, slots=True)
