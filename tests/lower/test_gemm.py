@@ -342,12 +342,13 @@ def test_parts_of_tiles_multiply_where_they_start_at_registers_known_at_compile_
 
 
 def product(
-    form: Mma, m: int, n: int, k: int, warps: tuple[int, int] = (1, 1), arch: str = "sm_90a", filled: bool = False
+    form: Mma, m: int, n: int, k: int, warps: tuple[int, int] = (1, 1), arch: str = "sm_90a", filled: bool = False,
+    precision: str = "tf32",
 ) -> Kernel:
     """acc += a @ b by one warp, or by a CTA of several; of zeros where they are to be filled."""
     threads = 32 * warps[0] * warps[1]
     regions = [o.named(x) for o, x in zip(factors(m, n, k, form, warps), ("acc", "a", "b"), strict=True)]
-    attrs = (("precision", "tf32"),) if form.a == float32 else ()
+    attrs = (("precision", precision),) if form.a == float32 else ()
     scope = "warp" if threads == 32 else "cta"
     fills = [TileOp("fill", scope, (r, build.const(0, r.dtype))) for r in regions] if filled else []
     return kernel("product", threads, regions, *fills, TileOp("gemm", scope, tuple(regions), attrs), target=arch)
@@ -359,6 +360,9 @@ GOLDEN: dict[str, Callable[[], Kernel]] = {
     "gemm/mma_float16_cta_of_4_warps.tile": lambda: product(HALF, 64, 32, 32, (2, 2)),
     "gemm/mma_float16_sm_75.tile": lambda: product(HALF, 16, 8, 16, arch="sm_75"),
     "gemm/mma_tf32.tile": lambda: product(FORMS["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"], 16, 16, 16),
+    "gemm/mma_tf32x3.tile": lambda: product(
+        FORMS["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"], 16, 16, 16, precision="tf32x3"
+    ),
     "gemm/mma_float64.tile": lambda: product(FORMS["mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64"], 16, 8, 8),
     "gemm/mma_float64_sm_80.tile": lambda: product(
         FORMS["mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"], 16, 8, 8, arch="sm_80"

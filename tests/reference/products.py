@@ -61,6 +61,18 @@ def rounded(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     cta.put(output, [patterns.view(np.float32)], active)
 
 
+def split(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """split.tf32.f32 of finite numbers: each part is cut to 11 bits after 2^-11 of it is added."""
+    (source,) = stmt.inputs
+    assert isinstance(source, ir.Vector)
+    (rest,) = cta.get(source, active)
+    for output in stmt.outputs:
+        patterns = (rest.astype(np.float64) * (1 + 2.0**-11)).view(np.uint64) >> np.uint64(42) << np.uint64(42)
+        part = patterns.view(np.float64).astype(np.float32)
+        cta.put(output, [part], active)
+        rest = rest - part
+
+
 def multiply(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     """mma.sync by all warps, without the hardware's rounding inside a product."""
     assert active.all() and cta.threads % 32 == 0, "a part of a warp multiplies"

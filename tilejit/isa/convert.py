@@ -26,6 +26,23 @@ TF32 = _cvt(
     operands=(register("result", B32, Direction.OUT, element=float32), _VALUE),
 )
 
+#: Two tf32 whose sum is a float32 up to 2^-22 of it. A value with 11 significant bits is the first of them. The first is
+#: always finite, so that the products with it of an infinity, which is the second, are not inf - inf or 0 * inf.
+#: x + 2^-11 x, truncated to 11 bits, is x rounded to nearest within 2^-11 x; rounded to zero, it doesn't overflow. ptxas
+#: emits 8 instructions here, and 16 for `cvt.rna.satfinite` and two further conversions; on sm_80 to sm_120 it converts
+#: to float32 whose 13 low bits are 0, too.
+SPLIT_TF32 = _cvt(
+    name="split.tf32.f32",
+    text="{ .reg .f32 t; fma.rz.f32 t, $value, 0f3A000000, $value; and.b32 t, t, 0xFFFFE000; min.f32 t, t, 0f7F7FE000; "
+    "max.f32 t, t, 0fFF7FE000; mov.b32 $big, t; sub.f32 t, $value, t; fma.rz.f32 t, t, 0f3A000000, t; "
+    "and.b32 $small, t, 0xFFFFE000; }",
+    since=75, ptx=(6, 0), meaning="float32 as the sum of two tf32, each to nearest; the first is finite",
+    operands=(
+        register("big", B32, Direction.OUT, element=float32, is_early=True),
+        register("small", B32, Direction.OUT, element=float32), _VALUE,
+    ),
+)
+
 _FP8 = {float8_e4m3fn: "e4m3x2", float8_e5m2: "e5m2x2"}
 
 
@@ -146,5 +163,5 @@ LOGIC = Row(
     since=75, ptx=(6, 0), source='PTX ISA, "Logic and Shift Instructions: lop3"',
 )
 
-ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, *MULTIPLY_ADD.values(),
+ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, SPLIT_TF32, *MULTIPLY_ADD.values(),
         PERMUTE, LOGIC)
