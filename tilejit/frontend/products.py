@@ -73,10 +73,18 @@ def _multiply(ctx: Context, node: ast.AST, acc: Memory, a: Memory, b: Memory, pr
     for batch in itertools.product(*map(range, acc.shape[:-2])):
         matrices = [_matrix(each, batch) for each in (acc, a, b)]
         if precision == IEEE:
+            _need_float32(ctx, node, acc)
             _multiply_in_order(ctx, node, scope, *matrices)
         else:
             operands = tuple([matrix.region(span) for matrix in matrices])
             tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, operands, attrs, span))
+
+
+def _need_float32(ctx: Context, node: ast.AST, acc: Memory) -> None:
+    if acc.dtype != float32:
+        raise ctx.type_error(
+            node, f"float32 by float32 accumulates in float32; got {acc.dtype}", "convert the sum: x.astype(tj.float32)"
+        )
 
 
 def _multiply_in_order(ctx: Context, node: ast.AST, scope: str, acc: Memory, a: Memory, b: Memory) -> None:
@@ -142,26 +150,26 @@ def accumulated(
 def _factors(
     ctx: Context, node: ast.AST, left: Value, right: Value, precision: str | None
 ) -> tuple[Memory, Memory]:
-    a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
+    name = _name(node)
+    a, b = (tiles.local_tile(ctx, node, name, value) for value in (left, right))
     _scope(ctx, node, (a, b))
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise ctx.type_error(
-            node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
+            node, f"{name} multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
             "give each operand two dimensions: for a vector x, x[:, None] or x[None, :]",
         )
     if a.shape[-1] != b.shape[-2]:
         raise ctx.type_error(
-            node, f"@ multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[-1]} isn't {b.shape[-2]}",
+            node, f"{name} multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[-1]} isn't {b.shape[-2]}",
             "slice or transpose the operands: .T, or .permute(0, 2, 1) for batches",
         )
     batch = common_shape([a.shape[:-2], b.shape[:-2]])
     if isinstance(batch, Fault):
-        raise ctx.type_error(node, f"@ of {a.shape} by {b.shape}: the batches' {batch.message}", batch.hint)
+        raise ctx.type_error(node, f"{name} of {a.shape} by {b.shape}: the batches' {batch.message}", batch.hint)
     if a.dtype == b.dtype == float32 and precision is None:
-        listed = ", ".join(f'"{each}"' for each in PRECISIONS)
         raise ctx.type_error(
             node, "float32 operands need a precision: tensor cores round them to 10 bits of fraction",
-            f"write tj.matmul(a, b, precision=...) with one of {listed}; or convert: "
+            'write tj.matmul(a, b, precision="tf32"), or "tf32x3" or "ieee" for more bits; or convert: '
             "a.astype(tj.float16) @ b.astype(tj.float16)",
         )
     if not a.dtype == b.dtype == float32 and precision is not None:
@@ -171,10 +179,14 @@ def _factors(
         )
     if not multiplied(a.dtype, b.dtype):
         raise ctx.type_error(
-            node, f"@ can't multiply {a.dtype} by {b.dtype}",
+            node, f"{name} can't multiply {a.dtype} by {b.dtype}",
             "convert both with x.astype(...) to float16, bfloat16 or an 8-bit type",
         )
     return a, b
+
+
+def _name(node: ast.AST) -> str:
+    return "tj.matmul" if isinstance(node, ast.Call) else "@"
 
 
 def _shape(a: Memory, b: Memory) -> tuple[int, ...]:
@@ -184,10 +196,10 @@ def _shape(a: Memory, b: Memory) -> tuple[int, ...]:
 
 
 def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
-    scope = tiles.common_scope(ctx, node, "@", operands)
+    scope = tiles.common_scope(ctx, node, _name(node), operands)
     if SCOPES[scope] not in GEMM.scopes:
         raise ctx.type_error(
-            node, f"@ multiplies tiles of a {' or '.join(map(str, GEMM.scopes))}; these are of a {scope}",
+            node, f"{_name(node)} multiplies tiles of a {' or '.join(map(str, GEMM.scopes))}; these are of a {scope}",
             "create them on one of those scopes, for example with tj.cta.load",
         )
     return scope
