@@ -75,7 +75,7 @@ class Plan(PlanBase):
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         row = SPLIT_TF32 if self.splits else TF32
-        rounded = ((row.mnemonic, self._converted),) if self.form.a == float32 else ()
+        rounded = ((row.name, self._converted),) if self.form.a == float32 else ()
         chosen = ((f"where.{self.form.a}", self._chosen),) if self._chosen else ()
         return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues * (3 if self.splits else 1)))
 
