@@ -120,7 +120,9 @@ def within_the_bound(found: Array, a: Array, b: Array) -> None:
 
 
 @settings(max_examples=times(0.5))
-@given(shape=st.tuples(EXTENTS, EXTENTS, EXTENTS), way=st.sampled_from(("adversarial", "random")), seed=st.integers(0, 99))
+@given(
+    shape=st.tuples(EXTENTS, EXTENTS, EXTENTS), way=st.sampled_from(("adversarial", "random")), seed=st.integers(0, 99)
+)
 @example(shape=(32, 32, 1), way="adversarial", seed=0)
 @example(shape=(33, 33, 33), way="adversarial", seed=1)
 def test_tf32x3_stays_within_its_bound(device: Device, shape: tuple[int, int, int], way: str, seed: int) -> None:
@@ -142,8 +144,9 @@ def test_tf32x3_is_far_better_than_tf32(device: Device) -> None:
 
 #: factors whose products by each other tf32x3 must give as float32 does
 SPECIAL = np.array([
-    0.0, -0.0, 1.0, -1.0, 1 + 2.0**-10, 1 + 2.0**-11, -(1 + 2.0**-12), 2.0, 3.0, np.inf, -np.inf, np.nan, LARGEST, -LARGEST,
-    float(np.uint32(0x7F7FEFFF).view(np.float32)), float(np.uint32(0x7F7FF000).view(np.float32)), 2.0**-60, 2.0**100,
+    0.0, -0.0, 1.0, -1.0, 1 + 2.0**-10, 1 + 2.0**-11, -(1 + 2.0**-12), 2.0, 3.0, np.inf, -np.inf, np.nan, LARGEST,
+    -LARGEST, float(np.uint32(0x7F7FEFFF).view(np.float32)), float(np.uint32(0x7F7FF000).view(np.float32)), 2.0**-60,
+    2.0**100,
 ], np.float32)
 
 

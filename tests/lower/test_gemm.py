@@ -418,7 +418,7 @@ def test_a_whole_kernel_of_every_form_compiles_without_a_stack_frame(form: Mma, 
     shapes = ((32, 2 * form.k), (2 * form.k, 16), (32, 16))
     specs = [tj.spec(s, t) for s, t in zip(shapes, (form.a, form.b, form.acc), strict=True)]
     # where a form with twice the depth exists, it is chosen for an even number of steps
-    has_deeper = any(f.k == 2 * form.k and (f.a, f.b, f.acc, f.m) == (form.a, form.b, form.acc, 16) for f in MMA.forms())
+    has_deeper = Mma(2 * form.k, form.a, form.b, form.acc) in MMA.forms()
     sizes, arch = (32, 16, (3 if has_deeper else 2) * form.k), "sm_80" if form.m == 8 else "sm_90a"
     made = multiply.compile(*specs, SIZES=sizes, PRECISION="tf32" if form.a == float32 else None, target=arch)
     assert len(re.findall(re.escape(form.name), made.ptx)) == 64 // form.m * sizes[2] // form.k

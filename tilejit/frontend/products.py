@@ -23,7 +23,7 @@ from . import flow, tiles
 from .arguments import Arguments, optional
 from .context import Context, EmitInto
 from .exchanges import Scratch
-from .values import Constant, Memory, Value
+from .values import Memory, Value
 
 IEEE = "ieee"
 PRECISIONS = ("tf32", TF32X3, IEEE)
@@ -116,8 +116,8 @@ def _multiply_in_order(ctx: Context, node: ast.AST, scope: str, acc: Memory, a: 
         with EmitInto(ctx, [], 1, enclosure) as block:
             for n in range(_STEPS):
                 step(build.add(k, n))
-        ends = (build.const(n, k.dtype) for n in (0, whole, _STEPS))
-        ctx.emit(For(k, *ends, flow.sealed(block), False, span))
+        start, stop, by = (build.const(n, k.dtype) for n in (0, whole, _STEPS))
+        ctx.emit(For(k, start, stop, by, flow.sealed(block), False, span))
     for n in range(whole if whole > _STEPS else 0, depth):
         step(build.const(n, zero.dtype))
 

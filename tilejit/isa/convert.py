@@ -30,7 +30,7 @@ TF32 = _cvt(
 #: within 2^-11 of x, and is x if 11 bits suffice; rounded toward zero, the sum doesn't overflow. The first part is
 #: finite, so that an infinity, which is the second part, is not multiplied by the zero that is left of 1.0. ptxas emits
 #: 6 instructions for sm_90a, and 11 for `cvt.rna.satfinite`, the difference and its conversion, and the conversion of
-#: both by `gemm` (examples/matmul_float32.py). Its `cvt` to tf32, too, gives float32 with 13 zero bits, on sm_80 to sm_120.
+#: both by `gemm` (examples/matmul_float32.py). Its `cvt` to tf32, too, gives float32 with 13 zero bits.
 SPLIT_TF32 = _cvt(
     name="split.tf32.f32",
     text="{ .reg .f32 t; fma.rz.f32 t, $value, 0f3A000000, $value; and.b32 t, t, 0xFFFFE000; min.f32 t, t, 0f7F7FE000; "
@@ -163,5 +163,5 @@ LOGIC = Row(
     since=75, ptx=(6, 0), source='PTX ISA, "Logic and Shift Instructions: lop3"',
 )
 
-ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, SPLIT_TF32, *MULTIPLY_ADD.values(),
-        PERMUTE, LOGIC)
+ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32, SPLIT_TF32,
+        *MULTIPLY_ADD.values(), PERMUTE, LOGIC)

@@ -84,7 +84,7 @@ def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's floating-point results differ, because it rounds partial sums, and reduces float32 operands to tf32 or two.
+    The hardware's floating-point results differ, because it rounds partial sums, and float32 operands.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))

@@ -4,7 +4,8 @@ accepts: local tiles, or parts at constant starts, owned by whole warps, in the 
     others that give each lane the same elements up to the order of tiles and registers; extents that are whole tiles,
     including padding, or 1 with the element replicated over lanes; types that an instruction of the target multiplies.
 emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32, or
-    three instructions and a split of each float32 into two tf32 (precision="tf32x3"); for float64 before sm_90 two instructions, of 8 rows each. Padding along k counts as 0 in A and B; along m and n it is multiplied like any element.
+    three instructions and a split of each float32 into two tf32 (precision="tf32x3"); for float64 before sm_90 two
+    instructions of 8 rows. Padding along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
     Fragments for mma.m16n8k16 ...".
 """
