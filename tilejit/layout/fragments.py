@@ -48,8 +48,7 @@ def layout_a(
     dtype: the type of A's elements; float32 is used as tf32.
     warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
     scope: the scope within which warps are numbered, "cta" or "warpgroup".
-    raises: LayoutError for invalid arguments. M must be a multiple of 16 * wm, and K of 8, of 32
-        for 8-bit types, or of 4 for float64.
+    raises: LayoutError for invalid arguments. M is a multiple of 16 * wm; K of 8, 8-bit types 32, float64 4.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)

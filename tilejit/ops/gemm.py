@@ -39,7 +39,7 @@ def _type_fault(
     precision = attrs.get("precision")
     if precision not in precisions:
         listed = " or ".join(f'"{each}"' if each else "None" for each in (*precisions[1:], None))
-        return Fault(f"precision is {listed}; got {precision!r}", _TYPE_HINT)
+        return Fault(f"precision is {listed}; got {precision!r}", 'tj.matmul(a, b, precision="ieee") takes no tensor cores')
     reason = _reason(acc, a, b, precision, sums(a, b))
     return None if reason is None else Fault(reason, _TYPE_HINT)
 
