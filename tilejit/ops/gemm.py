@@ -17,6 +17,7 @@ from .record import CONDITION, Attribute, Attributes, AttributeValue, DTypes, Fa
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
+_IN_ORDER_HINT = 'tj.matmul(a, b, precision="ieee") takes no tensor cores'
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
 #: the precision of products of float32 by three products of tf32
@@ -39,7 +40,7 @@ def _type_fault(
     precision = attrs.get("precision")
     if precision not in precisions:
         listed = " or ".join(f'"{each}"' if each else "None" for each in (*precisions[1:], None))
-        return Fault(f"precision is {listed}; got {precision!r}", 'tj.matmul(a, b, precision="ieee") takes no tensor cores')
+        return Fault(f"precision is {listed}; got {precision!r}", _IN_ORDER_HINT)
     reason = _reason(acc, a, b, precision, sums(a, b))
     return None if reason is None else Fault(reason, _TYPE_HINT)
 
