@@ -1,8 +1,8 @@
 """C = A @ B of float32 with almost all its bits, on tensor cores: three products of tf32 parts of each factor.
 
 `tj.matmul(a, b, precision="tf32x3")` splits fragments in registers, next to the products that use them. cp.async
-fetches STAGES - 1 slices of K ahead. Rows of shared memory are padded so that the lanes of a warp read their elements
-of a fragment from 32 different banks. Run it: `python examples/matmul_float32.py`.
+fetches STAGES - 1 slices of K ahead. A is swizzled in shared memory and the rows of B are padded, so that the lanes of
+a warp read their elements of a fragment from 32 different banks. Run it: `python examples/matmul_float32.py`.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ BM, BN, BK = 128, 128, 16
 STAGES = 4
 STEP = 8  # columns of A that one mma instruction multiplies
 GROUP = 8  # rows of CTA tiles that are processed together, so that their part of B stays in L2
-A_ROW, B_ROW = BK + 4, BN + 8  # elements from one row to the next
+B_ROW = BN + 8  # elements from one row of B to the next
 
 
 @tj.function
@@ -30,7 +30,7 @@ def matmul(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, precision: tj.constexpr = "
     if row * BM >= C.shape[0]:
         return  # the last group may have fewer rows
 
-    a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, layout=S[(STAGES, BM, BK) : (BM * A_ROW, A_ROW, 1)])
+    a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, swizzle="64B")
     b_stages = tj.alloc_shared((STAGES, BK, BN), B.dtype, layout=S[(STAGES, BK, BN) : (BK * B_ROW, B_ROW, 1)])
     for step in range(STAGES - 1):
         tj.cta.copy_async(a_stages[step], A.tile((BM, BK), (row, step)))

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from examples import matmul_float32
 from tests.support.goldens import Golden
 from tests.support.profiles import times
 from tests.support.ptxas import EmittedPtx
@@ -264,3 +265,13 @@ def test_a_product_has_its_golden_layouts(precision: str, golden: Golden) -> Non
 def test_an_ieee_product_loops_over_the_depth() -> None:
     few, many = (compiled("ieee", tj.float32, "sm_90a", (64, 32, k)) for k in (16, 256))
     assert few.ptx.count("fma.rn.f32") == many.ptx.count("fma.rn.f32")
+
+
+def test_fragments_of_the_example_are_read_without_bank_conflicts() -> None:
+    random, c = np.random.default_rng(0), np.zeros((128, 128), np.float32)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((128, 48), (48, 128)))
+    grid = matmul_float32.grid(128, 128)
+    report = tj.simulate(matmul_float32.matmul, grid, a, b, c, "tf32x3", target="sm_90a", profile=True)
+    traffic = [line.traffic for line in report.lines.values()]
+    assert sum(t.wavefronts for t in traffic) > 0
+    assert [t for t in traffic if t.wavefronts != t.ideal_wavefronts] == []
