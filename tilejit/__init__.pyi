@@ -878,7 +878,7 @@ thread: _Thread
 
 class _Warp(_Operations):
     def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
-        """acc += a @ b on tensor cores; float32 factors are rounded to tf32.
+        """acc += a @ b on tensor cores.
 
         Example:
             acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
@@ -889,7 +889,7 @@ warp: _Warp
 
 class _Warpgroup(_Operations):
     def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
-        """acc += a @ b on tensor cores; float32 factors are rounded to tf32.
+        """acc += a @ b on tensor cores.
 
         Example:
             acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
@@ -902,7 +902,7 @@ wg: _Warpgroup
 
 class _Cta(_Operations):
     def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
-        """acc += a @ b on tensor cores; float32 factors are rounded to tf32.
+        """acc += a @ b on tensor cores.
 
         Example:
             acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
@@ -1470,6 +1470,13 @@ def ptx(text: str, out: DType | DTypeLike | tuple[DType | DTypeLike, ...] = (), 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))
+    """
+def matmul(a: Tile, b: Tile, precision: Literal["tf32", "tf32x3", "ieee"] | None = None) -> Tile:
+    """Multiply matrices, (M, K) by (K, N), as a @ b does: leading dimensions are batches, and acc += tj.matmul(...) adds in the registers of acc. float32 needs a precision. "tf32" rounds the factors to 10 bits of fraction. "tf32x3" takes three products of parts of the factors: the error is at most (2**-20 + K * 2**-22) * |a| @ |b| if no factor but 0 is below 2**-114, and infinities and NaN give what they do in float32, except an infinity times a number below 2**-136, which gives NaN. "ieee" takes no tensor cores: from acc, or 0, on, acc = fma(a[k], b[k], acc) for k = 0, 1, ..., K - 1.
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.matmul(x, x.T, precision="tf32x3")
     """
 @overload
 def load_acquire(place: _RegionElement, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar: ...

@@ -1,8 +1,9 @@
 """`examples/matmul.py` against cuBLAS (through torch) and a Triton kernel, float16, in one run.
 
-Run on a machine with a GPU, torch and triton: `python tests/bench/bench_matmul.py [sizes]`. Inputs are random and
-rotated among sets larger than L2 together; times are medians of CUDA event times. At these sizes a GPU runs into its
-power limit, and a launch inherits the clocks of those before it. Hence three columns:
+Run on a machine with a GPU, torch and triton: `python tests/bench/bench_matmul.py [sizes]`. With `float32` before the
+sizes, `examples/matmul_float32.py` in each precision against cuBLAS in float32, without tf32; no Triton. Inputs are
+random and rotated among sets larger than L2 together; times are medians of CUDA event times. At these sizes a GPU runs
+into its power limit, and a launch inherits the clocks of those before it. Hence three columns:
 
 alone     launches of one contender back to back, until the clocks are its own; as triton.testing.do_bench measures
 rested    single launches of the contenders in turn, each after a pause in which the clocks recover
@@ -15,11 +16,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples import matmul as example  # noqa: E402
+from examples import matmul_float32  # noqa: E402
 
 SIZES = (2048, 4096, 8192)
 ROUNDS = 3
@@ -119,16 +122,9 @@ def in_turn(contenders: dict[str, Run], inputs: Sequence[tuple[Any, Any]], pause
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def measure(size: int, triton_launch: Run) -> None:
-    """Prints one row a contender for a size³ product."""
+def measure_float16(size: int, triton_launch: Run) -> None:
     import torch
 
-    sets = max(2, -(-2 * L2_BYTES // (2 * size * size * 2)))
-    inputs = [
-        (torch.randn(size, size, device="cuda", dtype=torch.float16) / size**0.5,
-         torch.randn(size, size, device="cuda", dtype=torch.float16))
-        for _ in range(sets)
-    ]
     c = torch.empty(size, size, device="cuda", dtype=torch.float16)
     ours = example.matmul[example.grid(size, size)]
     contenders: dict[str, Run] = {
@@ -136,6 +132,31 @@ def measure(size: int, triton_launch: Run) -> None:
         "Triton": lambda a, b: triton_launch(a, b, c),
         "tilejit": lambda a, b: ours(a, b, None, c, None),
     }
+    measure(size, c, contenders)
+
+
+def measure_float32(size: int) -> None:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    c = torch.empty(size, size, device="cuda", dtype=torch.float32)
+    ours = matmul_float32.matmul[matmul_float32.grid(size, size)]
+    contenders: dict[str, Run] = {"cuBLAS": lambda a, b: torch.matmul(a, b, out=c)}
+    for precision in ("tf32x3", "ieee", "tf32"):
+        contenders[precision] = partial(lambda p, a, b: ours(a, b, c, precision=p), precision)
+    measure(size, c, contenders)
+
+
+def measure(size: int, c: Any, contenders: dict[str, Run]) -> None:
+    """Prints one row a contender for a size³ product, which each writes to c."""
+    import torch
+
+    sets = max(2, -(-2 * L2_BYTES // (2 * size * size * c.element_size())))
+    inputs = [
+        (torch.randn(size, size, device="cuda", dtype=c.dtype) / size**0.5,
+         torch.randn(size, size, device="cuda", dtype=c.dtype))
+        for _ in range(sets)
+    ]
     a, b = inputs[0]
     exact = a.double() @ b.double()
     errors = {}
@@ -159,13 +180,13 @@ def measure(size: int, triton_launch: Run) -> None:
 
 def main() -> None:
     import torch
-    import triton
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}")
+    is_float32 = sys.argv[1:2] == ["float32"]
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     print(f"{'':15}" + "".join(f"{column + ', of cuBLAS':>31}" for column in ("alone", "rested", "in turn")))
-    launch = triton_matmul()
-    for size in [int(argument) for argument in sys.argv[1:]] or SIZES:
-        measure(size, launch)
+    run = measure_float32 if is_float32 else partial(measure_float16, triton_launch=triton_matmul())
+    for size in [int(argument) for argument in sys.argv[1 + is_float32 :]] or SIZES:
+        run(size)
 
 
 if __name__ == "__main__":

@@ -237,15 +237,43 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»",
-        'float32 operands need precision="tf32"', 'tj.cta.gemm(acc, a, b, precision="tf32")',
+        "float32 operands need a precision", 'tj.matmul(a, b, precision="tf32"), or "tf32x3" or "ieee"',
+    ),
+    (
+        "x = tj.cta.load(A[0:16, 0:16])\ny = «tj.matmul(x, x)»",
+        "float32 operands need a precision", 'tj.matmul(a, b, precision="tf32")',
+    ),
+    (
+        "x = tj.cta.load(A[0:16, 0:16])\ny = tj.matmul(x, x, precision=«'tf32x2'»)",
+        "precision is one of 'tf32', 'tf32x3', 'ieee'; got 'tf32x2'", "unless both operands are float32",
+    ),
+    (
+        "x = tj.cta.load(A[0:16, 0:16]).astype(tj.float16)\ny = «tj.matmul(x, x, precision='ieee')»",
+        "precision='ieee' is for float32 operands; got float16 and float16", "leave precision= out",
+    ),
+    (
+        "x = tj.cta.load(A[0:16, 0:16])\nacc = tj.cta.zeros((16, 16), tj.float64)\nacc += «tj.matmul(x, x, 'ieee')»",
+        "float32 by float32 accumulates in float32; got float64", "x.astype(tj.float32)",
+    ),
+    (
+        "x = tj.cta.load(A[0:13, 0:7])\nacc = tj.cta.zeros((13, 9), tj.float32)\nacc += «tj.matmul(x, x, 'tf32x3')»",
+        "tj.matmul multiplies (M, K) by (K, N); got (13, 7) by (13, 7): 7 isn't 13", "slice or transpose",
+    ),
+    (
+        "x = tj.cta.load(A[0:4, 0:4])\nacc = tj.cta.zeros((4, 4), tj.float32)\nacc += «tj.matmul(x)»",
+        "tj.matmul needs b", "its parameters: a, b, precision",
+    ),
+    (
+        "x = tj.thread.zeros((8, 8), A.dtype)\ny = «tj.matmul(x, x, precision='ieee')»",
+        "these are of a thread", "tj.cta.load",
     ),
     (
         "x = tj.cta.load(A[0:13, 0:7])\ny = tj.cta.load(A[0:5, 0:9])\nz = «x @ y»",
         "got (13, 7) by (5, 9): 7 isn't 5", "slice or transpose",
     ),
     (
-        "x = tj.cta.load(A[0:13, 0:7]).astype(tj.float64)\ny = «x @ x.T»",
-        "@ can't multiply float64 by float64", "float16, bfloat16",
+        "x = tj.cta.load(A[0:13, 0:7]).astype(tj.int32)\ny = «x @ x.T»",
+        "@ can't multiply int32 by int32", "float16, bfloat16",
     ),
     (
         "x = tj.cta.load(A[0:8, 0:8]).astype(tj.int8)\ny = «x @ x.astype(tj.float16)»",

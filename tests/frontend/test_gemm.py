@@ -70,6 +70,7 @@ def test_layouts_take_constexprs_and_keywords() -> None:
         ("tj.warp.gemm(acc, a, a)", r"\(32, 32\) by \(32, 32\) isn't \(32, 16\)", "slice or transpose"),
         ("tj.warp.gemm(acc, a, b.T)", r"\(32, 32\) by \(16, 32\) isn't \(32, 16\)", "slice or transpose"),
         ("tj.warp.gemm(acc, a, b, precision='tf32')", "precision='tf32' is for float32 operands", "element type"),
+        ("tj.warp.gemm(acc, a, b, precision='ieee')", '"tf32" or "tf32x3" or None; got \'ieee\'', "tj.matmul(a, b, "),
         ("tj.warp.gemm(acc, a, b, precision=1)", "precision= takes str; got 1", "leave precision= out"),
         ("tj.warp.gemm(acc, a, 1)", "b of gemm must be a buffer or a region", "slice"),
         ("tj.warp.gemm(a, a, b)", "a is the result of an expression", "alloc_local"),

@@ -194,7 +194,7 @@ def test_the_recipe_for_float32_factors_compiles_unchanged(threads: int, scope: 
     text = f"def k(A, C):{loaded}%s\n"
     with pytest.raises(KernelTypeError) as caught:
         tile_ir(text % "acc = a @ b", array(rank=2), array(rank=2), threads=threads)
-    recipe = (caught.value.hint or "").partition(": ")[2].partition("; or convert")[0]
-    followed = text % f"{recipe}; tj.{scope}.store(C[0:48, 0:64], acc)"
+    recipe = (caught.value.hint or "").partition("write ")[2].partition(", or ")[0]
+    followed = text % f"acc = {recipe}; tj.{scope}.store(C[0:48, 0:64], acc)"
     arrays = tj.spec((64, 64), tj.float32), tj.spec((64, 64), tj.float32)
     tj.kernel(threads=threads)(source_of(followed)).compile(*arrays, target="sm_90a")

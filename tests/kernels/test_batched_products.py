@@ -39,7 +39,8 @@ def multiplied(
     order = (*range(len(batches[1])), len(batches[1]) + 1, len(batches[1]))
     rng = np.random.default_rng(m + n + k)
     a, b = (rng.integers(-3, 4, shape).astype(dtype) for shape in (shapes[0], stored))
-    made = np.zeros((*np.broadcast_shapes(*batches), m, n), np.int32 if dtype is np.int8 else np.float32)
+    sums = {np.int8: np.int32, np.float64: np.float64}.get(dtype, np.float32)
+    made = np.zeros((*np.broadcast_shapes(*batches), m, n), sums)
     turned = f".permute{order}" if right else ""
     value, wide = "a @ b", made.dtype.type
     expected = a.astype(wide) @ (b.transpose(order) if right else b).astype(wide)
@@ -59,22 +60,24 @@ def multiplied(
 @settings(max_examples=times(0.3))
 @given(
     batches=BATCHES, sizes=st.tuples(EXTENTS, EXTENTS, EXTENTS),
-    dtype=st.sampled_from((np.float16, ml_dtypes.bfloat16, np.int8)),
+    dtype=st.sampled_from((np.float16, ml_dtypes.bfloat16, np.int8, np.float64)),
     place=st.sampled_from((("cta", 32), ("cta", 64), ("cta", 128), ("warp", 64), ("warpgroup", 128))),
     right=st.sampled_from(("", "transposed")), end=st.sampled_from(("", "sum of two", "scaled")),
 )
 def test_batches_are_multiplied_matrix_by_matrix(batches, sizes, dtype, place, right, end) -> None:
     m, n, k = sizes
     threads = 32 if place[0] == "warp" else place[1]
-    while prod(np.broadcast_shapes(*batches)) * max(m * n, m * k, k * n) > 32 * threads:
+    most = 32 * threads // (2 if dtype is np.float64 else 1)
+    while prod(np.broadcast_shapes(*batches)) * max(m * n, m * k, k * n) > most:
         m, n, k = -(-m // 2), -(-n // 2), -(-k // 2)
     found, expected = multiplied(batches, (m, n, k), dtype, place, right, end, "sim")
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
 @pytest.mark.parametrize("end", ["", "sum of two"])
-def test_batches_on_a_device(end: str, device: Device) -> None:
-    found, expected = multiplied(((4,), (4,)), (32, 16, 48), np.float16, ("cta", 64), "", end, device.name)
+def test_batches_on_a_device(end: str, dtype: type, device: Device) -> None:
+    found, expected = multiplied(((4,), (4,)), (32, 16, 48), dtype, ("cta", 64), "", end, device.name)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -20,6 +20,7 @@ from tilejit.dtypes import (
     float8_e5m2,
     float16,
     float32,
+    float64,
     int8,
     int32,
     uint8,
@@ -34,7 +35,7 @@ EXTENTS = (1, 1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 20, 23, 24, 25, 31, 32, 33, 4
 
 TYPES = (
     (float16, float16), (bfloat16, bfloat16), (int8, int8), (uint8, int8), (uint8, uint8),
-    (float8_e4m3fn, float8_e4m3fn), (float8_e5m2, float8_e4m3fn),
+    (float8_e4m3fn, float8_e4m3fn), (float8_e5m2, float8_e4m3fn), (float64, float64),
 )
 
 #: scope -> numbers of threads
@@ -118,7 +119,7 @@ class Case:
         a, x = self._factor((m, k), self.types[0], self.left, 0)
         b, y = self._factor((k, n), self.types[1], self.right, 1)
         v = np.random.default_rng(2).integers(-1, 2, (max(n, 9), max(n, 9))).astype(self.types[0].numpy)
-        sums = float32 if self.types[0].is_float else int32
+        sums = float64 if self.types[0] is float64 else float32 if self.types[0].is_float else int32
         exact = x @ y
         if self.end == "product again":
             # a factor of its type, in which sums of more than 256 may be others
@@ -135,7 +136,7 @@ class Case:
         bits = self.types[0].bits
         m, n, k = (-(-extent // step) * step for extent, step in zip(self.shape, (16, 8, 256 // bits), strict=True))
         threads = 32 if self.scope is tj.warp else self.threads
-        return (m * n + (m * k + k * n) * bits / 32) / threads
+        return (m * n * max(bits, 32) / 32 + (m * k + k * n) * bits / 32) / threads
 
     def _factor(self, shape: tuple[int, int], dtype: DType, how: str, seed: int) -> tuple[Array, Array]:
         """The array that the kernel gets, and what it makes of it."""
@@ -161,9 +162,9 @@ def cases(draw: st.DrawFn) -> Case:
     types = draw(st.sampled_from(TYPES))
     scope = draw(st.sampled_from([tj.cta, tj.cta, tj.warp, tj.wg]))
     ways = ["", "", "transposed", "part"]
-    ways += ["infinite padding", "computed"] if types[0] in (float16, bfloat16) else []
+    ways += ["infinite padding", "computed"] if types[0] in (float16, bfloat16, float64) else []
     ways += ["shared"] if scope is tj.cta else []
-    ends = [end for end in ENDS if end != "product again" or types[0] == types[1] in (float16, bfloat16)]
+    ends = [end for end in ENDS if end != "product again" or types[0] == types[1] in (float16, bfloat16, float64)]
     left, right = draw(st.sampled_from(ways)), draw(st.sampled_from(ways))
     left = "given" if scope is tj.warp and shape[0] == 32 and not left else left
     threads, end = draw(st.sampled_from(THREADS[scope])), draw(st.sampled_from(ends))
@@ -180,6 +181,7 @@ def cases(draw: st.DrawFn) -> Case:
 @example(Case((1, 2, 47), (bfloat16, bfloat16), threads=32, left="computed", right="computed", end="product again"))
 @example(Case((48, 40, 24), threads=96, end="greatest of rows"))
 @example(Case((32, 20, 7), scope=tj.warp, threads=64, left="given", end="sum of three"))
+@example(Case((17, 9, 6), (float64, float64), end="product again"))
 # registers of zeros, which ptxas turned into 32 where it knew of them
 @example(Case((2, 1, 1), (tj.float8_e4m3fn, tj.float8_e4m3fn), threads=32, end="bias"))
 def test_any_product_of_open_tiles_is_exact(device: Device, case: Case) -> None:

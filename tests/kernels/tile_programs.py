@@ -21,6 +21,7 @@ from tests.reference import values
 from tests.support.programs import source_of
 from tilejit.dtypes import DTYPES, DType
 from tilejit.frontend.language import Function
+from tilejit.ops.gemm import accumulator_type
 from tilejit.runtime.device import Device
 from tilejit.scopes import SCOPES
 from tilejit.testing import register_layouts
@@ -155,6 +156,11 @@ class Program:
             kept[...] = np.ndarray(fresh.shape, kept.dtype, room, start, fresh.strides)
             strangers = np.flatnonzero(room != before) if before.ctypes.data % 128 == room.ctypes.data % 128 else []
             assert len(strangers) == 0, f"{memory.name}: bytes {strangers[:8]} belong to no element"
+
+
+def product(left: str, right: str, precision: str | None) -> str:
+    """The text of a product."""
+    return f"({left} @ {right})" if precision is None else f'tj.matmul({left}, {right}, precision="{precision}")'
 
 
 def compare(name: str, got: Array, wanted: values.Tensor) -> None:
@@ -408,7 +414,8 @@ class Drawn:
                 word, axis = self.one(("sort", "argsort", "sort")), self.one((-1, 0, 1))
                 return f"tj.{word}({self.operand()}, axis={axis}, descending={self.chance(2)})"
             case "product":
-                return f"({self.one(self.tiles)} @ {self.one(self.tiles)}{self.one(('', '.T'))})"
+                left, right = self.one(self.tiles), f"{self.one(self.tiles)}{self.one(('', '.T'))}"
+                return product(left, right, self.precision(self.tiles[left].dtype))
             case "ternary":
                 left = self.one(self.tiles)
                 # two given layouts don't join
@@ -525,9 +532,14 @@ class Drawn:
         }
         return self.assign(f"tj.{self.scope}.{kind}({shape}, {arguments[kind]})")
 
+    def precision(self, dtype: DType) -> str | None:
+        """That of a product of this type, or None."""
+        return self.one(("tf32", "tf32x3", "ieee")) if dtype.name == "float32" else None
+
     def factors(self) -> list[str]:
         """A product of two tiles of memory, or a sum of products."""
-        dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
+        dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16", "float32", "float32", "float64"))]
+        precision = self.precision(dtype)
         m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
         batch = self.one(((), (), (2,), (3,), (2, 1))) if m * n <= 256 else ()
         if self.scope == "thread" or m * n * math.prod(batch) > self.most:
@@ -539,10 +551,10 @@ class Drawn:
         if self.chance(3):
             right = f"{load}({self.region((n, k), dtype, 'T')}).T"
         if self.chance(2):
-            return self.assign(f"{load}({a}) @ {right}")
+            return self.assign(product(f"{load}({a})", right, precision))
         name = self.name()
-        start = f"tj.{self.scope}.zeros({(*batch, m, n)}, tj.{'int32' if dtype.is_integer else 'float32'})"
-        text = f"{load}({a}) @ {right}"
+        start = f"tj.{self.scope}.zeros({(*batch, m, n)}, tj.{accumulator_type(dtype)})"
+        text = product(f"{load}({a})", right, precision)
         once, zero = self.value(text), self.value(start)
         if once is None or zero is None:
             return []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.reference.products import multiply, rounded
+from tests.reference.products import multiply, rounded, split
 from tilejit.ir import nodes as ir
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE
@@ -34,6 +34,8 @@ def carry_out(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
         multiply(cta, stmt, active)
     elif stmt.name == "cvt.rna.tf32.f32":
         rounded(cta, stmt, active)
+    elif stmt.name == "split.tf32.f32":
+        split(cta, stmt, active)
     elif stmt.name == "cp.async.commit":
         cta.copies.commit()
     elif stmt.name == "cp.async.wait":

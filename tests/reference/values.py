@@ -69,11 +69,11 @@ def _index(key: Any) -> Any:
 class Tile:
     """A local tile: its values, and how far right results may be from them.
 
-    factors: of a product, what was multiplied.
+    factors: of a product, what was multiplied, and in which precision.
     """
 
     __array_ufunc__ = None
-    factors: tuple[Tile, Tile] | None = None
+    factors: tuple[Tile, Tile, str | None] | None = None
 
     def __init__(self, value: Any, error: Any = 0.0) -> None:
         self.value = np.asarray(value)
@@ -143,9 +143,7 @@ class Tile:
         return elementwise("bitwise_not", self)
 
     def __matmul__(self, other: Tile) -> Tile:
-        product = _product(None, self, other)
-        product.factors = self, other
-        return product
+        return multiplied(self, other)
 
     def __iadd__(self, other: Any) -> Tile:
         """As `+`; a product is summed in the accumulators, which round on the way."""
@@ -400,14 +398,14 @@ def _grain(values: Array) -> Array:
     return np.where(bits == 0, np.inf, np.ldexp(lowest.astype(np.float64), exponent - 53))
 
 
-def _batched(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+def _batched(acc: Tile | None, a: Tile, b: Tile, precision: str | None) -> Tile:
     """The products of the matrices of two batches, which broadcast."""
     try:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError as error:
         raise Refused("@") from error
     every = [Tile(*(np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (t.value, t.error))) for t in (a, b)]
-    made = [_product(None if acc is None else acc[i], *(t[i] for t in every)) for i in np.ndindex(batch)]
+    made = [_product(None if acc is None else acc[i], *(t[i] for t in every), precision) for i in np.ndindex(batch)]
     if not made:
         raise Refused("@ of nothing")
     values, errors = (np.stack(each).reshape(*batch, *made[0].shape)
@@ -415,15 +413,41 @@ def _batched(acc: Tile | None, a: Tile, b: Tile) -> Tile:
     return Tile(values, errors)
 
 
-def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+def multiplied(a: Tile, b: Tile, precision: str | None = None) -> Tile:
+    """A product that starts at 0."""
+    product = _product(None, a, b, precision)
+    product.factors = a, b, precision
+    return product
+
+
+#: precision of products of float32 -> how far one of two rounded factors may be from the exact one, as a part of it
+_ROUNDED = {"tf32": 2.0**-10 + 2.0**-21, "tf32x3": 2.0**-20, "ieee": 0.0}
+
+
+def _rounding(a: Tile, b: Tile, precision: str | None) -> float:
+    """The part of a product of float32 that the rounding of its factors may change; 0 for other types."""
+    if (a.dtype, b.dtype) != (dtypes.float32, dtypes.float32):
+        if dtypes.float32 in (a.dtype, b.dtype) or precision is not None:
+            raise Refused("@ of float32 and another type, or of a precision without float32")
+        return 0.0
+    if precision is None:
+        raise Refused("@ of float32 is of no precision")
+    sides = np.concatenate([a.value.ravel(), b.value.ravel()])
+    if not (np.ascontiguousarray(sides).view(np.uint32) & 0x1FFF).any() or precision == "ieee":
+        return 0.0
+    if not ((sides == 0) | (np.abs(sides) > 2.0**-60) & (np.abs(sides) < 2.0**60)).all():
+        raise Refused("tf32 of special values")
+    return _ROUNDED[precision]
+
+
+def _product(acc: Tile | None, a: Tile, b: Tile, precision: str | None = None) -> Tile:
     if min(len(a.shape), len(b.shape)) >= 2 and max(len(a.shape), len(b.shape)) > 2:
-        return _batched(acc, a, b)
+        return _batched(acc, a, b, precision)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0] or a.dtype.is_fp8:
         raise Refused("@")
     if a.dtype != dtypes.float32 and not any((form.a, form.b) == (a.dtype, b.dtype) for form in MMA.forms()):
         raise Refused("@")
-    if dtypes.float32 in (a.dtype, b.dtype):
-        raise Refused("@ of float32 is of tf32")
+    rounding = _rounding(a, b, precision)
     dtype = accumulator_type(a.dtype)
     start = Tile(np.zeros((a.shape[0], b.shape[1]), dtype.numpy)) if acc is None else acc
     if not dtype.is_float:
@@ -436,6 +460,7 @@ def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
         value = terms.sum(axis=1).astype(dtype.numpy)
         of_a, of_b = a.error[:, :, None], b.error[None]
         spread = np.abs(left) * of_b + np.abs(right) * of_a + of_a * of_b
+        spread = spread + rounding * np.abs(left * right)
         loose = np.where(np.isnan(spread), 0, spread).sum(axis=1) + start.error
     error = _sum_error(terms, loose, (1,), 8 * terms.shape[1], dtype, dtype, value)
     return Tile(np.where(value == 0, np.float32(0), value), np.where(value == 0, np.maximum(error, LEAST), error))
@@ -702,6 +727,11 @@ class Language:
         if not isinstance(x, Tile) or not -len(x.shape) <= axis < len(x.shape) or x.error.any():
             raise Refused("argsort")
         return Tile(self._order(x, axis, descending).astype(np.int32))
+
+    def matmul(self, a: Tile, b: Tile, precision: str | None = None) -> Tile:
+        if not isinstance(a, Tile) or not isinstance(b, Tile):
+            raise Refused("matmul")
+        return multiplied(a, b, precision)
 
     def sort(self, x: Tile, axis: int = -1, descending: bool = False) -> Tile:
         if not isinstance(x, Tile) or not -len(x.shape) <= axis < len(x.shape):

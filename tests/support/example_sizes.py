@@ -25,6 +25,7 @@ from examples import (
     int4_weights,
     layernorm,
     matmul,
+    matmul_float32,
     matmul_small,
     pipeline,
     quantize,
@@ -181,6 +182,9 @@ def _products() -> Iterator[tuple[str, Make]]:
     packed = matrix(4096, 2048, tj.uint8)
     yield "int4_weights", compilation(int4_weights.linear, x, packed, scales, matrix(16, 4096, F16))
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
+    single = matrix(4096, 4096, F32)
+    for precision in ("tf32x3", "ieee"):
+        yield f"matmul_float32 {precision}", compilation(matmul_float32.matmul, single, single, single, precision)
     x, up, up_bias = matrix(4096, 8192, BF16), matrix(8192, 14336, BF16), vector(14336, BF16)
     hidden, down, down_bias = matrix(4096, 14336, BF16), matrix(14336, 8192, BF16), vector(8192, BF16)
     yield "distributed.product up", compilation(distributed.product, x, up, up_bias, hidden, "gelu")

@@ -38,7 +38,7 @@ from tilejit.ops.atomic import ATOMIC
 from tilejit.ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 from tilejit.ops.fold import REDUCE, SCAN
-from tilejit.ops.gemm import GEMM, GEMM_ASYNC
+from tilejit.ops.gemm import GEMM, GEMM_ASYNC, TF32X3
 from tilejit.ops.inline import INPUTS, PTX
 from tilejit.ops.record import SCALAR, TILE, TileOperation
 from tilejit.ops.reduce import REDUCTIONS
@@ -483,7 +483,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
         column = draw(st.integers(0, 2))
         region = operands[column]
         operands[column] = draft.rearranged(region.buffer.name, region.dtype, region)
-    attrs = {"precision": "tf32"} if form.a == float32 else {}
+    attrs = {"precision": draw(st.sampled_from(("tf32", TF32X3)))} if form.a == float32 else {}
     return draft.finish(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
 

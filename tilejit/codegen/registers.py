@@ -20,8 +20,8 @@ UNWRITTEN: Held = "", "", ""
 NEXT_LINE = r"\0A\09"
 
 
-#: LLVM type of a named register -> its PTX type, and its constraint letter in inline assembly
-_NAMED = {"float": ("f32", "f"), "i32": ("b32", "r")}
+#: LLVM type of a named register -> its PTX type, its constraint letter in inline assembly, and the opcode of a move
+_NAMED = {"float": ("f32", "f", "mov.b32"), "i32": ("b32", "r", "mov.b32"), "double": ("f64", "d", "mov.b64")}
 
 #: LLVM literals of zero in the types of named registers
 ZEROS = frozenset({"0x0000000000000000", "0"})
@@ -48,16 +48,16 @@ class Word:
 
     @property
     def moved_from(self) -> str:
-        _, constraint = _NAMED[self.kind]
-        return f'call {self.kind} asm sideeffect "mov.b32 $0, {self.name};", "={constraint}"() nounwind'
+        _, constraint, move = _NAMED[self.kind]
+        return f'call {self.kind} asm sideeffect "{move} $0, {self.name};", "={constraint}"() nounwind'
 
     def moved_to(self, value: str) -> str:
-        _, constraint = _NAMED[self.kind]
-        return f'call void asm sideeffect "mov.b32 {self.name}, $0;", "{constraint}"({self.kind} {value}) nounwind'
+        _, constraint, move = _NAMED[self.kind]
+        return f'call void asm sideeffect "{move} {self.name}, $0;", "{constraint}"({self.kind} {value}) nounwind'
 
     @property
     def cleared(self) -> str:
-        return f"mov.b32 {self.name}, 0;"
+        return f"{_NAMED[self.kind][2]} {self.name}, 0;"
 
 
 @dataclass(slots=True, eq=False)

@@ -7,8 +7,9 @@ part at a run-time place, `x[i]`, only the elements of the part are stored.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 from ..dataclass import dataclass, replace
 from ..dtypes import DType, int32, int64
@@ -93,7 +94,7 @@ class Scratch:
     def store(self, tile: Memory, view: Memory, mask: Memory | None = None) -> None:
         """Store a tile, or its elements for which the mask is true, and synchronize."""
         span = self.ctx.span(self.node)
-        self._copy(view.region(span), tile.region(span), {} if mask is None else {"mask": mask.region(span)})
+        self.copy(view.region(span), tile.region(span), {} if mask is None else {"mask": mask.region(span)})
         self.sync()
 
     def load(self, src: Memory | Rows) -> Memory:
@@ -101,10 +102,10 @@ class Scratch:
         span = self.ctx.span(self.node)
         region = src.region(span)
         result = self.ctx.tile("moved", self.scope, region.shape, src.dtype, span)
-        self._copy(result.region(span), region, {INDEX.name: src.operand(span)} if isinstance(src, Rows) else {})
+        self.copy(result.region(span), region, {INDEX.name: src.operand(span)} if isinstance(src, Rows) else {})
         return result
 
-    def _copy(self, dst: Region, src: Region, options: dict[str, Region | Expr]) -> None:
+    def copy(self, dst: Region, src: Region, options: Mapping[str, Region | Expr] = MappingProxyType({})) -> None:
         operands = COPY.ordered({"dst": dst, "src": src, **options})
         self.ctx.emit(TileOp(COPY.name, self.scope, operands, (), self.ctx.span(self.node)))
 

@@ -1,30 +1,22 @@
 """Python's operators: folded on compile-time values, otherwise elementwise operations or matrix products.
 
-Matrix products, `a @ b` and `acc += a @ b`, are computed on tensor cores, batches matrix by matrix. The formula of
-`tj.tile_order` is here too.
+The formula of `tj.tile_order` is here too.
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dataclass import replace
-from ..dtypes import bool_, float32, int64, promote
+from ..dtypes import bool_, int64, promote
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Const, Expr, TileOp
-from ..ops.broadcast import common_shape
-from ..ops.copies import FILL
-from ..ops.gemm import GEMM, accumulator_type, multiplied
-from ..ops.record import Fault
-from ..scopes import SCOPES
-from ..wording import counted
+from ..ir.nodes import Const, Expr
 from . import tiles
 from .arguments import bind, optional
 from .context import Context
+from .products import product
 from .records import entry
 from .scalars import as_scalar, condition, fold, truth
 from .values import Constant, Items, Memory, Scalar, Table, Value, describe
@@ -64,7 +56,7 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     if isinstance(op, ast.MatMult):
         stride = fold(ctx, node, operator.matmul, (left, right))
-        return _product(ctx, node, left, right) if stride is None else stride
+        return product(ctx, node, left, right) if stride is None else stride
     name, compute = _BINARY[type(op)]
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
         return Items(left.items + right.items)
@@ -130,112 +122,6 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
     if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
         return Constant(not wanted)
     raise ctx.type_error(node, f"is can't compare {describe(left)} with {describe(right)}", "compare values with ==")
-
-
-def _product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
-    a, b = _factors(ctx, node, left, right)
-    scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
-    dtype = accumulator_type(a.dtype)
-    acc = ctx.tile("product", scope, _shape(a, b), dtype, span)
-    ctx.emit(TileOp(FILL.name, scope, (acc.region(span), build.const(0, dtype)), (), span))
-    _multiply(ctx, node, acc, a, b)
-    return acc
-
-
-def _multiply(ctx: Context, node: ast.AST, acc: Memory, a: Memory, b: Memory) -> None:
-    """Emit `acc += a @ b`, a product for each matrix of a batch."""
-    scope, span = _scope(ctx, node, (acc, a, b)), ctx.span(node)
-    for batch in itertools.product(*map(range, acc.shape[:-2])):
-        operands = tuple([_matrix(each, batch).region(span) for each in (acc, a, b)])
-        tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, operands, (), span))
-
-
-def _matrix(tile: Memory, batch: tuple[int, ...]) -> Memory:
-    """Return the matrix at an index of the batch, along which the tile broadcasts."""
-    starts, extents = list(tile.starts), list(tile.extents)
-    leading = tile.dims[:-2]
-    for dim, index in zip(leading, batch[len(batch) - len(leading) :], strict=True):
-        before = starts[dim]
-        assert isinstance(before, Const), "a tile that is a value starts at a constant"
-        starts[dim] = Const(int(before.value) + (index if extents[dim] != 1 else 0), before.dtype)
-        extents[dim] = None
-    return replace(tile, starts=tuple(starts), extents=tuple(extents))
-
-
-def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
-    """Translate `acc + left @ right`, accumulated in a copy of `acc`, or as an addition if the shapes differ."""
-    a, b = _factors(ctx, node, left, right)
-    if acc.shape != _shape(a, b):
-        return tiles.elementwise(ctx, node, "add", (acc, _product(ctx, node, a, b)))
-    _scope(ctx, node, (acc, a, b))
-    result = tiles.cast(ctx, node, acc, acc.dtype)
-    _multiply(ctx, node, result, a, b)
-    return result
-
-
-def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
-    a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
-    _scope(ctx, node, (a, b))
-    if len(a.shape) < 2 or len(b.shape) < 2:
-        raise ctx.type_error(
-            node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
-            "give each operand two dimensions: for a vector x, x[:, None] or x[None, :]",
-        )
-    if a.shape[-1] != b.shape[-2]:
-        raise ctx.type_error(
-            node, f"@ multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[-1]} isn't {b.shape[-2]}",
-            "slice or transpose the operands: .T, or .permute(0, 2, 1) for batches",
-        )
-    batch = common_shape([a.shape[:-2], b.shape[:-2]])
-    if isinstance(batch, Fault):
-        raise ctx.type_error(node, f"@ of {a.shape} by {b.shape}: the batches' {batch.message}", batch.hint)
-    if a.dtype == b.dtype == float32:
-        raise ctx.type_error(
-            node, 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction',
-            _recipe(ctx, _scope(ctx, node, (a, b)), _shape(a, b)),
-        )
-    if not multiplied(a.dtype, b.dtype):
-        raise ctx.type_error(
-            node, f"@ can't multiply {a.dtype} by {b.dtype}",
-            "convert both with x.astype(...) to float16, bfloat16 or an 8-bit type",
-        )
-    return a, b
-
-
-def _recipe(ctx: Context, scope: str, shape: tuple[int, ...]) -> str:
-    warps = SCOPES[scope].threads(ctx.threads) // 32
-    rows, columns = shape[-2:]
-    grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
-    # prefer nearly square blocks per warp; their rows must be a multiple of 16, their columns a multiple of 8
-    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
-                    if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
-    convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
-    if len(shape) > 2:
-        return convert
-    if not blocks:
-        return f"{convert}; {counted(warps, 'warp')} can't divide a float32 accumulator of {rows} x {columns} evenly"
-    _, wm, wn = blocks[0]
-    layout = f"layout=tj.mma.layout_c({shape}, warps=({wm}, {wn}))"
-    return (
-        f'ask for it: acc = tj.alloc_local({shape}, tj.float32, {layout}); tj.{scope}.fill(acc, 0); '
-        f'tj.{scope}.gemm(acc, a, b, precision="tf32"); or {convert}'
-    )
-
-
-def _shape(a: Memory, b: Memory) -> tuple[int, ...]:
-    batch = common_shape([a.shape[:-2], b.shape[:-2]])
-    assert not isinstance(batch, Fault), "checked by `_factors`"
-    return *batch, a.shape[-2], b.shape[-1]
-
-
-def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
-    scope = tiles.common_scope(ctx, node, "@", operands)
-    if SCOPES[scope] not in GEMM.scopes:
-        raise ctx.type_error(
-            node, f"@ multiplies tiles of a {' or '.join(map(str, GEMM.scopes))}; these are of a {scope}",
-            "create them on one of those scopes, for example with tj.cta.load",
-        )
-    return scope
 
 
 def tile_order(ctx: Context, node: ast.Call) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..ops.fold import CUMULATIVE
-from . import inline, nibbles, random, rearranging, scans, sorting
+from . import inline, nibbles, products, random, rearranging, scans, sorting
 from .arguments import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -19,4 +19,5 @@ HANDLERS: dict[str, Handler] = {
     **random.HANDLERS,
     "unpack": nibbles.unpack,
     "ptx": inline.ptx,
+    "matmul": products.matmul,
 }

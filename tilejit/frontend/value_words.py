@@ -95,5 +95,18 @@ SORTS = (
         "tuple[Tile, Tile]", f"{LOAD}values, indices = tj.top_k(x, 3, axis=1)",
     ),
 )
+MATMUL = Intrinsic(
+    "matmul", "Multiply matrices, (M, K) by (K, N), as a @ b does: leading dimensions are batches, and acc += "
+    "tj.matmul(...) adds in the registers of acc. float32 needs a precision. \"tf32\" rounds the factors to 10 bits of "
+    "fraction. \"tf32x3\" takes three products of parts of the factors: the error is at most (2**-20 + K * 2**-22) * "
+    "|a| @ |b| if no factor but 0 is below 2**-114, and infinities and NaN give what they do in float32, except an "
+    "infinity times a number below 2**-136, which gives NaN. \"ieee\" takes no tensor cores: from acc, or 0, on, acc = "
+    "fma(a[k], b[k], acc) for k = 0, 1, ..., K - 1",
+    (CallParameter("a", "Tile", "the left operand, of shape (..., M, K)"),
+     CallParameter("b", "Tile", "the right operand, of shape (..., K, N)"),
+     CallParameter("precision", 'Literal["tf32", "tf32x3", "ieee"] | None', "that of float32 operands; None for other "
+                   "types", None)),
+    "Tile", f'{LOAD}y = tj.matmul(x, x.T, precision="tf32x3")',
+)
 
-WORDS = (*SORTS, *REARRANGEMENTS, *RANDOM, INLINE)
+WORDS = (*SORTS, *REARRANGEMENTS, *RANDOM, INLINE, MATMUL)

@@ -7,8 +7,9 @@ In a fragment, lane 4g + t holds these elements in 32-bit registers:
     C, D (16 x 8)  row g + 8i        columns 2t + j                     register 2i + j (float16: half j of register i)
 
 with i, j in {0, 1}, h < k / (4 * pack) and p < pack. A register has pack elements: 1 float32 (as tf32), 2 of 16 bits,
-or 4 of 8 bits.
-source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
+or 4 of 8 bits. A float64 has a 64-bit register.
+source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f64 ...", "... mma.m16n8k4", "... mma.m16n8k8",
+    "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ..dtypes import DTYPES, DType, as_dtype, float16, float32, int32
+from ..dtypes import DTYPES, DType, as_dtype, float16, float32, float64, int32
 from ..errors import LayoutError
 from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
@@ -35,6 +36,7 @@ _ROWS, _COLUMNS = 16, 8
 _K = {
     **dict.fromkeys(("float32", "float16", "bfloat16"), 8),
     **dict.fromkeys(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"), 32),
+    "float64": 4,
 }
 
 
@@ -46,7 +48,7 @@ def layout_a(
     dtype: the type of A's elements; float32 is used as tf32.
     warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
     scope: the scope within which warps are numbered, "cta" or "warpgroup".
-    raises: LayoutError for invalid arguments. M must be a multiple of 16 * wm, and K of 8, or of 32 for 8-bit types.
+    raises: LayoutError for invalid arguments. M is a multiple of 16 * wm; K of 8, 8-bit types 32, float64 4.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)
@@ -95,7 +97,7 @@ def layout_c(
 ) -> TileLayout:
     """Return the layout of `gemm`'s accumulator, of shape (M, N): warp wn*y + x holds block (y, x) of wm x wn blocks.
 
-    dtype: float32, float16 or int32. raises: LayoutError unless M is a multiple of 16 * wm and N of 8 * wn.
+    dtype: float32, float16, float64 or int32. raises: LayoutError unless M is a multiple of 16 * wm and N of 8 * wn.
 
     Example:
         c = tj.mma.layout_c((16, 8), tj.float32)
@@ -108,9 +110,9 @@ def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
     (rows, columns), (wm, wn) = shape, warps
     need_multiple("M", rows, _ROWS, wm)
     need_multiple("N", columns, _COLUMNS, wn)
-    if as_dtype(dtype) not in (float32, float16, int32):
+    if as_dtype(dtype) not in (float32, float16, float64, int32):
         raise LayoutError(
-            f"tensor cores accumulate in float32, float16 or int32; got {shown(dtype)}",
+            f"tensor cores accumulate in float32, float16, float64 or int32; got {shown(dtype)}",
             hint="use one of these types",
         )
     tiles = columns // (_COLUMNS * wn)
@@ -191,5 +193,5 @@ def registers_of(depth: int, dtype: DType) -> tuple[int, int]:
         names = ", ".join(name for name in DTYPES if name in _K)
         raise LayoutError(f"tensor cores multiply {names}; got {shown(dtype)}", hint="use one of these types")
     need_multiple("K", depth, _K[element.name])
-    pack = 32 // element.bits
+    pack = max(1, 32 // element.bits)
     return pack, depth // (4 * pack)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..dtypes import DType, float32, int32
+from ..dtypes import DType, float32, float64, int32
 from ..isa.mma import MMA
 from ..isa.wgmma import sums_of
 from ..scopes import CTA, WARP, WARPGROUP
@@ -17,24 +17,35 @@ from .record import CONDITION, Attribute, Attributes, AttributeValue, DTypes, Fa
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
+_IN_ORDER_HINT = 'tj.matmul(a, b, precision="ieee") takes no tensor cores'
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
-PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, which are rounded to it')
+#: the precision of products of float32 by three products of tf32
+TF32X3 = "tf32x3"
+PRECISION = Attribute(
+    "precision", str, 'required for float32: "tf32", to which the factors are rounded, or "tf32x3" for three products '
+    "of tf32 parts, with an error of at most (2^-20 + K * 2^-22) * |a| @ |b|",
+)
+_PRECISIONS = (None, "tf32", TF32X3)
 
 
-def _type_fault(sums: Callable[[DType, DType], Sequence[DType]], dtypes: DTypes, attrs: Attributes) -> Fault | None:
+def _type_fault(
+    sums: Callable[[DType, DType], Sequence[DType]], precisions: Sequence[str | None], dtypes: DTypes, attrs: Attributes
+) -> Fault | None:
     """Return why tensor cores can't compute `acc += a @ b` with these types and precision, or None.
 
     sums: returns the accumulator types for the types of A and B, empty if these can't be multiplied.
     """
     acc, a, b = (dtypes[name] for name in _OPERANDS)
-    reason = _reason(acc, a, b, attrs.get("precision"), sums(a, b))
+    precision = attrs.get("precision")
+    if precision not in precisions:
+        listed = " or ".join(f'"{each}"' if each else "None" for each in (*precisions[1:], None))
+        return Fault(f"precision is {listed}; got {precision!r}", _IN_ORDER_HINT)
+    reason = _reason(acc, a, b, precision, sums(a, b))
     return None if reason is None else Fault(reason, _TYPE_HINT)
 
 
 def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Sequence[DType]) -> str | None:
-    if precision not in (None, "tf32"):
-        return f'precision is "tf32" or None; got {precision!r}'
     if (a, b) == (float32, float32):
         if precision is None:
             return 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction'
@@ -55,7 +66,7 @@ def multiplied(a: DType, b: DType) -> list[DType]:
 
 def accumulator_type(factors: DType) -> DType:
     """Return the default accumulator type for A and B of type `factors`."""
-    return float32 if factors.is_float else int32
+    return float64 if factors is float64 else float32 if factors.is_float else int32
 
 
 def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
@@ -74,7 +85,7 @@ def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's floating-point results differ, because it rounds partial sums, and reduces float32 operands to tf32.
+    The hardware's floating-point results differ, because it rounds partial sums, and float32 operands.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))
@@ -87,13 +98,13 @@ GEMM = TileOperation(
         TileOperand("a", "a of gemm"),
         TileOperand("b", "b of gemm"),
     ),
-    attrs=(PRECISION, VARIANT_NAME), meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
+    attrs=(PRECISION, VARIANT_NAME), meaning="acc += a @ b on tensor cores",
     example=(
         "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)\n"
         "tj.warp.gemm(acc, a, b)"
     ),
     reference=reference, relation=axes.PRODUCT, shape_fault=_shape_fault,
-    type_fault=partial(_type_fault, multiplied), scopes=(WARP, WARPGROUP, CTA),
+    type_fault=partial(_type_fault, multiplied, _PRECISIONS), scopes=(WARP, WARPGROUP, CTA),
 )
 
 _ACCUMULATE = TileOperand("accumulate", kinds=(CONDITION,), optional=True)
@@ -119,5 +130,5 @@ GEMM_ASYNC = TileOperation(
         "tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)"
     ),
     reference=reference, relation=axes.PRODUCT, shape_fault=_shape_fault,
-    type_fault=partial(_type_fault, sums_of),
+    type_fault=partial(_type_fault, sums_of, _PRECISIONS[:2]),
 )

@@ -16,7 +16,7 @@ from ...ir.nodes import Instruction, Vector
 from ...isa import matrix, row_called
 from ...isa.atomics import RED_VECTOR
 from ...isa.barriers import VOTES
-from ...isa.convert import NARROW_PAIR, PAIRS, TF32
+from ...isa.convert import NARROW_PAIR, PAIRS, SPLIT_TF32, TF32
 from ...isa.cp_async import COPIES, Copy
 from ...isa.inline import is_inline
 from ...isa.mma import MMA
@@ -148,6 +148,13 @@ def _inline(trace: Trace, stmt: Instruction, active: Active) -> None:
         trace.write(output, [tags.of_inline(f"{stmt.name} {k}.{e}", inputs) for e in range(output.width)], active)
 
 
+def _split(trace: Trace, stmt: Instruction, active: Active) -> None:
+    """Give the first part the element's tag, and the second one 0, which adds nothing to sums of products."""
+    big, small = stmt.outputs
+    trace.write(big, trace.read(_vector(stmt.inputs[0])), active)
+    trace.write(small, [np.zeros_like(trace.thread, tags.TAG)], active)
+
+
 def _nothing(trace: Trace, stmt: Instruction, active: Active) -> None:
     pass
 
@@ -166,7 +173,7 @@ _STEPS: dict[str, _Step] = {
     **{STORES.row(form).name: partial(box, form, False) for form in STORES.forms()},
     **{LD.row(form).name: partial(tensor_memory, form, True) for form in LD.forms()},
     **{ST.row(form).name: partial(tensor_memory, form, False) for form in ST.forms()},
-    CTA_DEPTH.name: _depth, XOR.name: _xor, TF32.name: _move,
+    CTA_DEPTH.name: _depth, XOR.name: _xor, TF32.name: _move, SPLIT_TF32.name: _split,
     **{MMA.row(form).name: partial(mma, form) for form in MMA.forms()},
     **{REDUX.row(form).name: _redux for form in REDUX.forms()},
     **{row.name: partial(_vote, scope) for (_, scope), row in VOTES.items()},

@@ -2,9 +2,9 @@
 
 An element of the accumulator that gains the products of A[m, k] and B[k, n] gains the sum, modulo 2^64, of the products
 of their tags: a missing product, or one too many, changes the sum. Padding along k is 0 in both factors or in neither.
-source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... m16n8k16 with floating point type", "... m16n8k32"; "Register
-Fragments for wgmma.mma_async.m64nNk16" and those for other k; "Shared Memory Matrix Layout", "Matrix Descriptor
-Format", "Strides", "Swizzling Modes".
+source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f64 ...", "... m16n8k4", "... m16n8k8", "... m16n8k16 with
+floating point type", "... m16n8k32"; "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k; "Shared
+Memory Matrix Layout", "Matrix Descriptor Format", "Strides", "Swizzling Modes".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from ...dtypes import DType
 from ...ir.nodes import Descriptor, Instruction, Vector
-from ...isa.mma import MMA_M, MMA_N, Mma
+from ...isa.mma import MMA_N, Mma
 from ...isa.wgmma import WGMMA_M, FactorPlace, WgmmaForm
 from ...target import WARP, WARPGROUP
 from . import tags
@@ -39,13 +39,13 @@ def multiplied(a: Array, b: Array, types: tuple[DType, DType]) -> Array:
 def mma(form: Mma, trace: Trace, stmt: Instruction, active: Active) -> None:
     assert active is None, f"{stmt.name} is executed by some threads only"
     read = iter(_elements(trace, stmt.inputs))
-    pack = form.pack
-    lane, i = np.indices((WARP, 4))
+    pack, rows = form.pack, form.m // 8
+    lane, i = np.indices((WARP, 2 * rows))
     places = lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2
-    sums = _matrix(read, places, MMA_M, MMA_N)
-    lane, i = np.indices((WARP, MMA_M * form.k // WARP))
+    sums = _matrix(read, places, form.m, MMA_N)
+    lane, i = np.indices((WARP, form.m * form.k // WARP))
     along = lane % 4 * pack + i % pack
-    a = _matrix(read, (lane // 4 + 8 * (i // pack % 2), along + 4 * pack * (i // (2 * pack))), MMA_M, form.k)
+    a = _matrix(read, (lane // 4 + 8 * (i // pack % rows), along + 4 * pack * (i // (rows * pack))), form.m, form.k)
     lane, i = np.indices((WARP, form.k * MMA_N // WARP))
     b = _matrix(read, (lane % 4 * pack + i % pack + 4 * pack * (i // pack), lane // 4), form.k, MMA_N)
     assert next(read, None) is None, f"{stmt.name} takes fewer registers"

@@ -3,8 +3,9 @@
 accepts: local tiles, or parts at constant starts, owned by whole warps, in the layouts of `tj.mma.layout_a/b/c`, or in
     others that give each lane the same elements up to the order of tiles and registers; extents that are whole tiles,
     including padding, or 1 with the element replicated over lanes; types that an instruction of the target multiplies.
-emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
-    along k counts as 0 in A and B; along m and n it is multiplied like any element.
+emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32, or
+    three instructions and a split of each float32 into two tf32 (precision="tf32x3"); for float64 before sm_90 two
+    instructions of 8 rows. Padding along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
     Fragments for mma.m16n8k16 ...".
 """
@@ -24,9 +25,10 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Instruction, Region, Store, TileOp, Vector
 from ...isa import Family
-from ...isa.convert import TF32
+from ...isa.convert import SPLIT_TF32, TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...isa.opaque import XOR
+from ...ops.gemm import TF32X3
 from ..builder import Builder
 from ..plans import Plan as PlanBase
 from ..schedule.fragments import Fragments, fragment, nearest, share
@@ -54,9 +56,11 @@ class Within(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """For each step along k and each accumulator tile (m, n), a warp executes one instruction."""
+    """For each step along k and each accumulator tile (m, n), a warp executes one instruction, or two of 8 rows."""
 
     form: Mma
+    #: True for the products of both tf32 parts of float32
+    splits: bool
     threads: int
     fragments: Fragments
 
@@ -67,13 +71,14 @@ class Plan(PlanBase):
 
     @property
     def issues(self) -> int:
-        return prod(self.tiles)
+        return prod(self.tiles) * MMA_M // self.form.m
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
+        row = SPLIT_TF32 if self.splits else TF32
+        rounded = ((row.name, self._converted),) if self.form.a == float32 else ()
         chosen = ((f"where.{self.form.a}", self._chosen),) if self._chosen else ()
-        return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues))
+        return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues * (3 if self.splits else 1)))
 
     @property
     def _converted(self) -> int:
@@ -147,7 +152,7 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if missing."""
+        """Return one row per tile and step: (m, n, k in tiles, registers of acc ..., a ..., b ...); -1 if missing."""
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
@@ -206,7 +211,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     depth = _laid_out(regions["a"])[1]
     form = next(f for f in available if depth % f.k == 0 or (depth == 1 and f is available[-1]))
     try:
-        return Plan(form, threads, share(placements, form))
+        return Plan(form, op.attr("precision") == TF32X3, threads, share(placements, form))
     except LayoutError as error:
         raise LayoutError(error.message, hint=nearest(regions, tuple(regions), op.scope, threads)) from None
 
@@ -214,7 +219,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     m, n, k = plan.tiles
     acc, left, right = (region.buffer for region in _operands(op))
-    if plan.form.a == float32:
+    if plan.form.a == float32 and not plan.splits:
         left, right = _rounded_to_tf32(plan, left, right, b)
     sums = _Sums.of(plan, acc, b)
     sums.gather(b)
@@ -232,9 +237,23 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
     m, n, _ = plan.tiles
     if plan.form.a.is_float and plan.form.a.bits == 8:
         left, right = _opaque(left, "a", m, b), _opaque(right, "b", n, b)
+    if not plan.splits:
+        _multiply_tiles(plan, sums, left, right, b)
+        return
+    (big_left, small_left), (big, small) = _split(left, "a", m, b), _split(right, "b", n, b)
+    for pair in ((small_left, big), (big_left, small), (big_left, big)):
+        _multiply_tiles(plan, sums, *pair, b)
+
+
+def _multiply_tiles(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
+    m, n, _ = plan.tiles
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left(at_m), *right(at_n)), span=b.span))
+        factors, parts = left(at_m), MMA_M // plan.form.m
+        for i in range(parts):
+            part = to[i * len(to) // parts : (i + 1) * len(to) // parts]
+            words = (*part, *factors[i::parts], *right(at_n))
+            b.append(Instruction(MMA.row(plan.form).name, part, words, span=b.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +335,16 @@ def _opaque(factor: _Factor, name: str, tiles: int, b: Builder) -> _Factor:
         for copy, word in zip(made(tile), factor(tile), strict=True):
             b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
     return made
+
+
+def _split(factor: _Factor, name: str, tiles: int, b: Builder) -> list[_Factor]:
+    """Return the big and the small tf32 parts of the registers of `factor`."""
+    words = len(factor(build.const(0, int32)))
+    parts = [_in_scratch(b.scratch(f"{name}.{part}", float32, tiles * words), words, 1) for part in ("big", "small")]
+    with b.loop(name, tiles, unrolled=True) as tile:
+        for big, small, word in zip(*(part(tile) for part in parts), factor(tile), strict=True):
+            b.append(Instruction(SPLIT_TF32.name, (big, small), (word,), span=b.span))
+    return parts
 
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
