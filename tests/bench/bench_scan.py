@@ -2,8 +2,8 @@
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_scan.py [--count N] [--quick]`. Results are checked
 first; times are medians of CUDA events round single launches, each after a large array was read. Clearing the blocks'
-states is part of each launch of ours. Configurations are `elements of a CTA / threads / groups / registers`; of
-`resident` ones, whose CTAs load their next block early (`scan_ways.py`), `/ CTAs of a multiprocessor` follows.
+states is part of each launch of ours. Configurations are `elements of a CTA / threads / groups / registers`.
+`--cub LIBRARY` adds CUB (`cub.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
 from examples import scan  # noqa: E402
-from tests.bench import scan_ways  # noqa: E402
+from tests.bench import cub  # noqa: E402
 from tests.bench.bench_memory_bound import LAUNCHES, QUICK_LAUNCHES, Case, Run, measure, returning  # noqa: E402
 
 #: (elements of a CTA, threads, groups that a warp looks at, registers of a thread or None)
@@ -25,33 +25,27 @@ CONFIGURATIONS = (
     (scan.BLOCK, scan.THREADS, scan.GROUPS, None), (16384, 512, 7, 64), (8192, 256, 3, 64), (8192, 256, 7, 64),
     (4096, 128, 7, 64), (8192, 512, 3, None), (12288, 512, 3, 48),
 )
-#: the same, and CTAs of a multiprocessor; the groups must include every CTA
-RESIDENT = ((16384, 1024, 5, 64, 1), (24576, 1024, 5, 64, 1), (8192, 512, 9, 64, 2), (16384, 512, 9, 64, 2))
 
 
-def contender(
-    torch: Any, x: Any, y: Any, block: int, threads: int, groups: int, registers: int | None, resident: int = 0
-) -> Run:
+def contender(torch: Any, x: Any, y: Any, block: int, threads: int, groups: int, registers: int | None) -> Run:
     """Return what clears the states of the blocks and launches the kernel."""
     blocks = tj.cdiv(x.numel(), block)
     state = torch.zeros(blocks, device="cuda", dtype=torch.int64)
-    example = scan_ways.resident_sum if resident else scan.inclusive_sum
-    make = tj.kernel(threads=threads, max_registers=registers, cooperative=bool(resident))
-    ctas = min(blocks, resident * torch.cuda.get_device_properties(0).multi_processor_count) if resident else blocks
-    kernel = make(example.__wrapped__)  # type: ignore[attr-defined]
-    launch = kernel[ctas].bind(x, y, state.view(torch.uint64), BLOCK=block, GROUPS=groups)
+    function = scan.inclusive_sum.__wrapped__  # type: ignore[attr-defined]
+    kernel = tj.kernel(threads=threads, max_registers=registers)(function)
+    launch = kernel[blocks].bind(x, y, state.view(torch.uint64), BLOCK=block, GROUPS=groups)
     return returning(lambda: (state.zero_(), launch()), y)
 
 
-def case(torch: Any, count: int) -> Case:
+def case(torch: Any, count: int, library: str) -> Case:
     x = torch.randn(count, device="cuda")
     y = torch.empty_like(x)
     contenders: dict[str, Run] = {
         f"tilejit {'/'.join(map(str, each))}": contender(torch, x, y, *each) for each in CONFIGURATIONS
     }
-    for each in RESIDENT:
-        contenders[f"resident {'/'.join(map(str, each))}"] = contender(torch, x, y, *each)
     contenders["torch.cumsum"] = lambda: torch.cumsum(x, 0, out=y)
+    if library:
+        contenders["CUB"] = cub.launcher(torch, library, "inclusive_sum", x, y)
     tolerance = (1e-5, 1e-4 * count**0.5)
     return Case(2 * x.nbytes, lambda: x.double().cumsum(0), contenders, (y,), tolerance)
 
@@ -62,11 +56,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the inclusive sum against a copy and torch.cumsum")
     parser.add_argument("--count", type=int, default=2**28, help="elements, 2^28 by default")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_LAUNCHES} launches instead of {LAUNCHES}")
+    parser.add_argument("--cub", default="", help="the library that cub.py describes")
     arguments = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     print(f"{'':36}{'':26}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
     label = f"inclusive sum f32 {arguments.count}"
-    measure(torch, label, case(torch, arguments.count), QUICK_LAUNCHES if arguments.quick else LAUNCHES)
+    measure(torch, label, case(torch, arguments.count, arguments.cub), QUICK_LAUNCHES if arguments.quick else LAUNCHES)
 
 
 if __name__ == "__main__":

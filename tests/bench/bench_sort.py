@@ -2,11 +2,12 @@
 
 Run: `python tests/bench/bench_sort.py`. Results are compared first. Times are medians of CUDA events, in turn; before
 each launch, memory is read that fills L2. Configurations are `keys of a thread / registers / states that are loaded
-together`; `count` is the first kernel alone.
+together`; `count` is the first kernel alone. `--cub LIBRARY` adds CUB's sort of keys alone (`cub.py`).
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 from collections.abc import Callable
@@ -18,14 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
 from examples import sort  # noqa: E402
+from tests.bench import cub  # noqa: E402
 
 ROUNDS = 30
 SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
 
 #: (keys of a thread, registers of a thread or None, states that are loaded together)
 CONFIGURATIONS = (
-    (sort.ITEMS, None, sort.WINDOW), (16, None, 4), (20, None, 4), (24, 64, 4), (32, 64, 4), (24, None, 2),
-    (24, None, 8),
+    (sort.ITEMS, None, sort.WINDOW), (16, None, 4), (24, None, 2), (32, 64, 4), (32, 64, 1), (24, None, 4), (40, 80, 2),
 )
 
 
@@ -68,7 +69,7 @@ def sorter(keys: torch.Tensor, items: int, registers: int | None, window: int) -
     return run
 
 
-def sorts(count: int, configurations: tuple[tuple[int, int | None, int], ...]) -> None:
+def sorts(count: int, configurations: tuple[tuple[int, int | None, int], ...], library: str) -> None:
     x = torch.randint(-(2**31), 2**31, (count,), device="cuda", dtype=torch.int64).to(torch.int32)
     keys, counts = x.view(torch.uint32), torch.zeros((sort.PASSES, sort.DIGITS), device="cuda", dtype=torch.int32)
     # the order of unsigned keys is that of signed ones with the other sign bit
@@ -80,13 +81,19 @@ def sorts(count: int, configurations: tuple[tuple[int, int | None, int], ...]) -
         run = contenders[f"tilejit {items}/{registers}/{window}"] = sorter(keys, items, registers, window)
         for _ in range(3):
             assert torch.equal(run().view(torch.int32), wanted), f"the keys aren't sorted with {items} keys of a thread"
+    if library:
+        run = contenders["CUB"] = cub.launcher(torch, library, "sort_keys", keys, torch.empty_like(keys))
+        assert torch.equal(run().view(torch.int32), wanted)
     for name, time in milliseconds(contenders).items():
         print(f"sort {count} uint32   {name:18}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="the radix sort against torch.sort and CUB")
+    parser.add_argument("--cub", default="", help="the library that cub.py describes")
+    library = parser.parse_args().cub
     for count in (2**20, 2**24, 2**28):
-        sorts(count, CONFIGURATIONS if count == 2**28 else CONFIGURATIONS[:2])
+        sorts(count, CONFIGURATIONS if count == 2**28 else CONFIGURATIONS[:2], library)
 
 
 if __name__ == "__main__":
