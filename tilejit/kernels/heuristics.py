@@ -1,0 +1,112 @@
+"""The choice of kernel and tile for a product, by arithmetic on its sizes.
+
+Nothing here is measured at run time, and equal sizes always give the same choice. A kernel's constexprs are few values
+of each kind, so that programs with many sizes compile few variants.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..frontend.language import cdiv, next_power_of_2
+from . import flex, plain, wide
+
+#: shared memory of a CTA for stages and slots; the rest is for barriers and alignment
+SHARED_BYTES = 226 * 1024
+ITEM_BYTES = 2  # of a factor's element
+#: bytes that a swizzle of 128B spans: a tile whose rows don't run along K is a multiple of it wide
+SPAN = 128 // ITEM_BYTES
+#: the widest tile: 128 registers per thread for sums
+WIDEST = 256
+#: the time of a tile of no columns, as that of so many columns: rows of the other factor, start and end of the tile
+TILE_COST = 24
+#: rows up to which `wide` computes a product: two warpgroups
+FEW_ROWS = 128
+#: rows up to which `wide` copies only the rows that exist, by eights
+COPIED_ROWS = 32
+#: stages that hide the latency of a copy, and the slices of K that they hold if the shared memory suffices
+ENOUGH_STAGES, MOST_STAGES = 4, 16
+DEEP, SHALLOW = 128, 64
+#: rows of tiles that `flex` processes together
+GROUP = 16
+
+
+class Product(NamedTuple):
+    """The properties of a product that decide how it is computed.
+
+    a_by_k, b_by_k: K is contiguous in that factor. is_tma: TMA can copy both factors, and wgmma multiply them.
+    out_bytes, bias_bytes: of an element; bias_bytes is 0 without a bias.
+    """
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    a_by_k: bool
+    b_by_k: bool
+    is_tma: bool
+    out_bytes: int
+    bias_bytes: int
+    sms: int
+
+
+class Choice(NamedTuple):
+    """A kernel, its grid, its threads per CTA and its constexprs but the epilogue's."""
+
+    kernel: Any
+    grid: int
+    threads: int
+    constexprs: dict[str, Any]
+
+
+def width(rows: int, columns: int, sms: int, step: int) -> int:
+    """Return the width of tiles with the least time in waves, a multiple of `step`. rows: rows of tiles.
+
+    A wave takes as long as one tile: its width and TILE_COST. Of equally good widths the largest reads the least.
+    """
+    return min(
+        range(step, WIDEST + 1, step),
+        key=lambda each: (cdiv(rows * cdiv(columns, each), sms) * (each + TILE_COST), -each),
+    )
+
+
+def stages(rows: int, depth: int, k: int, free: int = SHARED_BYTES) -> int:
+    """Return the number of stages of `rows` rows of both factors: what fits, and not many more than slices of K."""
+    fit = min(MOST_STAGES, free // (rows * depth * ITEM_BYTES))
+    return int(min(fit, max(2, next_power_of_2(cdiv(k, depth)))))
+
+
+@lru_cache(maxsize=4096)
+def choose(p: Product) -> Choice:
+    """Return how to compute a product with elements."""
+    if not p.is_tma or p.k == 0:
+        tiles = p.batch * cdiv(p.m, plain.BM) * cdiv(p.n, plain.BN)
+        return Choice(plain.plain, tiles, 128, {})
+    return _wide(p) if min(p.m, p.n) <= FEW_ROWS else _flex(p)
+
+
+def _wide(p: Product) -> Choice:
+    swapped = p.n < p.m
+    few, many = (p.n, p.m) if swapped else (p.m, p.n)
+    few_by_k, many_by_k = (p.b_by_k, p.a_by_k) if swapped else (p.a_by_k, p.b_by_k)
+    consumers = cdiv(few, 64)
+    bn = width(p.batch, many, p.sms, 8 if many_by_k else SPAN)
+    rows = 64 * consumers + bn
+    depth = DEEP if SHARED_BYTES // (rows * DEEP * ITEM_BYTES) >= ENOUGH_STAGES else SHALLOW
+    return Choice(wide.wide, p.batch * cdiv(many, bn), 128 + 128 * consumers, {
+        "swapped": swapped, "few_by_k": few_by_k, "many_by_k": many_by_k, "CONSUMERS": consumers,
+        "ROWS": cdiv(few, 8) * 8 if few_by_k and few <= COPIED_ROWS else 64 * consumers,
+        "BN": bn, "BK": depth, "STAGES": stages(rows, depth, p.k),
+    })
+
+
+def _flex(p: Product) -> Choice:
+    down = p.batch * cdiv(p.m, flex.BM)
+    bn = width(down, p.n, p.sms, flex.SLICE if p.b_by_k else SPAN)
+    tiles = down * cdiv(p.n, bn)
+    held = flex.CONSUMERS * (flex.SLOTS * 64 * flex.SLICE * p.out_bytes + bn * p.bias_bytes)
+    return Choice(flex.flex, cdiv(tiles, cdiv(tiles, p.sms)), 128 + 128 * flex.CONSUMERS, {
+        "a_by_k": p.a_by_k, "b_by_k": p.b_by_k, "BN": bn, "BK": SHALLOW,
+        "STAGES": stages(flex.BM + bn, SHALLOW, p.k, SHARED_BYTES - held), "GROUP": GROUP,
+    })
