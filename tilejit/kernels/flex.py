@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import tilejit as tj
 
-from .regions import factor, fetch, finished, part
+from .parts import factor, fetch, finished, part
 
 WARPS = 4  # of a warpgroup; each releases a stage separately
 BM = 128

@@ -26,7 +26,7 @@ FEW_ROWS = 128
 #: rows up to which `wide` copies only the rows that exist, by eights
 COPIED_ROWS = 32
 #: stages that hide the latency of a copy, and the slices of K that they hold if the shared memory suffices
-ENOUGH_STAGES, MOST_STAGES = 4, 16
+ENOUGH_STAGES, MOST_STAGES = 3, 16
 DEEP, SHALLOW = 128, 64
 #: rows of tiles that `flex` processes together
 GROUP = 16

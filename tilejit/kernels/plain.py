@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tilejit as tj
 
-from .regions import finished, part
+from .parts import finished, part
 
 BM, BN, BK = 64, 64, 32
 

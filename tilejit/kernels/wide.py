@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import tilejit as tj
 
-from .regions import factor, fetch, finished, part
+from .parts import factor, fetch, finished, part
 
 WARPS = 4  # of a warpgroup; each releases a stage separately
 SLICE = 32  # columns of sums that the epilogue processes at a time

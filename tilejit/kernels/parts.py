@@ -9,7 +9,7 @@ from typing import Any
 
 import tilejit as tj
 
-__all__ = ["factor", "fetch", "finished", "part"]
+__all__ = ["factor", "fetch", "finished", "gelu_tanh", "part"]
 
 
 @tj.function
@@ -43,3 +43,15 @@ def finished(sums: Any, activation: Any, bias: Any, residual: Any) -> Any:
     if residual is not None:
         v = v + residual.astype(tj.float32)
     return v
+
+
+@tj.function
+def gelu_tanh(x: Any) -> Any:
+    """Return x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) of a float32 tile, by the hardware's tanh.
+
+    Its error is at most 0.0005 + 0.0003 * |x|, as of cuBLASLt's epilogue, in 6 instructions per element. "gelu", by the
+    error function, takes more than 50.
+    """
+    t = tj.fast.tanh(x * tj.fma(x * x, 0.0356774081, 0.7978845608))
+    half = x * 0.5
+    return tj.fma(half, t, half)
