@@ -6,10 +6,10 @@
     drawn    40 shapes by seed: M, N, K multiples of 8, log-uniform from 8 to 16384, at most 10**12 operations
     cubes    2048, 4096, 8192, and those with a bias and gelu (by tanh on both sides)
 
-Weights are stored N × K. Each result is compared with float64 first. Before each call the L2 cache is flushed by reading
-256 MiB: lines that a memset leaves dirty would be written back during the call. A ratio is the median over rounds of the
-library's time divided by ours in that round, above 1 if ours is faster. If a call takes less than 100 us, both are also
-timed in a CUDA graph of 20 calls, with as many copies of the weights as don't fit the L2 cache.
+Weights are stored N × K. Each result is compared with float64 first. Before each call the L2 cache is flushed by
+reading 256 MiB: lines that a memset leaves dirty would be written back during the call. A ratio is the median over
+rounds of the library's time divided by ours in that round, above 1 if ours is faster. If a call takes less than 100 us,
+both are also timed in a CUDA graph of 20 calls, with as many copies of the weights as don't fit the L2 cache.
 
 --small computes few small products once, without timing them, on whatever device torch and tilejit have.
 """
@@ -86,7 +86,7 @@ class Contest:
     """The arrays of a case, and both contenders on any copy of the weights."""
 
     def __init__(self, torch: Any, case: Case, device: str, copies: int = 1) -> None:
-        new = dict(device=device, dtype=torch.float16)
+        new = {"device": device, "dtype": torch.float16}
         self.torch, self.case = torch, case
         self.a, self.bias = torch.randn(case.m, case.k, **new), torch.randn(case.n, **new)
         self.weights = [torch.randn(case.n, case.k, **new) * case.k**-0.5 for _ in range(copies)]
@@ -160,8 +160,8 @@ def report(torch: Any, case: Case, rounds: int, flush: Any) -> tuple[float, floa
     contest.check()
     measured = timed(torch, (contest.library, contest.ours), rounds, flush)
     library, ours = (statistics.median(each) for each in zip(*measured, strict=True))
-    limits = case.bytes / BYTES, case.operations / OPERATIONS
-    rate = f"{case.bytes / ours / 1e6:6.2f} TB/s" if limits[0] > limits[1] else f"{case.operations / ours / 1e6:6.0f} TF  "
+    is_memory = case.bytes / BYTES > case.operations / OPERATIONS
+    rate = f"{case.bytes / ours / 1e6:6.2f} TB/s" if is_memory else f"{case.operations / ours / 1e6:6.0f} TF  "
     line = f"{case!s:32} cuBLAS {library:8.1f} us, ours {ours:8.1f} us, {rate} ratio {ratio(measured):.3f}"
     in_graph = None
     if min(library, ours) < SHORT_US:

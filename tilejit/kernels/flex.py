@@ -4,9 +4,9 @@
     warpgroups 1, 2  multiply them by wgmma, 64 rows each, and write C
 
 While a tile is written, the slices of the next one arrive. Tiles of 128 × 256 are the fastest per element, but if they
-leave a third of the multiprocessors idle in the last wave, smaller ones are faster in total: `heuristics.py` chooses BN,
-any multiple of 32. CTAs take tiles in the order of `tj.tile_order`: those that run at the same time share rows of A and
-columns of B in the L2 cache.
+leave a third of the multiprocessors idle in the last wave, smaller ones take less time in total: `heuristics.py`
+chooses BN, any multiple of 32. CTAs take tiles in the order of `tj.tile_order`: those that run at the same time share
+rows of A and columns of B in the L2 cache.
 
 The sums leave through SLOTS slots of 64 × 32 per warpgroup in shared memory, so that BN need be no multiple of what a
 swizzle spans, and rows are written in whole sectors: by TMA if C's rows start and end at multiples of 16 bytes, else by
@@ -37,8 +37,7 @@ def flex(
     """a_by_k, b_by_k: K is contiguous in that factor. by_tma: TMA can write C. GROUP: see `tj.tile_order`."""
     a = tj.alloc_shared((STAGES, BM, BK) if a_by_k else (STAGES, BK, BM), A.dtype, swizzle="128B")
     b = tj.alloc_shared((STAGES, BN, BK) if b_by_k else (STAGES, BK, BN), B.dtype, swizzle="128B")
-    swizzle = "64B" if C.dtype.bytes == 2 else "128B"
-    out = tj.alloc_shared((CONSUMERS, SLOTS, 64, SLICE), C.dtype, swizzle=swizzle)
+    out = tj.alloc_shared((CONSUMERS, SLOTS, 64, SLICE), C.dtype, swizzle="64B" if C.dtype.bytes == 2 else "128B")
     near = None if bias is None else tj.alloc_shared((CONSUMERS, BN), bias.dtype)  # the bias of a tile's columns
     ring = tj.alloc_ring(STAGES, consumers=CONSUMERS * WARPS)
     shape = tj.uint32(tj.cdiv(C.shape[-2], BM)), tj.uint32(tj.cdiv(C.shape[-1], BN))

@@ -19,7 +19,7 @@ ITEM_BYTES = 2  # of a factor's element
 SPAN = 128 // ITEM_BYTES
 #: the widest tile: 128 registers per thread for sums
 WIDEST = 256
-#: the time of a tile of no columns, as that of so many columns: rows of the other factor, start and end of the tile
+#: the time that a tile takes besides its columns (rows of the other factor, start and end), in columns
 TILE_COST = 24
 #: rows up to which `wide` computes a product: two warpgroups
 FEW_ROWS = 128
@@ -32,8 +32,8 @@ DEEP, SHALLOW = 128, 64
 GROUP = 16
 
 
-class Product(NamedTuple):
-    """The properties of a product that decide how it is computed.
+class Problem(NamedTuple):
+    """The properties of a product that determine how it is computed.
 
     a_by_k, b_by_k: K is contiguous in that factor. is_tma: TMA can copy both factors, and wgmma multiply them.
     out_bytes, bias_bytes: of an element; bias_bytes is 0 without a bias.
@@ -78,7 +78,7 @@ def stages(rows: int, depth: int, k: int, free: int = SHARED_BYTES) -> int:
 
 
 @lru_cache(maxsize=4096)
-def choose(p: Product) -> Choice:
+def choose(p: Problem) -> Choice:
     """Return how to compute a product with elements."""
     if not p.is_tma or p.k == 0:
         tiles = p.batch * cdiv(p.m, plain.BM) * cdiv(p.n, plain.BN)
@@ -86,7 +86,7 @@ def choose(p: Product) -> Choice:
     return _wide(p) if min(p.m, p.n) <= FEW_ROWS else _flex(p)
 
 
-def _wide(p: Product) -> Choice:
+def _wide(p: Problem) -> Choice:
     swapped = p.n < p.m
     few, many = (p.n, p.m) if swapped else (p.m, p.n)
     few_by_k, many_by_k = (p.b_by_k, p.a_by_k) if swapped else (p.a_by_k, p.b_by_k)
@@ -101,7 +101,7 @@ def _wide(p: Product) -> Choice:
     })
 
 
-def _flex(p: Product) -> Choice:
+def _flex(p: Problem) -> Choice:
     down = p.batch * cdiv(p.m, flex.BM)
     bn = width(down, p.n, p.sms, flex.SLICE if p.b_by_k else SPAN)
     tiles = down * cdiv(p.n, bn)

@@ -20,7 +20,7 @@ from ..runtime.readers import view_of
 from ..runtime.signature import overlaps
 from ..wording import shown
 from .flex import flex
-from .heuristics import Product, choose
+from .heuristics import Problem, choose
 
 _FACTORS = (tj.float16, tj.bfloat16)
 _RESULTS = (*_FACTORS, tj.float32)
@@ -41,7 +41,7 @@ def matmul(
 
     bias: of shape (N,). residual: of the result's shape.
     activation: "relu", "gelu" (with the error function), "silu", or a `@tj.function` of a float32 tile.
-    out_dtype: float16, bfloat16 or float32, by default that of `a`.
+    out_dtype: float16, bfloat16 or float32, by default that of `out`, else that of `a`.
     out: the array to write, which is returned; by default a new one of a's library, on its device.
 
     If |a| and |b| contain absolute values, the error before the activation is at most (K / 8 + 8) * 2**-23 times an
@@ -61,14 +61,17 @@ def matmul(
             f"a is {A.facts.dtype} and b is {B.facts.dtype}", hint="convert one of them: both must have one dtype"
         )
     shape = _shape(A.facts.shape, B.facts.shape)
-    dtype = _result_type(out_dtype, A.facts.dtype)
+    if shape[-1] == 1 and B.facts.strides[-2] == 1:
+        # a column has two contiguous dimensions: only K matters
+        b = B = _reshaped(B, 0, B.facts.shape, (*B.facts.strides[:-1], _TMA_BYTES))
     added = None if bias is None else _added("bias", bias, shape[-1:])
     kept = None if residual is None else _added("residual", residual, shape)
+    dtype = None if out_dtype is None else _result_type(out_dtype)
     if out is None:
-        out = _empty(a, shape, dtype)
+        out = _empty(a, shape, dtype or A.facts.dtype)
         C = view_of(out)
     else:
-        C = _checked(out, shape, dtype, out_dtype is not None, {"a": A, "b": B, "bias": added})
+        C = _checked(out, shape, dtype, {"a": A, "b": B, "bias": added})
     function = _function(activation)
     if 0 in shape:
         return out
@@ -112,12 +115,10 @@ def _shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
         ) from None
 
 
-def _result_type(out_dtype: Any, default: DType) -> DType:
-    if out_dtype is None:
-        return default
+def _result_type(out_dtype: Any) -> DType:
     # torch's dtypes are read by their names
     dtype = as_dtype(out_dtype) or as_dtype(str(out_dtype).removeprefix("torch."))
-    if dtype not in _RESULTS:
+    if dtype is None or dtype not in _RESULTS:
         raise LaunchError(f"out_dtype is {shown(out_dtype)}", hint="pass float16, bfloat16 or float32, as tj.float32")
     return dtype
 
@@ -125,7 +126,7 @@ def _result_type(out_dtype: Any, default: DType) -> DType:
 def _added(name: str, value: Any, shape: tuple[int, ...]) -> ArrayView:
     view = _view(name, value)
     if view.facts.shape != shape:
-        hint = "pass one number per column" if name == "bias" else "it must have the result's shape: broadcast it"
+        hint = "pass one number per column" if name == "bias" else "pass an array of the result's shape"
         raise LaunchError(f"{name} has shape {view.facts.shape}, not {shape}", hint=hint)
     if view.facts.dtype not in _RESULTS:
         raise LaunchError(f"{name} is {view.facts.dtype}", hint="convert it to float16, bfloat16 or float32")
@@ -133,15 +134,12 @@ def _added(name: str, value: Any, shape: tuple[int, ...]) -> ArrayView:
 
 
 def _checked(
-    out: Any, shape: tuple[int, ...], dtype: DType, is_chosen: bool, inputs: dict[str, ArrayView | None]
+    out: Any, shape: tuple[int, ...], dtype: DType | None, inputs: dict[str, ArrayView | None]
 ) -> ArrayView:
-    """Return the view of an array that the user passed for the result. is_chosen: the user passed the dtype, too."""
-    view = _view("out", out)
-    if view.facts.shape != shape:
-        raise LaunchError(f"out has shape {view.facts.shape}; the result has {shape}", hint="pass an array of that shape")
-    if view.facts.dtype is not dtype:
-        hint = f"pass an array of {dtype}" if is_chosen else f"pass out_dtype={view.facts.dtype}, or such an array"
-        raise LaunchError(f"out is {view.facts.dtype}; the result is {dtype}", hint=hint)
+    """Return the view of an array that the user passed for the result. dtype: the one that the user passed."""
+    view = _added("out", out, shape)
+    if dtype not in (None, view.facts.dtype):
+        raise LaunchError(f"out is {view.facts.dtype} and out_dtype {dtype}", hint="pass one of them, or equal types")
     for name, each in inputs.items():
         if each is not None and overlaps([_range(view, 0), _range(each, 1)]):
             raise LaunchError(f"out overlaps {name}, which is read while out is written", hint="pass another array")
@@ -207,7 +205,7 @@ def _launch(views: Sequence[ArrayView | None], arguments: Sequence[Any], activat
     device = _device(A.facts.device)
     batch, (m, n) = math.prod(facts.shape[:-2]), facts.shape[-2:]
     bias = arguments[3]
-    choice = choose(Product(
+    choice = choose(Problem(
         batch, m, n, A.facts.shape[-1], bool(a_by_k), bool(b_by_k),
         is_tma=a_by_k is not None and b_by_k is not None and device.target.name == "sm_90a",
         out_bytes=facts.dtype.bytes, bias_bytes=0 if bias is None else view_of(bias).facts.dtype.bytes,
