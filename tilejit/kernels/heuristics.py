@@ -19,7 +19,7 @@ ITEM_BYTES = 2  # of a factor's element
 SPAN = 128 // ITEM_BYTES
 #: the widest tile: 128 registers per thread for sums
 WIDEST = 256
-#: the time that a tile takes besides its columns (rows of the other factor, start and end), in columns
+#: the time for the rows of the other factor and for the start and end of a tile, as a number of columns
 TILE_COST = 24
 #: rows up to which `wide` computes a product: two warpgroups
 FEW_ROWS = 128
