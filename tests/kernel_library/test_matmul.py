@@ -16,9 +16,8 @@ from tests.support.orders import Order, simulated
 from tests.support.profiles import times
 from tests.support.ptxas import ptxas_path, usage
 from tilejit import kernels
-from tilejit.kernels.flex import flex
 from tilejit.kernels.heuristics import Problem, choose
-from tilejit.runtime.simulated import SimulatedFunction
+from tilejit.runtime.simulated import SimulatedDevice, SimulatedFunction
 
 F16, BF16 = tj.float16, tj.bfloat16
 
@@ -60,18 +59,23 @@ extents = st.one_of(st.integers(0, 17), st.sampled_from((31, 63, 64, 65, 127, 12
     m=extents, n=extents, k=extents, by_rows=st.tuples(st.booleans(), st.booleans()), pad=st.sampled_from((8, 8, 1)),
     dtype=st.sampled_from((F16, BF16)), out_dtype=st.sampled_from((None, "float16", "bfloat16", tj.float32)),
     activation=st.sampled_from((None, "relu", "gelu", "silu")), has_bias=st.booleans(), has_residual=st.booleans(),
+    sms=st.sampled_from((4, 132)),
 )
-@example(1, 1, 1, (True, True), 1, F16, None, None, False, False)
-@example(129, 257, 65, (True, False), 8, F16, tj.float32, "silu", True, True)
+@example(1, 1, 1, (True, True), 1, F16, None, None, False, False, 4)
+@example(129, 257, 65, (True, False), 8, F16, tj.float32, "silu", True, True, 4)
+@example(3, 150, 130, (True, True), 8, BF16, None, "gelu", False, False, 132)
 def test_every_shape_is_within_the_bound(
     m: int, n: int, k: int, by_rows: tuple[bool, bool], pad: int, dtype: tj.DType, out_dtype: Any, activation: Any,
-    has_bias: bool, has_residual: bool,
+    has_bias: bool, has_residual: bool, sms: int,
 ) -> None:
     a = inside(drawn(1, m, k), dtype, by_rows=by_rows[0], pad=pad)
     b = inside(drawn(2, k, n), dtype, by_rows=by_rows[1], pad=pad)
     bias = inside(drawn(3, 1, n), dtype)[0] if has_bias else None
     residual = inside(drawn(4, m, n), BF16) if has_residual else None
-    with tj.use_device("sim"):
+    with tj.use_device("sim"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimulatedDevice, "multiprocessors", sms)
+        # the plans of another number of multiprocessors
+        patch.setattr("tilejit.kernels.products._plans", {})
         c = kernels.matmul(a, b, bias=bias, activation=activation, residual=residual, out_dtype=out_dtype)
     assert c.dtype == (a.dtype if out_dtype is None else tj.empty(0, out_dtype, "sim").dtype.numpy)
     check(c, a, b, bias, activation, residual)
@@ -142,6 +146,7 @@ def test_leading_dimensions_broadcast(a_shape: tuple[int, ...], b_shape: tuple[i
 
 def test_rows_of_a_batch_are_one_matrix_if_b_is(on_simulator: None, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
+    monkeypatch.setattr("tilejit.kernels.products._plans", {})
     monkeypatch.setattr("tilejit.kernels.products.choose", lambda p: sizes.append((p.batch, p.m)) or choose(p))
     a, b = drawn(1, 2, 3, 5, 16).astype(F16.numpy), drawn(2, 8, 16).astype(F16.numpy).T
     check(kernels.matmul(a, b), a, b)
@@ -150,6 +155,7 @@ def test_rows_of_a_batch_are_one_matrix_if_b_is(on_simulator: None, monkeypatch:
 
 def test_a_column_is_contiguous_along_k(on_simulator: None, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = []
+    monkeypatch.setattr("tilejit.kernels.products._plans", {})
     monkeypatch.setattr("tilejit.kernels.products.choose", lambda p: chosen.append(choose(p)) or chosen[-1])
     a, b = drawn(1, 12, 64).astype(F16.numpy), drawn(2, 64, 1).astype(F16.numpy)
     check(kernels.matmul(a, b), a, b)
@@ -206,10 +212,9 @@ def test_nothing_is_spilled(
         pytest.skip("no ptxas: install nvidia-cuda-nvcc")
     is_added = activation is not None
     function = getattr(tj, activation) if activation is not None else None
-    choice = choose(Problem(1, m, n, k, *by_k, is_tma=True, out_bytes=2, bias_bytes=4 * is_added, sms=132))
+    problem = Problem(1, m, n, k, *by_k, True, n % 8 == 0, out_bytes=2, bias_bytes=4 * is_added, sms=132)
+    choice = choose(problem)
     constexprs = {**choice.constexprs, "activation": function}
-    if choice.kernel is flex:
-        constexprs["by_tma"] = n % 8 == 0
     compiled = choice.kernel.compile(
         spec((m, k), dtype, by_k[0]), spec((k, n), dtype, not by_k[1]), spec((m, n), dtype),
         tj.spec(n, tj.float32) if is_added else None, spec((m, n), dtype) if is_added else None,
@@ -221,7 +226,7 @@ def test_nothing_is_spilled(
 
 def test_tiles_fill_whole_waves() -> None:
     def chosen(m: int, n: int, k: int = 4096, batch: int = 1) -> tuple[str, int, int]:
-        choice = choose(Problem(batch, m, n, k, True, True, is_tma=True, out_bytes=2, bias_bytes=0, sms=132))
+        choice = choose(Problem(batch, m, n, k, *[True] * 4, out_bytes=2, bias_bytes=0, sms=132))
         return choice.kernel.name, choice.grid, choice.constexprs["BN"]
 
     assert chosen(1, 4096) == ("wide", 128, 32) and chosen(64, 28672) == ("wide", 128, 224)

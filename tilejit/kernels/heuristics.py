@@ -36,7 +36,7 @@ class Problem(NamedTuple):
     """The properties of a product that determine how it is computed.
 
     a_by_k, b_by_k: K is contiguous in that factor. is_tma: TMA can copy both factors, and wgmma multiply them.
-    out_bytes, bias_bytes: of an element; bias_bytes is 0 without a bias.
+    out_by_tma: TMA can write the result. out_bytes, bias_bytes: of an element; bias_bytes is 0 without a bias.
     """
 
     batch: int
@@ -46,6 +46,7 @@ class Problem(NamedTuple):
     a_by_k: bool
     b_by_k: bool
     is_tma: bool
+    out_by_tma: bool
     out_bytes: int
     bias_bytes: int
     sms: int
@@ -107,6 +108,6 @@ def _flex(p: Problem) -> Choice:
     tiles = down * cdiv(p.n, bn)
     held = flex.CONSUMERS * (flex.SLOTS * 64 * flex.SLICE * p.out_bytes + bn * p.bias_bytes)
     return Choice(flex.flex, cdiv(tiles, cdiv(tiles, p.sms)), 128 + 128 * flex.CONSUMERS, {
-        "a_by_k": p.a_by_k, "b_by_k": p.b_by_k, "BN": bn, "BK": SHALLOW,
+        "a_by_k": p.a_by_k, "b_by_k": p.b_by_k, "by_tma": p.out_by_tma, "BN": bn, "BK": SHALLOW,
         "STAGES": stages(flex.BM + bn, SHALLOW, p.k, SHARED_BYTES - held), "GROUP": GROUP,
     })

@@ -1,32 +1,52 @@
-"""`matmul`: arguments, batches and the result's memory. `heuristics.py` chooses the kernel, which has its own file."""
+"""`matmul`: checks, batches, and the plans that calls with equal arguments share.
+
+`heuristics.py` chooses the kernel, which has its own file.
+"""
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 import tilejit as tj
 
-from ..dtypes import DType, as_dtype
+from ..dtypes import DType
 from ..errors import LaunchError, entry_point
-from ..frontend.language import Function, Intrinsic
-from ..runtime import devices
-from ..runtime.arrays import SIMULATOR, ArrayView, DeviceArray, device_name, facts_of, view_of_memory
-from ..runtime.readers import view_of
-from ..runtime.signature import overlaps
-from ..wording import shown
-from .flex import flex
-from .heuristics import Problem, choose
+from ..runtime.arrays import ArrayView
+from .arguments import (
+    at,
+    check_added,
+    check_apart,
+    check_factors,
+    device_of,
+    empty,
+    expanded,
+    function_of,
+    merged,
+    product_shape,
+    reshaped,
+    result_type,
+    view,
+)
+from .heuristics import Choice, Problem, choose
 
-_FACTORS = (tj.float16, tj.bfloat16)
-_RESULTS = (*_FACTORS, tj.float32)
-_ACTIVATIONS = {"relu": tj.relu, "gelu": tj.gelu, "silu": tj.silu}
+ACTIVATIONS = {"relu": tj.relu, "gelu": tj.gelu, "silu": tj.silu}
 #: the bytes at whose multiples the rows of an array must start for TMA
-_TMA_BYTES = 16
+TMA_BYTES = 16
+
+
+class Plan(NamedTuple):
+    """What calls with arrays of equal properties share. launcher: None if the arrays aren't passed as they are."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    launcher: Any
+    constexprs: dict[str, Any]
+
+
+#: the properties of the arguments and the device -> the plan
+_plans: dict[tuple[Any, ...], Plan] = {}
+_MOST_PLANS = 4096
 
 
 @entry_point
@@ -55,224 +75,113 @@ def matmul(
         y = kernels.matmul(x, w.T, bias=np.ones(8, np.float16), activation="relu")
         assert y.shape == (3, 8) and (y == 65).all()
     """
-    A, B = _factor("a", a), _factor("b", b)
-    if A.facts.dtype is not B.facts.dtype:
-        raise LaunchError(
-            f"a is {A.facts.dtype} and b is {B.facts.dtype}", hint="convert one of them: both must have one dtype"
-        )
-    shape = _shape(A.facts.shape, B.facts.shape)
-    if shape[-1] == 1 and B.facts.strides[-2] == 1:
-        # a column has two contiguous dimensions: only K matters
-        b = B = _reshaped(B, 0, B.facts.shape, (*B.facts.strides[:-1], _TMA_BYTES))
-    added = None if bias is None else _added("bias", bias, shape[-1:])
-    kept = None if residual is None else _added("residual", residual, shape)
-    dtype = None if out_dtype is None else _result_type(out_dtype)
-    if out is None:
-        out = _empty(a, shape, dtype or A.facts.dtype)
-        C = view_of(out)
+    A, B = view("a", a), view("b", b)
+    added = None if bias is None else view("bias", bias)
+    kept = None if residual is None else view("residual", residual)
+    C = None if out is None else view("out", out)
+    function = function_of(activation, ACTIVATIONS)
+    dtype = None if out_dtype is None else result_type(out_dtype)
+    device = device_of(A)
+    key = (
+        A.facts.number, B.facts.number, (A.pointer | B.pointer) % TMA_BYTES, function, dtype, device,
+        *[None if each is None else (each.facts.number, each.pointer % TMA_BYTES) for each in (added, kept, C)],
+    )
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _planned(A, B, added, kept, C, dtype, device)
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = plan
+    if C is None:
+        out = empty(a, plan.shape, plan.dtype)
     else:
-        C = _checked(out, shape, dtype, {"a": A, "b": B, "bias": added})
-    function = _function(activation)
-    if 0 in shape:
-        return out
-    if len(shape) == 2:
-        _launch((A, B, C, kept), (a, b, out, bias, residual), function)
-    else:
-        _launch_batch(A, B, C, bias, kept, function)
+        check_apart(C, {"a": A, "b": B, "bias": added})
+    if plan.launcher is not None:
+        plan.launcher(a, b, out, bias, residual, activation=function, **plan.constexprs)
+    elif 0 not in plan.shape:
+        _launch_views(A, B, view("out", out), added, kept, function, device)
     return out
 
 
-def _view(name: str, value: Any) -> ArrayView:
-    try:
-        return view_of(value)
-    except LaunchError as error:
-        raise LaunchError(f"{name}: {error.message}", hint=error.hint) from None
+def _planned(
+    A: ArrayView, B: ArrayView, bias: ArrayView | None, residual: ArrayView | None, C: ArrayView | None,
+    dtype: DType | None, device: Any,
+) -> Plan:
+    """Return the plan of a product; raise LaunchError if its arguments don't fit together."""
+    check_factors(A, B)
+    shape = product_shape(A.facts.shape, B.facts.shape)
+    check_added("bias", bias, shape[-1:])
+    check_added("residual", residual, shape)
+    check_added("out", C, shape)
+    if C is not None and dtype not in (None, C.facts.dtype):
+        message = f"out is {C.facts.dtype} and out_dtype {dtype}"
+        raise LaunchError(message, hint="pass one of them, or equal types")
+    result = dtype or (A if C is None else C).facts.dtype
+    if len(shape) > 2 or 0 in shape or _is_column(B):
+        return Plan(shape, result, None, {})
+    choice = _choice(A, B, C, bias, shape, result, device)
+    return Plan(shape, result, choice.kernel[(choice.grid,), choice.threads], choice.constexprs)
 
 
-def _factor(name: str, value: Any) -> ArrayView:
-    view = _view(name, value)
-    if len(view.facts.shape) < 2:
-        hint = "pass a[None], a matrix of one row" if name == "a" else "pass b[:, None], a matrix of one column"
-        raise LaunchError(f"{name} has shape {view.facts.shape}, which is no matrix", hint=hint)
-    if view.facts.dtype not in _FACTORS:
-        raise LaunchError(f"{name} is {view.facts.dtype}; matmul multiplies float16 and bfloat16", hint="convert it")
-    return view
+def _choice(
+    A: ArrayView, B: ArrayView, C: ArrayView | None, bias: ArrayView | None, shape: tuple[int, ...], dtype: DType,
+    device: Any,
+) -> Choice:
+    """Return the kernel for a product, or a batch with one leading dimension. C: None if it will be allocated."""
+    a_by_k, b_by_k = _by_k(A, -1), _by_k(B, -2)
+    is_aligned = C is None or (C.facts.unit_dim == len(shape) - 1 and C.align >= TMA_BYTES)
+    m, n = shape[-2:]
+    return choose(Problem(
+        math.prod(shape[:-2]), m, n, A.facts.shape[-1], bool(a_by_k), bool(b_by_k),
+        is_tma=a_by_k is not None and b_by_k is not None and device.target.name == "sm_90a",
+        out_by_tma=is_aligned and n * dtype.bytes % TMA_BYTES == 0, out_bytes=dtype.bytes,
+        bias_bytes=0 if bias is None else bias.facts.dtype.bytes, sms=device.multiprocessors,
+    ))
 
 
-def _shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the product of arrays of these shapes."""
-    if a[-1] != b[-2]:
-        hint = "pass b.T: weights stored N × K are transposed" if a[-1] == b[-1] and len(b) == 2 else (
-            "the last extent of a must equal the last but one of b"
-        )
-        raise LaunchError(f"a has K = {a[-1]} and b has K = {b[-2]}: their shapes are {a} and {b}", hint=hint)
-    try:
-        return (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
-    except ValueError:
-        raise LaunchError(
-            f"the leading dimensions of a, {a[:-2]}, and b, {b[:-2]}, don't broadcast",
-            hint="make them equal, or 1, or leave them out",
-        ) from None
-
-
-def _result_type(out_dtype: Any) -> DType:
-    # torch's dtypes are read by their names
-    dtype = as_dtype(out_dtype) or as_dtype(str(out_dtype).removeprefix("torch."))
-    if dtype is None or dtype not in _RESULTS:
-        raise LaunchError(f"out_dtype is {shown(out_dtype)}", hint="pass float16, bfloat16 or float32, as tj.float32")
-    return dtype
-
-
-def _added(name: str, value: Any, shape: tuple[int, ...]) -> ArrayView:
-    view = _view(name, value)
-    if view.facts.shape != shape:
-        hint = "pass one number per column" if name == "bias" else "pass an array of the result's shape"
-        raise LaunchError(f"{name} has shape {view.facts.shape}, not {shape}", hint=hint)
-    if view.facts.dtype not in _RESULTS:
-        raise LaunchError(f"{name} is {view.facts.dtype}", hint="convert it to float16, bfloat16 or float32")
-    return view
-
-
-def _checked(
-    out: Any, shape: tuple[int, ...], dtype: DType | None, inputs: dict[str, ArrayView | None]
-) -> ArrayView:
-    """Return the view of an array that the user passed for the result. dtype: the one that the user passed."""
-    view = _added("out", out, shape)
-    if dtype not in (None, view.facts.dtype):
-        raise LaunchError(f"out is {view.facts.dtype} and out_dtype {dtype}", hint="pass one of them, or equal types")
-    for name, each in inputs.items():
-        if each is not None and overlaps([_range(view, 0), _range(each, 1)]):
-            raise LaunchError(f"out overlaps {name}, which is read while out is written", hint="pass another array")
-    return view
-
-
-def _range(view: ArrayView, position: int) -> tuple[int, int, int]:
-    return view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes, position
-
-
-def _function(activation: Any) -> Any:
-    """Return the function of the kernel language that an activation names or is."""
-    if activation is None or isinstance(activation, (Function, Intrinsic)):
-        return activation
-    if isinstance(activation, str) and activation in _ACTIVATIONS:
-        return _ACTIVATIONS[activation]
-    hint = "decorate it with @tj.function" if callable(activation) else (
-        f"pass {', '.join(map(repr, _ACTIVATIONS))} or a @tj.function of a tile"
-    )
-    raise LaunchError(f"activation is {shown(activation)}", hint=hint)
-
-
-def _empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
-    """Return an uninitialized array of the library of another one, on its device."""
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None and isinstance(like, torch.Tensor):
-        return like.new_empty(shape, dtype=getattr(torch, dtype.name))
-    if cupy is not None and isinstance(like, cupy.ndarray):
-        with like.device:
-            return cupy.empty(shape, dtype.numpy)
-    if isinstance(like, np.ndarray):
-        return np.empty(shape, dtype.numpy)
-    if isinstance(like, DeviceArray):
-        return devices.empty(shape, dtype, like.device)
-    raise LaunchError(
-        f"a is {type(like).__name__}, of a library in which matmul can't allocate the result", hint="pass out="
-    )
-
-
-def _device(number: int | None) -> Any:
-    """Return the device of a launch with an array on device `number`."""
-    chosen = devices.default() if number is None or number == SIMULATOR else None
-    return chosen if chosen is not None and number in (None, chosen.number) else devices.named(device_name(number))
-
-
-def _by_k(view: ArrayView, k_axis: int) -> bool | None:
+def _by_k(each: ArrayView, k_axis: int) -> bool | None:
     """Return True if K is contiguous and False if the other dimension is; None if TMA can't copy the factor."""
-    unit, rank = view.facts.unit_dim, len(view.facts.shape)
-    if unit is None or unit < rank - 2 or view.align < _TMA_BYTES:
+    unit, rank = each.facts.unit_dim, len(each.facts.shape)
+    if unit is None or unit < rank - 2 or each.align < TMA_BYTES:
         return None
     return unit == rank + k_axis
 
 
-def _launch(views: Sequence[ArrayView | None], arguments: Sequence[Any], activation: Any) -> None:
-    """Compute one product, or a batch of them with one leading dimension.
-
-    views: of a, b, out and residual, where a or b without a leading dimension is multiplied by all of the other.
-    arguments: a, b, out, bias and residual, as the user's arrays or as views.
-    """
-    A, B, C, _ = views
-    assert A is not None and B is not None and C is not None
-    a_by_k, b_by_k, facts = _by_k(A, -1), _by_k(B, -2), C.facts
-    device = _device(A.facts.device)
-    batch, (m, n) = math.prod(facts.shape[:-2]), facts.shape[-2:]
-    bias = arguments[3]
-    choice = choose(Problem(
-        batch, m, n, A.facts.shape[-1], bool(a_by_k), bool(b_by_k),
-        is_tma=a_by_k is not None and b_by_k is not None and device.target.name == "sm_90a",
-        out_bytes=facts.dtype.bytes, bias_bytes=0 if bias is None else view_of(bias).facts.dtype.bytes,
-        sms=device.multiprocessors,
-    ))
-    constexprs = choice.constexprs
-    if choice.kernel is flex:
-        is_whole = n * facts.dtype.bytes % _TMA_BYTES == 0
-        by_tma = is_whole and facts.unit_dim == len(facts.shape) - 1 and C.align >= _TMA_BYTES
-        constexprs = {**constexprs, "by_tma": by_tma}
-    choice.kernel[(choice.grid,), choice.threads](*arguments, activation=activation, **constexprs)
+def _is_column(B: ArrayView) -> bool:
+    """True if b is a column whose elements are adjacent: it has two contiguous dimensions, of which K matters."""
+    return B.facts.shape[-1] == 1 and B.facts.strides[-2] == 1
 
 
-def _launch_batch(
-    A: ArrayView, B: ArrayView, C: ArrayView, bias: Any, residual: ArrayView | None, activation: Any
+def _launch_views(
+    A: ArrayView, B: ArrayView, C: ArrayView, bias: ArrayView | None, residual: ArrayView | None, function: Any,
+    device: Any,
 ) -> None:
     """Compute products with leading dimensions: as one product of all rows, as one batch, or as several batches."""
+    if _is_column(B):
+        B = reshaped(B, 0, B.facts.shape, (*B.facts.strides[:-1], TMA_BYTES))
     leading = C.facts.shape[:-2]
-    operands = [None if view is None else _expanded(view, leading) for view in (A, B, C, residual)]
-    a, b, c, r = operands
-    assert a is not None and b is not None and c is not None
     count = len(leading)
+    a, b, c = (expanded(each, leading) for each in (A, B, C))
+    r = None if residual is None else expanded(residual, leading)
     if not any(b.facts.strides[:count]):  # every product has the same b
-        rows = [None if view is None else _merged(view, count + 1) for view in (a, c, r)]
-        if rows[0] is not None and rows[1] is not None and (residual is None or rows[2] is not None):
-            views = rows[0], _at(b, count), rows[1], rows[2]
-            _launch(views, (*views[:3], bias, views[3]), activation)
+        rows = [each and merged(each, count + 1) for each in (a, c, r)]
+        if rows[0] is not None and rows[1] is not None and (r is None or rows[2] is not None):
+            _launch(rows[0], at(b, count), rows[1], bias, rows[2], function, device)
             return
-    batches = [None if view is None else _merged(view, count) for view in operands]
-    if any(view is not None and batch is None for view, batch in zip(operands, batches, strict=True)):
+    batches = [each and merged(each, count) for each in (a, b, c, r)]
+    if None in (batches if r is not None else batches[:3]):
         for i in range(leading[0]):
-            parts = [None if view is None else _at(view, 1, i) for view in operands]
-            _launch_batch(parts[0], parts[1], parts[2], bias, parts[3], activation)  # type: ignore[arg-type]
+            parts = [at(each, 1, i) for each in (a, b, c)]
+            _launch_views(parts[0], parts[1], parts[2], bias, r and at(r, 1, i), function, device)
         return
-    _launch(batches, (*batches[:3], bias, batches[3]), activation)
+    A, B, C = batches[:3]  # type: ignore[assignment]
+    _launch(A, B, C, bias, batches[3], function, device)
 
 
-def _reshaped(view: ArrayView, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> ArrayView:
-    """Return a view of the memory of another one. offset, strides: in elements."""
-    facts = facts_of(view.facts.dtype, shape, strides, view.facts.device)
-    pointer = view.pointer + offset * view.facts.dtype.bytes
-    return view_of_memory(view.owner, pointer, facts, view.writable, view.producer)
-
-
-def _expanded(view: ArrayView, leading: tuple[int, ...]) -> ArrayView:
-    """Return the view with these leading dimensions, along which what has no extent is repeated."""
-    shape, strides = view.facts.shape, view.facts.strides
-    absent = len(leading) + 2 - len(shape)
-    steps = tuple(0 if n == 1 else s for n, s in zip(shape[:-2], strides[:-2], strict=True))
-    return _reshaped(view, 0, (*leading, *shape[-2:]), (*[0] * absent, *steps, *strides[-2:]))
-
-
-def _at(view: ArrayView, dims: int, index: int = 0) -> ArrayView:
-    """Return the view without its first `dims` dimensions, at `index` of the first and 0 of the others."""
-    return _reshaped(view, index * view.facts.strides[0], view.facts.shape[dims:], view.facts.strides[dims:])
-
-
-def _merged(view: ArrayView, dims: int) -> ArrayView | None:
-    """Return the view with its first `dims` dimensions as one, or None if no stride reaches all their elements."""
-    shape, strides = view.facts.shape, view.facts.strides
-    step, outer = None, 0
-    for n, s in reversed(list(zip(shape[:dims], strides[:dims], strict=True))):
-        if n == 1:
-            continue
-        if step is None:
-            step = s
-        elif s != outer:
-            return None
-        outer = s * n
-    return _reshaped(view, 0, (math.prod(shape[:dims]), *shape[dims:]), (step or 0, *strides[dims:]))
+def _launch(
+    A: ArrayView, B: ArrayView, C: ArrayView, bias: ArrayView | None, residual: ArrayView | None, function: Any,
+    device: Any,
+) -> None:
+    choice = _choice(A, B, C, bias, C.facts.shape, C.facts.dtype, device)
+    launcher = choice.kernel[(choice.grid,), choice.threads]
+    launcher(A, B, C, bias, residual, activation=function, **choice.constexprs)
