@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,20 @@ def test_a_mistake_is_explained(name: str) -> None:
     assert np.array_equal(A, before)
 
 
+def test_a_gradient_is_not_lost_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Parameter(np.ndarray):  # type: ignore[type-arg]
+        requires_grad = True
+
+    is_enabled = [True]
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: is_enabled[0], Tensor=str))
+    with tj.use_device("sim"):
+        with pytest.raises(tj.LaunchError, match="b requires a gradient, which matmul doesn't compute") as caught:
+            kernels.matmul(A, B.view(Parameter))
+        assert caught.value.hint == "call it under torch.no_grad(), or pass b.detach()"
+        is_enabled[0] = False
+        assert (kernels.matmul(A, B.view(Parameter)) == 16).all()
+
+
 def test_an_array_of_an_unknown_library_needs_out() -> None:
     class Wrapped:
         def __init__(self, array: Any) -> None:
@@ -81,5 +97,5 @@ def test_an_array_of_an_unknown_library_needs_out() -> None:
     with tj.use_device("sim"):
         with pytest.raises(tj.LaunchError, match="a is Wrapped, of a library in which") as caught:
             kernels.matmul(a, B)
-        assert caught.value.hint == "pass out="
+        assert caught.value.hint == "pass out=, a writable array"
         assert (kernels.matmul(a, B, out=out) == 16).all()

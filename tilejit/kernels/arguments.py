@@ -24,6 +24,9 @@ RESULTS = (*FACTORS, float32)
 
 def view(name: str, value: Any) -> ArrayView:
     """Return the view of an array; raise LaunchError with its name if it can't be passed."""
+    if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
+        message = f"{name} requires a gradient, which matmul doesn't compute"
+        raise LaunchError(message, hint=f"call it under torch.no_grad(), or pass {name}.detach()")
     try:
         return view_of(value)
     except LaunchError as error:
@@ -113,7 +116,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: DType) -> Any:
         with like.device:
             return cupy.empty(shape, dtype.numpy)
     message = f"a is {type(like).__name__}, of a library in which matmul can't allocate the result"
-    raise LaunchError(message, hint="pass out=")
+    raise LaunchError(message, hint="pass out=, a writable array")
 
 
 def device_of(each: ArrayView) -> Any:
