@@ -23,8 +23,8 @@ WIDEST = 256
 TILE_COST = 24
 #: rows up to which `wide` computes a product: two warpgroups
 FEW_ROWS = 128
-#: rows up to which `wide` copies only the rows that exist, by eights
-COPIED_ROWS = 32
+#: the numbers of rows of which `wide` copies only those that exist; else it copies all 64 rows of a warpgroup
+COPIED_ROWS = (1, 2, 4, 8, 16, 24, 32)
 #: stages that hide the latency of a copy, and the slices of K that they hold if the shared memory suffices
 ENOUGH_STAGES, MOST_STAGES = 3, 16
 DEEP, SHALLOW = 128, 64
@@ -97,7 +97,7 @@ def _wide(p: Problem) -> Choice:
     depth = DEEP if SHARED_BYTES // (rows * DEEP * ITEM_BYTES) >= ENOUGH_STAGES else SHALLOW
     return Choice(wide.wide, p.batch * cdiv(many, bn), 128 + 128 * consumers, {
         "swapped": swapped, "few_by_k": few_by_k, "many_by_k": many_by_k, "CONSUMERS": consumers,
-        "ROWS": cdiv(few, 8) * 8 if few_by_k and few <= COPIED_ROWS else 64 * consumers,
+        "ROWS": next((rows for rows in COPIED_ROWS if few <= rows and few_by_k), 64 * consumers),
         "BN": bn, "BK": depth, "STAGES": stages(rows, depth, p.k),
     })
 
