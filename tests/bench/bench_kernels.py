@@ -144,9 +144,12 @@ def graph_of(torch: Any, call: Callable[[int], object]) -> Launch:
     call(0)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # `torch.cuda.graph` would collect garbage and empty torch's cache each time
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graph.capture_begin()
         for i in range(GRAPH_CALLS):
             call(i)
+        graph.capture_end()
     return graph.replay  # type: ignore[no-any-return]
 
 
@@ -181,8 +184,11 @@ def summary(ratios: Sequence[float]) -> str:
 
 def compiled(torch: Any, cases: Sequence[Case]) -> None:
     """Compile the kernels of all cases, by several threads: the driver's compiler doesn't hold Python's lock."""
+    def launch(case: Case) -> None:
+        Contest(torch, case, "cuda").ours()
+
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda case: Contest(torch, case, "cuda").ours(), cases))
+        list(threads.map(launch, cases))
     torch.cuda.synchronize()
 
 

@@ -1,5 +1,8 @@
 """The product of any matrices: persistent CTAs, tiles of 128 × BN, with BN such that the tiles fill whole waves.
 
+    warpgroup 0     ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒   copies, up to STAGES slices ahead
+    warpgroups 1, 2   ███████████░░░███████████░░░  multiplies a tile, writes it
+
     warpgroup 0      its first warp copies slices of K by TMA into a ring of STAGES stages, for one tile after the other
     warpgroups 1, 2  multiply them by wgmma, 64 rows each, and write C
 
