@@ -54,7 +54,7 @@ def operands(name: str, dtype: tj.DType = F16) -> tuple[Array, Array]:
 extents = st.one_of(st.integers(0, 17), st.sampled_from((31, 63, 64, 65, 127, 128, 129, 131, 192, 257)))
 
 
-@settings(max_examples=times(0.25))
+@settings(max_examples=times(0.2))
 @given(
     m=extents, n=extents, k=extents, by_rows=st.tuples(st.booleans(), st.booleans()), pad=st.sampled_from((8, 8, 1)),
     dtype=st.sampled_from((F16, BF16)), out_dtype=st.sampled_from((None, "float16", "bfloat16", tj.float32)),
@@ -151,6 +151,15 @@ def test_rows_of_a_batch_are_one_matrix_if_b_is(on_simulator: None, monkeypatch:
     a, b = drawn(1, 2, 3, 5, 16).astype(F16.numpy), drawn(2, 8, 16).astype(F16.numpy).T
     check(kernels.matmul(a, b), a, b)
     assert sizes == [(1, 30)]
+
+
+@pytest.mark.parametrize("name", ["wide", "flex", "plain"])
+def test_a_residual_is_updated_in_place(name: str, on_simulator: None) -> None:
+    a, b = operands(name)
+    c = inside(drawn(4, a.shape[0], b.shape[1]), F16)
+    residual = c.copy()
+    kernels.matmul(a, b, residual=c, out=c)
+    check(c, a, b, residual=residual)
 
 
 def test_a_column_is_contiguous_along_k(on_simulator: None, monkeypatch: pytest.MonkeyPatch) -> None:

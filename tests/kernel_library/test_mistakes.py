@@ -15,6 +15,7 @@ from tilejit import kernels
 
 A, W = np.ones((4, 16), np.float16), np.ones((8, 16), np.float16)
 B = W.T
+MEMORY = np.ones((5, 8), np.float16)
 
 
 def negated(x: Any) -> Any:
@@ -52,6 +53,9 @@ MISTAKES = {
         "pass one of them",
     ),
     "out in a": (options(out=A[:, :8]), "out overlaps a, which is read while out is written", "pass another array"),
+    "out over residual": (
+        options(out=MEMORY[:4], residual=MEMORY[1:5]), "out overlaps residual, which is read", "pass another array",
+    ),
     "read-only out": (
         options(out=np.broadcast_to(np.float16(1), (4, 8))), "C is a read-only array", "pass a copy, or a writable",
     ),

@@ -81,9 +81,10 @@ def check_added(name: str, each: ArrayView | None, shape: tuple[int, ...]) -> No
 
 
 def check_apart(out: ArrayView, inputs: Mapping[str, ArrayView | None]) -> None:
-    """Raise LaunchError if the memory of the result overlaps that of an input."""
+    """Raise LaunchError if the memory of the result overlaps that of an input, unless it is the residual itself."""
     for name, each in inputs.items():
-        if each is not None and overlaps([_bytes(out, 0), _bytes(each, 1)]):
+        is_same = each is not None and each.pointer == out.pointer and each.facts is out.facts
+        if each is not None and not (name == "residual" and is_same) and overlaps([_bytes(out, 0), _bytes(each, 1)]):
             raise LaunchError(f"out overlaps {name}, which is read while out is written", hint="pass another array")
 
 

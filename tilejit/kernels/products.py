@@ -59,7 +59,7 @@ def matmul(
     a and b are float16 or bfloat16, with any strides: weights stored N × K are passed as `w.T`. Leading dimensions
     broadcast as in NumPy. Everything after the products is computed in float32 and rounded once.
 
-    bias: of shape (N,). residual: of the result's shape.
+    bias: of shape (N,). residual: of the result's shape; it may be `out` itself.
     activation: "relu", "gelu" (with the error function), "silu", or a `@tj.function` of a float32 tile.
     out_dtype: float16, bfloat16 or float32, by default that of `out`, else that of `a`.
     out: the array to write, which is returned; by default a new one of a's library, on its device.
@@ -95,7 +95,7 @@ def matmul(
     if C is None:
         out = empty(a, plan.shape, plan.dtype)
     else:
-        check_apart(C, {"a": A, "b": B, "bias": added})
+        check_apart(C, {"a": A, "b": B, "bias": added, "residual": kept})
     if plan.launcher is not None:
         plan.launcher(a, b, out, bias, residual, activation=function, **plan.constexprs)
     elif 0 not in plan.shape:
