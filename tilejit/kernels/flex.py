@@ -69,13 +69,13 @@ def flex(
             z = tj.uint32(0) if len(C.shape) == 2 else tile // each
             row, column = tj.tile_order(tile - z * each, shape, group=GROUP)
             r, c = row * BM + g * 64, column * BN
-            if bias is not None and near is not None:
-                tj.wg.copy(near[g], bias[c : c + BN])
             for k in range(steps):
                 t = ring[i]
                 t.wait()
                 rows = a[t.stage, g * 64 : g * 64 + 64, :] if a_by_k else a[t.stage, :, g * 64 : g * 64 + 64].T
                 tj.wg.gemm_async(acc, rows, b[t.stage].T if b_by_k else b[t.stage], accumulate=k > 0)
+                if bias is not None and near is not None and k == 0:  # while the first product runs
+                    tj.wg.copy(near[g], bias[c : c + BN])
                 tj.wgmma.wait(1)
                 if k > 0:
                     tj.warp.release(ring[i - 1])

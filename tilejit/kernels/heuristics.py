@@ -72,8 +72,8 @@ def width(rows: int, columns: int, sms: int, step: int) -> int:
     )
 
 
-def stages(rows: int, depth: int, k: int, free: int = SHARED_BYTES) -> int:
-    """Return the number of stages of `rows` rows of both factors: what fits, and not many more than slices of K."""
+def stages(rows: int, depth: int, k: int, free: int) -> int:
+    """Return the number of stages of `rows` rows of both factors that fit into `free` bytes, few more than K needs."""
     fit = min(MOST_STAGES, free // (rows * depth * ITEM_BYTES))
     return int(min(fit, max(2, next_power_of_2(cdiv(k, depth)))))
 
@@ -94,11 +94,12 @@ def _wide(p: Problem) -> Choice:
     consumers = cdiv(few, 64)
     bn = width(p.batch, many, p.sms, 8 if many_by_k else SPAN)
     rows = 64 * consumers + bn
-    depth = DEEP if SHARED_BYTES // (rows * DEEP * ITEM_BYTES) >= ENOUGH_STAGES else SHALLOW
+    free = SHARED_BYTES - consumers * (64 if swapped else bn) * p.bias_bytes
+    depth = DEEP if free // (rows * DEEP * ITEM_BYTES) >= ENOUGH_STAGES else SHALLOW
     return Choice(wide.wide, p.batch * cdiv(many, bn), 128 + 128 * consumers, {
         "swapped": swapped, "few_by_k": few_by_k, "many_by_k": many_by_k, "CONSUMERS": consumers,
         "ROWS": next((rows for rows in COPIED_ROWS if few <= rows and few_by_k), 64 * consumers),
-        "BN": bn, "BK": depth, "STAGES": stages(rows, depth, p.k),
+        "BN": bn, "BK": depth, "STAGES": stages(rows, depth, p.k, free),
     })
 
 

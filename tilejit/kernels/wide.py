@@ -43,6 +43,9 @@ def wide(
     BM = 64 * CONSUMERS
     x = tj.alloc_shared((STAGES, BM, BK) if few_by_k else (STAGES, BK, BM), few.dtype, swizzle="128B")
     w = tj.alloc_shared((STAGES, BN, BK) if many_by_k else (STAGES, BK, BN), many.dtype, swizzle="128B")
+    near = None  # the bias of the tile's columns, or rows if `swapped`
+    if bias is not None:
+        near = tj.alloc_shared((CONSUMERS, 64 if swapped else BN), bias.dtype)
     ring = tj.alloc_ring(STAGES, consumers=CONSUMERS * WARPS)
     steps = max(tj.int32(tj.cdiv(A.shape[-1], BK)), 1)  # tells the compiler that it is never 0
     across = tj.cdiv(tj.uint32(C.shape[-2] if swapped else C.shape[-1]), BN)
@@ -60,6 +63,7 @@ def wide(
                 tj.warp.commit(t)
     else:
         g = (tj.warpgroup_id() - 1) * 64
+        mine = None if near is None else near[tj.warpgroup_id() - 1]
         acc = tj.alloc_local((64, BN), tj.float32, layout=tj.wgmma.layout_c((64, BN)))
         if ROWS < 64:
             for stage in tj.static_range(STAGES):
@@ -76,6 +80,9 @@ def wide(
                 tj.wg.gemm_async(acc, x[t.stage].T, b, accumulate=i > 0)
             else:
                 tj.wg.gemm_async(acc, x[t.stage, :, g : g + 64].T, b, accumulate=i > 0)
+            if bias is not None and mine is not None and i == 0:  # while the first product runs
+                tj.wg.copy(mine, bias[g : g + 64] if swapped else bias[at : at + BN])
+                tj.warpgroup_sync()
             tj.wgmma.wait(1)
             if i > 0:
                 tj.warp.release(ring[i - 1])
@@ -84,10 +91,10 @@ def wide(
         for s in tj.static_range(0, BN, width):
             n = min(width, BN - s)
             b = r = None
-            if bias is not None and swapped:
-                b = tj.wg.load(bias[g : g + 64])[:, None]
-            elif bias is not None:
-                b = tj.wg.load(bias[at + s : at + s + n])[None, :]
+            if mine is not None and swapped:
+                b = tj.wg.load(mine)[:, None]
+            elif mine is not None:
+                b = tj.wg.load(mine[s : s + n])[None, :]
             if residual is not None and swapped:
                 r = tj.wg.load(part(residual, z, at + s, n, g, 64).T)
             elif residual is not None:
