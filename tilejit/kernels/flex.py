@@ -6,9 +6,9 @@
     warpgroup 0      its first warp copies slices of K by TMA into a ring of STAGES stages, for one tile after the other
     warpgroups 1, 2  multiply them by wgmma, 64 rows each, and write C
 
-While a tile is written, the slices of the next one arrive. Tiles of 128 × 256 are the fastest per element, but if they
-leave a third of the multiprocessors idle in the last wave, smaller ones take less time in total: `heuristics.py`
-chooses BN, any multiple of 32. CTAs take tiles in the order of `tj.tile_order`: those that run at the same time share
+While a tile is written, the slices of the next one arrive. The widest tiles read the least per element, but if they
+leave multiprocessors idle in the last wave, narrower ones may take less time in total: `heuristics.py` chooses BN, any
+multiple of 32. CTAs take tiles in the order of `tj.tile_order`: those that run at the same time share
 rows of A and columns of B in the L2 cache.
 
 The sums leave through SLOTS slots of 64 × 32 per warpgroup in shared memory, so that BN need be no multiple of what a
