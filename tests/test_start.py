@@ -23,7 +23,7 @@ COMPILER = {
 GPU = {"cuda", "tilejit.runtime.cuda"}
 SIMULATOR = {"tilejit.simulator", "tilejit.runtime.simulated"}
 #: slow to import, and nothing of ours needs them
-NEVER = {"torch", "cupy", "numpy.ma", "numpy.testing", "hypothesis", "tilejit.testing"}
+NEVER = {"torch", "cupy", "numpy.ma", "numpy.testing", "hypothesis", "tilejit.testing", "tilejit.kernels"}
 
 KERNEL = """
 import numpy as np
@@ -71,6 +71,11 @@ def test_importing_tilejit_imports_nothing_else() -> None:
     modules = imported("import tilejit")
     assert {m for m in modules if m.startswith("tilejit")} == {"tilejit"}
     assert not modules & {"numpy", "llvmlite", "cuda", "torch"}
+
+
+def test_the_kernel_library_is_imported_on_demand_and_imports_no_framework() -> None:
+    modules = imported("import tilejit as tj\ntj.kernels")
+    assert "tilejit.kernels.products" in modules and not modules & (NEVER - {"tilejit.kernels"})
 
 
 def test_decorating_a_kernel_imports_nothing_that_compiles_or_runs_it() -> None:

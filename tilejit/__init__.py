@@ -52,7 +52,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 }
 
 #: parts of the package that are reached as attributes
-_PARTS = ("sanitize",)
+_PARTS = ("kernels", "sanitize")
 
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 

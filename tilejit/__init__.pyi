@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from numpy.typing import DTypeLike
 
+from . import kernels as kernels
 from . import sanitize as sanitize
 from .ahead import (
     CompiledKernel as CompiledKernel,

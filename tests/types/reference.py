@@ -118,6 +118,7 @@ MODULES = {
     "tilejit.testing": (
         "hypothesis strategies for layouts, types and arrays, comparisons of a kernel with NumPy, a judge of kernels"
     ),
+    "tilejit.kernels": "kernels for the operations of language models; `import tilejit` doesn't load them",
     "tilejit.simulator": "the simulator, for PTX of any compiler",
 }
 
