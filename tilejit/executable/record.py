@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.clusters import Cluster
-from ..ir.params import AssertionsParam, Param, TensorMapParam, written_arguments
+from ..ir.params import AssertionsParam, Param, PointerParam, TensorMapParam, written_arguments
 from ..ir.types import Signature
 from ..ir.values import Expr, Var
 from ..ir.watched import WatchedRegion
@@ -100,6 +100,10 @@ class Executable:
     watched: tuple[WatchedRegion, ...] = ()
     #: the views whose shapes each launch checks
     reshapes: tuple[Reshape, ...] = ()
+    #: the parameters, as in the tile IR, of the arrays from `tj.scratch` that the kernel uses
+    scratch: tuple[PointerParam, ...] = ()
+    #: True for a checked build with scratch that it must leave zero, which launches then check
+    checks_zeroed: bool = False
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
     #: registers per thread at entry if the kernel contains `tj.set_registers`, else None
     entry_registers: int | None = None
@@ -113,8 +117,8 @@ class Executable:
 
     @property
     def is_checked(self) -> bool:
-        """True if the kernel contains assertions or watched regions. Without them, a checked build is a plain one."""
-        return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
+        """True if a launch checks anything that a launch of the plain build doesn't."""
+        return bool(self.watched) or self.checks_zeroed or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
     def has_breakpoint(self) -> bool:
@@ -123,13 +127,15 @@ class Executable:
 
     @property
     def positions(self) -> dict[str, int]:
-        return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
+        """The positions of the arguments and, after them, of the arrays from `tj.scratch`, by name."""
+        names = [*(name for name, _ in self.signature.arguments), *(param.of for param in self.scratch)]
+        return {name: i for i, name in enumerate(names)}
 
     @property
     def written(self) -> dict[str, int]:
         """The positions of the arguments that the kernel may write, by name, in order of position."""
         names = written_arguments(self.params)
-        return {name: position for name, position in self.positions.items() if name in names}
+        return {name: i for i, (name, _) in enumerate(self.signature.arguments) if name in names}
 
     @property
     def packing(self) -> Packing:

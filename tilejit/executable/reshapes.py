@@ -1,10 +1,14 @@
-"""The views of tensors in other shapes that a launch checks, from a kernel's tile IR."""
+"""The views in other shapes that a launch checks, and the scratch that it allocates, from a kernel's tile IR."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..dataclass import replace
 from ..dtypes import int64
-from ..ir.nodes import Buffer, BufferView, Cast, Const, Expr, Kernel, Let, Op, Strided, Var
+from ..ir import walk
+from ..ir.nodes import Buffer, BufferView, Cast, Const, Expr, Kernel, Let, Op, Special, Strided, Var
+from ..ir.params import AssertionsParam, BarrierParam, Param, PointerParam
 from .record import Reshape
 
 
@@ -16,19 +20,40 @@ def reshapes(kernel: Kernel) -> tuple[Reshape, ...]:
     # extents and strides are parameters, or are computed from them at the kernel's entry
     defined: dict[str, Expr] = {}
     found: list[Reshape] = []
+    # a view of scratch only adds dimensions of extent 1
+    scratch = {param.of for param in scratch_of(kernel)}
     for stmt in kernel.body:
         if isinstance(stmt, Let):
             defined[stmt.var.name] = stmt.value
         elif isinstance(stmt, BufferView) and isinstance(stmt.buffer.layout, Strided):
             base = stmt.buffer.base
-            if ".steps" in stmt.buffer.name:
-                continue
             assert base is not None
+            if ".steps" in stmt.buffer.name or base.root.name in scratch:
+                continue
             before, after = _dims(base), _dims(stmt.buffer)
             if not all(dim in before for dim in after):
                 sides = [_exprs(side, defined) for side in (*_columns(before), *_columns(after))]
                 found.append(Reshape(base.root.name, sides[0], sides[1], sides[2], sides[3], stmt.span))
     return tuple(found)
+
+
+def scratch_of(kernel: Kernel, params: Sequence[Param] | None = None) -> tuple[PointerParam, ...]:
+    """Return the parameters of the arrays from `tj.scratch`. params: those that the kernel still has at lane level."""
+    kept = kernel.params if params is None else params
+    used = {param.of for param in kept if not isinstance(param, (AssertionsParam, BarrierParam))}
+    found = [p for p in kernel.params if isinstance(p, PointerParam) and p.scratch is not None]
+    return tuple([p for p in found if p.of in used])
+
+
+def has_zeroed(scratch: Sequence[PointerParam]) -> bool:
+    """True if a kernel must leave one of these arrays zero."""
+    return any(param.scratch is not None and param.scratch.zeroed for param in scratch)
+
+
+def specials_of(scratch: Sequence[PointerParam]) -> frozenset[str]:
+    """Return the names of the special registers in the extents of arrays from `tj.scratch`."""
+    extents = [extent for param in scratch if param.scratch is not None for extent in param.scratch.extents]
+    return frozenset([part.name for e in extents for part in walk.subexpressions(e) if isinstance(part, Special)])
 
 
 def _dims(buffer: Buffer) -> list[tuple[int | Var, int | Var]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -42,7 +42,7 @@ class DirectLaunch(NamedTuple):
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
     launch_in_context: like `launch`, but in the device's context. is_current: see `CudaDevice.is_current`.
-    streams: stream objects by handle.
+    streams: stream objects by handle. scratch: see `CudaFunction.with_scratch`.
     """
 
     launch: Callable[..., tuple[Any, ...]]
@@ -52,6 +52,7 @@ class DirectLaunch(NamedTuple):
     dynamic_bytes: int
     streams: Mapping[int, Any]
     workspace: Workspace
+    scratch: Callable[[tuple[int, int, int], Sequence[Argument], int], AbstractContextManager[Sequence[Argument]]]
 
 
 class PreparedRun(NamedTuple):

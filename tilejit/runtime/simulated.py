@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -31,10 +32,12 @@ from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, ho
 from .device import Launch, PreparedRun, check_writable, checks_wanted, ledger, watching
 from .grid import stream_handle
 from .packing import Workspace, getter
+from .scratch import check_zeroed, scratch_layout, too_large
 from .signature import Call
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
+    from ..executable import Executable
     from ..ir.watched import WatchedRegion
     from ..simulator.machine.printf import Stop
 
@@ -225,6 +228,8 @@ class SimulatedFunction:
     ) -> Report:
         executable = self.compiled.executable
         check_writable(self._written, arguments)
+        scratch = _scratch(executable, launch.grid, arguments) if executable.scratch else ()
+        arguments = (*arguments, *[array.view() for array in scratch])
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
         lines = SourceLines(executable.spans)
@@ -262,6 +267,8 @@ class SimulatedFunction:
             if on_finding == "raise":
                 raise failed.simulated(launch)
             report.note(failed.simulated(launch), lines.location(failed.assertion.span))
+        elif not any(each.level == "error" for each in report.findings):
+            self._check_zeroed(scratch, report, on_finding, lines)
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         self._warn_of_outside(report, arguments)
         return report
@@ -272,6 +279,20 @@ class SimulatedFunction:
 
         named = {name: arguments[position] for name, position in self._positions.items()}
         breakpoints.stopped(stop, self.compiled.executable.spans, named)
+
+    def _check_zeroed(
+        self, scratch: Sequence[DeviceArray], report: Report, on_finding: str, lines: SourceLines
+    ) -> None:
+        executable = self.compiled.executable
+        for index, (param, array) in enumerate(zip(executable.scratch, scratch, strict=True)):
+            if param.scratch is None or not param.scratch.zeroed or array.memory.host is None:
+                continue
+            try:
+                check_zeroed(executable, index, array.memory.host, SimulationError)
+            except SimulationError as error:
+                if on_finding == "raise":
+                    raise
+                report.note(error, lines.location(error.span))
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
         """Warn about each non-empty tensor of which tile operations accessed only regions entirely out of bounds."""
@@ -339,6 +360,22 @@ class SourceLines:
         first = min(named, key=error.message.index)
         is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
         return self._spans[error.column - 1] if is_party else self._located[first]
+
+
+def _scratch(
+    executable: Executable, grid: tuple[int, int, int], arguments: Sequence[Argument]
+) -> tuple[DeviceArray, ...]:
+    """Return new arrays for a launch's scratch."""
+    layout, arrays = scratch_layout(executable, grid, arguments, SIMULATOR), list[DeviceArray]()
+    for facts, is_zeroed in zip(layout.facts, layout.blocks, strict=True):
+        try:
+            memory = SimulatedMemory(math.prod(facts.shape) * facts.dtype.bytes)
+        except MemoryError:
+            raise too_large(executable, layout.facts, sum(layout.sizes)) from None
+        if is_zeroed:
+            memory.copy_in(np.zeros_like(memory.host))
+        arrays.append(DeviceArray(memory, facts.dtype, facts.shape))
+    return tuple(arrays)
 
 
 def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:
