@@ -59,14 +59,16 @@ def _sizes(ctx: Context, given: ast.expr) -> tuple[Expr, ...]:
         for at, item in zip(nodes, items, strict=True)
     ])
     with Located(ctx, given):
-        allocation.check_rank(sizes)
-        allocation.check_extents(tuple([int(size.value) for size in sizes if isinstance(size, Const)]))
+        # run-time extents are checked by launches
+        known = tuple([int(size.value) if isinstance(size, Const) else 1 for size in sizes])
+        allocation.check_rank(known)
+        allocation.check_extents(known)
     return sizes
 
 
 def _products(sizes: tuple[Expr, ...]) -> list[Expr]:
     """Return the row-major strides of all dimensions but the last, innermost first."""
-    products, step = [], build.const(1, int64)
+    products, step = list[Expr](), build.const(1, int64)
     for size in reversed(sizes[1:]):
         step = build.mul(step, size)
         products.append(step)

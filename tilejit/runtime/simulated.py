@@ -225,8 +225,15 @@ class SimulatedFunction:
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
         orders: int | str | None = None, limit: int = 10_000, seconds: float | None = None,
+        resident: int | None = None,
     ) -> Report:
         executable = self.compiled.executable
+        if resident is not None and executable.cooperative and math.prod(launch.grid) > resident:
+            raise LaunchError(
+                f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
+                f"resident={resident} is less",
+                hint="launch fewer CTAs that do more work each, or simulate more resident CTAs",
+            )
         check_writable(self._written, arguments)
         scratch = _scratch(executable, launch.grid, arguments) if executable.scratch else ()
         arguments = (*arguments, *[array.view() for array in scratch])
@@ -248,6 +255,7 @@ class SimulatedFunction:
                 orders=orders,
                 limit=limit,
                 seconds=seconds,
+                concurrent=resident,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=lines.locate,
                 may_be_empty=True,

@@ -119,13 +119,12 @@ class SlotLayout:
         self._late_bytes = -(-self._size_bytes // of_launch.align_bytes) * of_launch.align_bytes
         self._size_bytes = self._late_bytes + of_launch.size_bytes
         of_argument = dict(zip((*arrays, *(i for i, _ in scalars), *map(id, maps)), written.offsets, strict=True))
-        of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
-        of_constant |= {id(p): self._late_bytes + at for p, at in zip(late, of_launch.offsets, strict=True)}
+        others = zip((*once, *late), (
+            *(self._start_bytes + at for at in constants.offsets), *(self._late_bytes + at for at in of_launch.offsets)
+        ), strict=True)
+        of_argument |= {id(p): at for p, at in others}
         self._offsets = [
-            of_constant[id(p)] if id(p) in of_constant
-            else of_argument[id(p)] if isinstance(p, TensorMapParam)
-            else of_argument[index[of]]
-            for p in executable.params
+            of_argument[id(p) if id(p) in of_argument else index[argument_of(p) or ""]] for p in executable.params
         ]
 
     def packer(self, arguments: Sequence[Argument]) -> Callable[..., None]:
