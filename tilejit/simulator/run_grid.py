@@ -101,7 +101,7 @@ def run(
     if orders and (not checks or profile):
         raise LaunchError("orders can only be examined with checks, and without profile=True")
     if concurrent is not None and orders:
-        raise LaunchError("orders are examined with all CTAs running at once; leave the number of CTAs that do out")
+        raise LaunchError("orders= examines launches whose CTAs all run at once, not a limited number of them")
     program = translate(ptx, entry, dynamic_shared_bytes, orders is not None)
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     collect = on_finding == "collect"
@@ -223,7 +223,7 @@ class GridRun:
         self.concurrent = concurrent
         ranks = prod(self.cluster)
         if concurrent is not None and concurrent < ranks:
-            raise LaunchError(f"{concurrent} CTAs at once are less than a cluster, which has {ranks}")
+            raise LaunchError(f"a cluster of {ranks} CTAs runs at once; got {concurrent} CTAs at once")
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
