@@ -251,8 +251,10 @@ def test_an_empty_array_and_an_empty_grid_need_no_memory() -> None:
 
 def test_its_name_doesnt_collide_with_arguments() -> None:
     x = np.zeros(3, np.float32)
-    k = kernel("def k(W, V):\n    W[0] = V[0]\n    if True:\n        V = tj.scratch(3, tj.float32)\n    V[1] = W[0] + 1\n"
-               "    W[1] = V[1]\n")
+    k = kernel(
+        "def k(W, V):\n    W[0] = V[0]\n    if True:\n        V = tj.scratch(3, tj.float32)\n"
+        "    V[1] = W[0] + 1\n    W[1] = V[1]\n"
+    )
     with tj.use_device("sim"):
         k[1](x, np.full(3, 5, np.float32))
     assert x.tolist() == [5, 6, 0]

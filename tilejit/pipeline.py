@@ -390,6 +390,7 @@ def _compiled(kernel: Kernel, results: PassResults, signature: Signature) -> Com
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(record.open), reshapes=reshapes(record.open),
-        scratch=scratch, checks_zeroed=kernel.debug and has_zeroed(scratch), grid_axes=tuple([axis for axis in range(3) if specials & specials_along(axis, kernel.cluster)]),
+        scratch=scratch, checks_zeroed=kernel.debug and has_zeroed(scratch),
+        grid_axes=tuple([axis for axis in range(3) if specials & specials_along(axis, kernel.cluster)]),
     )
     return Compiled(executable, results.timings, record)

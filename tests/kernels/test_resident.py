@@ -11,7 +11,7 @@ CTAS = 8
 
 
 @tj.kernel(threads=64)
-def waiting(F: tj.Tensor, O: tj.Tensor, waits_for: tj.Tensor):
+def waiting(F: tj.Tensor, Out: tj.Tensor, waits_for: tj.Tensor):
     """Each CTA waits for the one that `waits_for` names, if that isn't itself, then reports itself."""
     i = tj.cta_id(0)
     j = waits_for[i]
@@ -20,12 +20,12 @@ def waiting(F: tj.Tensor, O: tj.Tensor, waits_for: tj.Tensor):
             pass
     tj.cta_sync()
     if tj.thread_id() == 0:
-        O[i] = i + 1
+        Out[i] = i + 1
         tj.store_release(F[i], 1)
 
 
 @tj.kernel(threads=32, cluster=(2, 1, 1))
-def clusters(F: tj.Tensor, O: tj.Tensor, waits_for: tj.Tensor):
+def clusters(F: tj.Tensor, Out: tj.Tensor, waits_for: tj.Tensor):
     i = tj.cta_id(0)
     j = waits_for[i]
     if j != i:
@@ -33,7 +33,7 @@ def clusters(F: tj.Tensor, O: tj.Tensor, waits_for: tj.Tensor):
             pass
     tj.cluster_sync()
     if tj.thread_id() == 0:
-        O[i] = i + 1
+        Out[i] = i + 1
         tj.store_release(F[i], 1)
 
 
@@ -105,7 +105,7 @@ def test_a_cooperative_launch_needs_all_its_ctas() -> None:
     a = np.zeros(8, np.int32)
     tj.simulate(together, 4, a, resident=4)
     assert (a == 1).all()
-    with pytest.raises(tj.LaunchError, match="the 4 CTAs of a cooperative launch must run at the same time; resident=3"):
+    with pytest.raises(tj.LaunchError, match="the 4 CTAs of a cooperative launch .*; resident=3"):
         tj.simulate(together, 4, a, resident=3)
 
 

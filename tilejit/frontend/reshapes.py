@@ -76,7 +76,8 @@ def reshaped(ctx: Context, node: ast.Call, given: ast.expr, memory: Memory, stri
     """Return a view of a whole tensor in another shape. strides: the tensor's, in elements."""
     if memory.buffer.root.name in ctx.scratch:
         raise ctx.type_error(
-            node, "memory from tj.scratch with run-time extents can't be reshaped", "allocate it in the shape that you use"
+            node, "memory from tj.scratch with run-time extents can't be reshaped",
+            "allocate it in the shape that you use",
         )
     if not memory.is_whole:
         raise ctx.type_error(

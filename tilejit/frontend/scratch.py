@@ -68,7 +68,8 @@ def _sizes(ctx: Context, given: ast.expr) -> tuple[Expr, ...]:
 
 def _products(sizes: tuple[Expr, ...]) -> list[Expr]:
     """Return the row-major strides of all dimensions but the last, innermost first."""
-    products, step = list[Expr](), build.const(1, int64)
+    products = list[Expr]()
+    step: Expr = build.const(1, int64)
     for size in reversed(sizes[1:]):
         step = build.mul(step, size)
         products.append(step)

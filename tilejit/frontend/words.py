@@ -147,8 +147,8 @@ _MEMORY = (
     _alloc("alloc_tmem", f"Allocate tensor memory; needs {' or '.join(TENSOR_MEMORY_TARGETS)}", "Region",
            "the layout; if None, row r is in lane r",
            "x = tj.alloc_tmem((128, 8), tj.float32)\ny = x[0:128, 0:4]"),
-    Intrinsic("scratch", "Return an array in global memory that each launch allocates, with undefined contents; launches "
-              "on one stream share the memory, and each call in a kernel has its own", (
+    Intrinsic("scratch", "Return an array in global memory that each launch allocates, with undefined contents; "
+              "launches on one stream share the memory, but the calls in a kernel don't", (
         CallParameter("shape", _SHAPE, "the extents, computed from constants, scalar parameters, X.shape and "
                       "tj.num_ctas"),
         parameter("dtype"),

@@ -100,7 +100,8 @@ class CudaFunction:
         self._packing = executable.packing
         self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
-        self.direct = None if self._is_cooperative or words else self._direct(workspace)
+        is_indirect = self._is_cooperative or words or executable.checks_zeroed
+        self.direct = None if is_indirect else self._direct(workspace)
 
     def _zeros(self, size: int) -> CudaMemory:
         memory = CudaMemory(size, self.device.number, self.device.context)
@@ -240,6 +241,7 @@ class CudaFunction:
             if executable.checks_zeroed and not cuda_driver.is_capturing(stream):
                 self._check_zeroed(layout, views, stream)
         except BaseException:
+            # whatever was raised, the kernel may not have left its scratch zero
             pool.mark(blocks)
             raise
         finally:

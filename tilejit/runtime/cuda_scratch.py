@@ -61,6 +61,7 @@ class ScratchPool:
             for zeroed, size in enumerate(sizes):
                 blocks.append(self._pinned((stream_id, capture, bool(zeroed)), stream, size) if size else None)
         except BaseException:
+            # also MemoryError and an interrupt
             self.unpin(blocks)
             raise
         return blocks
@@ -103,7 +104,8 @@ class ScratchPool:
 
     def _ready(self, key: Key, stream: int, size: int) -> ScratchBlock:
         """Return the block for a key, after growing or clearing it if necessary."""
-        with self._lock, cuda_driver.current(self._context()):
+        # captures of this or another thread don't allow allocations in their strictest mode
+        with self._lock, cuda_driver.current(self._context()), cuda_driver.uncaptured():
             block = self._blocks.get(key)
             if block is None or block.size < size:
                 block = self._grown(key, stream, size)
@@ -136,7 +138,7 @@ class ScratchPool:
 
 
 def _capture_of(stream: int) -> int:
-    """Return the id of the capture that a stream takes part in; 0 if there is none."""
+    """Return the id of a stream's active capture; 0 if it isn't being captured."""
     if call(driver.cuStreamIsCapturing, stream) != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
         return 0
     return int(call(driver.cuStreamGetCaptureInfo, stream)[1])
@@ -153,14 +155,13 @@ def _allocated(size: int, stream: Any) -> int:
 
 def _allocated_beside(size: int, zeroed: bool) -> int:
     """Allocate memory, cleared if `zeroed`, on a stream of its own, during a capture of another stream."""
-    with cuda_driver.uncaptured():
-        # a blocking stream would synchronize with the legacy stream, which can't be used during most captures
-        stream = call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
-        try:
-            pointer = _allocated(size, stream)
-            if zeroed:
-                call(driver.cuMemsetD8Async, pointer, 0, size, stream)
-            call(driver.cuStreamSynchronize, stream)
-        finally:
-            call(driver.cuStreamDestroy, stream)
+    # a blocking stream would synchronize with the legacy stream, which can't be used during most captures
+    stream = call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+    try:
+        pointer = _allocated(size, stream)
+        if zeroed:
+            call(driver.cuMemsetD8Async, pointer, 0, size, stream)
+        call(driver.cuStreamSynchronize, stream)
+    finally:
+        call(driver.cuStreamDestroy, stream)
     return pointer

@@ -57,8 +57,8 @@ def test_a_generated_launcher_passes_what_the_slow_path_passes(driver, monkeypat
     random = np.random.default_rng(1)
     streams = {0: 70, 1: 50, 2: 60}
     for _ in range(60):
-        a, grid, stream = arrays[random.integers(2)], int(random.integers(1, 9)), streams[int(random.integers(3))]
-        results = [outcome(driver, lambda k=k: k[(grid,), 32, stream](a, b, 3)) for k in (usual, quick)]
+        a, place = arrays[random.integers(2)], ((int(random.integers(1, 9)),), 32, streams[int(random.integers(3))])
+        results = [outcome(driver, lambda k=k, a=a, p=place: k[p](a, b, 3)) for k in (usual, quick)]
         assert results[0] == results[1] and len(results[0]) == 1
     assert is_quick(monkeypatch, quick, lambda: quick[5](arrays[0], b, 1))
 
@@ -116,10 +116,10 @@ def test_a_thread_with_another_context_launches_in_the_devices(driver):
 
 def test_an_entry_keeps_no_array_alive(driver):
     quick, _ = pair(driver, sums)
-    a, b = tensor(4, 8), tensor(4, 8)
-    warm(lambda: quick[4](a, b, 1))
-    seen = weakref.ref(a)
-    del a
+    arrays = [tensor(4, 8), tensor(4, 8)]
+    warm(lambda: quick[4](*arrays, 1))
+    seen = weakref.ref(arrays[0])
+    arrays.clear()
     gc.collect()
     assert seen() is None
 

@@ -421,8 +421,8 @@ class Machine(Units):
         if self.started < self.lanes.ctas:
             left = self.lanes.ctas - self.started
             waits.append(
-                f"{left} of {self.lanes.ctas} CTAs have not started: at most {self.concurrent} run at once, and the next "
-                "one starts when one ends"
+                f"{left} of {self.lanes.ctas} CTAs have not started: at most {self.concurrent} run at once, and the "
+                "next one starts when one ends"
             )
             hint = "let a CTA wait only for CTAs with lower indices, or launch no more CTAs than run at once"
         if self.operations.issued:
