@@ -269,8 +269,9 @@ class FakeDriver:
     # streams
 
     def cuStreamIsCapturing(self, stream):
-        assert self.contexts, "asked without a context"
         status = real.CUstreamCaptureStatus
+        if not self.contexts:
+            return real.CUresult.CUDA_ERROR_INVALID_CONTEXT, None
         active = status.CU_STREAM_CAPTURE_STATUS_ACTIVE
         return SUCCESS, active if stream in self.capturing else status.CU_STREAM_CAPTURE_STATUS_NONE
 

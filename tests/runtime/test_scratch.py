@@ -13,8 +13,9 @@ pytest.importorskip("cuda.bindings")
 
 from tests.runtime.fake_driver import FakeDriver, forget_devices, install, real  # noqa: E402
 from tests.runtime.test_cuda_calls import array_at  # noqa: E402
-from tilejit.runtime import cuda, cuda_scratch, devices  # noqa: E402
+from tilejit.runtime import cuda, devices  # noqa: E402
 from tilejit.runtime.arrays import facts_of, row_major  # noqa: E402
+from tilejit.runtime.cuda_scratch import ScratchBlock, unpin  # noqa: E402
 from tilejit.runtime.scratch import ALIGN_BYTES, ScratchLayout  # noqa: E402
 
 OUT_OF_MEMORY = real.CUresult.CUDA_ERROR_OUT_OF_MEMORY
@@ -118,13 +119,13 @@ def test_a_block_in_use_by_another_thread_is_freed_later(fake, pool):
     (block, _) = pool.pin(5, (256, 0))
     (larger, _) = pool.pin(5, (512, 0))
     assert block.pointer in fake.memory and larger is not block
-    pool.unpin([block, larger])
-    pool.unpin(pool.pin(5, (768, 0)))
+    unpin([block, larger])
+    unpin(pool.pin(5, (768, 0)))
     assert block.pointer not in fake.memory and larger.pointer not in fake.memory
 
 
 def test_a_block_that_is_replaced_between_lookup_and_use_is_not_used(fake, pool, monkeypatch):
-    pool.unpin(pool.pin(5, (256, 0)))
+    unpin(pool.pin(5, (256, 0)))
     replaced = []
 
     class Users(list):
@@ -133,7 +134,7 @@ def test_a_block_that_is_replaced_between_lookup_and_use_is_not_used(fake, pool,
             if not replaced:
                 replaced.append(item)
                 super().pop()
-                pool.unpin(pool.pin(5, (512, 0)))
+                unpin(pool.pin(5, (512, 0)))
                 super().append(item)
 
     (old,) = pool._blocks.values()
@@ -152,7 +153,7 @@ def test_threads_on_one_stream_always_get_memory_that_is_theirs_until_they_unpin
             blocks = pool.pin(5, (int(size), 256))
             if any(b.pointer not in fake.memory or b.size < s for b, s in zip(blocks, (size, 256), strict=True)):
                 failures.append(size)
-            pool.unpin(blocks)
+            unpin(blocks)
             if size % 7 == 0:
                 pool.release()
 
@@ -302,12 +303,12 @@ def test_host_arrays_prepared_launches_and_empty_grids(fake):
 
 def test_release_frees_what_is_not_in_use_after_the_gpu_is_idle(fake, pool):
     (block, _) = pool.pin(5, (256, 0))
-    pool.unpin(pool.pin(6, (256, 0)))
+    unpin(pool.pin(6, (256, 0)))
     fake.calls.clear()
     pool.release()
     assert list(fake.memory) == [block.pointer]
     assert [c[0] for c in fake.calls] == ["capture mode", "synchronize", "capture mode"]
-    pool.unpin([block])
+    unpin([block])
     pool.release()
     pool.release()
     assert not fake.memory and [c[0] for c in fake.calls].count("synchronize") == 2
@@ -315,6 +316,6 @@ def test_release_frees_what_is_not_in_use_after_the_gpu_is_idle(fake, pool):
 
 def test_each_array_is_at_a_multiple_of_256_bytes_and_apart_from_the_others():
     facts = tuple([facts_of(tj.float32, (n,), row_major((n,)), 0) for n in (1, 64, 65, 0)])
-    layout = ScratchLayout(facts, (0, 1, 0, 0), (0, 0, 256, 768), (768, 256))
-    assert [v.pointer for v in layout.views((1024, 4096))] == [1024, 4096, 1280, 1792]
-    assert cuda_scratch.ScratchBlock(0, 1).users == []
+    layout = ScratchLayout(tuple(zip(facts, (0, 1, 0, 0), (0, 0, 256, 768), strict=True)), (768, 256))
+    blocks = ScratchBlock(1024, 768), ScratchBlock(4096, 256)
+    assert [v.pointer for v in layout.views(blocks)] == [1024, 4096, 1280, 1792]

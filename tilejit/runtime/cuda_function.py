@@ -23,6 +23,7 @@ from ..target import PORTABLE_CLUSTER, THREAD_UNIT
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
+from .cuda_scratch import ScratchBlock, unpin
 from .device import DirectLaunch, Launch, PreparedRun, check_writable
 from .grid import stream_handle
 from .packing import ParameterBlock, Workspace, getter
@@ -182,7 +183,7 @@ class CudaFunction:
 
         return DirectLaunch(
             launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
-            cuda_driver.ByStream(), workspace, self.with_scratch,
+            cuda_driver.ByStream(), workspace, self.pin_scratch, unpin,
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
@@ -208,7 +209,7 @@ class CudaFunction:
             self._launch_staged(launch, call, stream)
             return
         if self.compiled.executable.scratch:
-            with self.with_scratch(launch.grid, call.arguments, stream) as arguments:
+            with self._with_scratch(launch.grid, call.arguments, stream) as arguments:
                 self._submit(launch, arguments, stream)
             return
         self._submit(launch, call.arguments, stream)
@@ -220,7 +221,7 @@ class CudaFunction:
             self._enqueue(launch, stream, self._packed)
 
     @contextmanager
-    def with_scratch(
+    def _with_scratch(
         self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument], stream: int
     ) -> Iterator[Sequence[arrays.Argument]]:
         """Yield a launch's arguments, followed by its scratch, which stays valid until the block has enqueued it.
@@ -228,24 +229,29 @@ class CudaFunction:
         raises: LaunchError if the GPU has too little memory, or if the kernel is a checked build and left scratch
         nonzero that it must leave zero.
         """
-        executable, pool = self.compiled.executable, self.device.scratch
-        layout = self._layout(grid, arguments)
+        executable = self.compiled.executable
+        layout, blocks = self.pin_scratch(grid, arguments, stream)
         try:
-            with nullcontext() if self.device.is_current() else cuda_driver.current(self.device.context):
-                blocks = pool.pin(stream, layout.sizes)
-        except MemoryError:
-            raise too_large(executable, layout.facts, sum(layout.sizes)) from None
-        try:
-            views = layout.views([0 if block is None else block.pointer for block in blocks])
+            views = layout.views(blocks)
             yield (*arguments, *views)
             if executable.checks_zeroed and not cuda_driver.is_capturing(stream):
                 self._check_zeroed(layout, views, stream)
         except BaseException:
             # whatever was raised, the kernel may not have left its scratch zero
-            pool.mark(blocks)
+            self.device.scratch.mark(blocks)
             raise
         finally:
-            pool.unpin(blocks)
+            unpin(blocks)
+
+    def pin_scratch(
+        self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument], stream: int
+    ) -> tuple[ScratchLayout, list[ScratchBlock]]:
+        """Return the layout and the blocks of a launch's scratch; see `ScratchPool.pin`."""
+        layout = self._layout(grid, arguments)
+        try:
+            return layout, self.device.scratch.pin(stream, layout.sizes)
+        except MemoryError:
+            raise too_large(self.compiled.executable, layout) from None
 
     def _layout(self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument]) -> ScratchLayout:
         key = grid, *[a.facts.number if type(a) is arrays.ArrayView else a for a in arguments]
@@ -262,7 +268,7 @@ class CudaFunction:
         if self.asserts:
             self.check_assertions()
         for index, view in enumerate(views):
-            if layout.blocks[index] and view.facts.high_bytes:
+            if layout.places[index][1] and view.facts.high_bytes:
                 memory = np.empty(view.facts.high_bytes, np.uint8)
                 call(driver.cuMemcpyDtoH, memory.ctypes.data, view.pointer, memory.nbytes)
                 check_zeroed(self.compiled.executable, index, memory, DeviceCheckError)
@@ -276,7 +282,7 @@ class CudaFunction:
         with staged(call.arguments, tuple(self._written.values()), stream) as moved:
             packed = Packed(self._packing)
             has_scratch = bool(self.compiled.executable.scratch)
-            with self.with_scratch(launch.grid, moved, stream) if has_scratch else nullcontext(moved) as arguments:
+            with self._with_scratch(launch.grid, moved, stream) if has_scratch else nullcontext(moved) as arguments:
                 packed.fill(self._values(arguments))
                 self._enqueue(launch, stream, packed)
         if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written.values()):

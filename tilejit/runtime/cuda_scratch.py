@@ -11,7 +11,7 @@ A captured graph may be replayed at any time, so its blocks are its own and are 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from cuda.bindings import driver
@@ -19,6 +19,8 @@ from cuda.bindings import driver
 from ..forks import renewed_at_fork
 from . import cuda_driver
 from .cuda_driver import call
+
+_ACTIVE = driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
 
 #: a stream's id, the id of its capture or 0, and whether the block is zeroed
 Key = tuple[int, int, bool]
@@ -39,6 +41,10 @@ class ScratchBlock:
         self.must_clear = False
 
 
+#: represents memory of no bytes
+_EMPTY = ScratchBlock(0, 0)
+
+
 class ScratchPool:
     """The blocks of one GPU."""
 
@@ -49,35 +55,29 @@ class ScratchPool:
         self._retired: list[tuple[Key, ScratchBlock]] = []
         self._lock = renewed_at_fork(threading.Lock())
 
-    def pin(self, stream: int, sizes: Sequence[int]) -> list[ScratchBlock | None]:
-        """Return a stream's blocks of at least these sizes, plain and zeroed; None for a size of 0.
+    def pin(self, stream: int, sizes: tuple[int, int]) -> list[ScratchBlock]:
+        """Return a stream's blocks of at least these sizes, plain and zeroed.
 
         The caller must `unpin` them once the driver has the launch.
         raises: LaunchError; MemoryError if the GPU has too little memory.
         """
-        stream_id, capture = int(call(driver.cuStreamGetId, stream)), _capture_of(stream)
-        blocks: list[ScratchBlock | None] = []
+        error, stream_id = driver.cuStreamGetId(stream)
+        if error:
+            raise cuda_driver.failure(error, "cuStreamGetId")
+        capture = _capture_of(stream)
+        plain = self._pinned((stream_id, capture, False), stream, sizes[0])
         try:
-            for zeroed, size in enumerate(sizes):
-                blocks.append(self._pinned((stream_id, capture, bool(zeroed)), stream, size) if size else None)
+            return [plain, self._pinned((stream_id, capture, True), stream, sizes[1])]
         except BaseException:
             # also MemoryError and an interrupt
-            self.unpin(blocks)
+            unpin([plain])
             raise
-        return blocks
 
-    def unpin(self, blocks: Iterable[ScratchBlock | None]) -> None:
-        for block in blocks:
-            if block is not None:
-                block.users.pop()
-
-    def mark(self, blocks: Iterable[ScratchBlock | None] | None = None) -> None:
-        """Clear zeroed blocks before their next launch, because a launch failed. blocks: None for all."""
+    def mark(self, blocks: Collection[ScratchBlock] | None = None) -> None:
+        """Have zeroed blocks cleared before their next launch, because a launch failed. blocks: None for all."""
         with self._lock:
-            marked = list(self._blocks.values()) if blocks is None else list(blocks)
-            zeroed = [block for (_, _, is_zeroed), block in self._blocks.items() if is_zeroed]
-            for block in zeroed:
-                block.must_clear |= block in marked
+            for (_, _, is_zeroed), block in self._blocks.items():
+                block.must_clear |= is_zeroed and (blocks is None or block in blocks)
 
     def release(self) -> None:
         """Free all blocks that neither a captured graph nor a launch uses, once the GPU is idle."""
@@ -92,6 +92,9 @@ class ScratchPool:
                 call(driver.cuMemFree, block.pointer)
 
     def _pinned(self, key: Key, stream: int, size: int) -> ScratchBlock:
+        if not size:
+            _EMPTY.users.append(None)
+            return _EMPTY
         while True:
             block = self._blocks.get(key)
             if block is None or block.size < size or block.must_clear:
@@ -137,11 +140,17 @@ class ScratchPool:
             call(driver.cuMemFreeAsync, block.pointer, stream)
 
 
+def unpin(blocks: Iterable[ScratchBlock]) -> None:
+    for block in blocks:
+        block.users.pop()
+
+
 def _capture_of(stream: int) -> int:
     """Return the id of a stream's active capture; 0 if it isn't being captured."""
-    if call(driver.cuStreamIsCapturing, stream) != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
-        return 0
-    return int(call(driver.cuStreamGetCaptureInfo, stream)[1])
+    error, status = driver.cuStreamIsCapturing(stream)
+    if error:
+        raise cuda_driver.failure(error, "cuStreamIsCapturing")
+    return int(call(driver.cuStreamGetCaptureInfo, stream)[1]) if status == _ACTIVE else 0
 
 
 def _allocated(size: int, stream: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..executable import Executable
 from .arrays import Argument, ArrayFacts, ArrayView, facts_of, row_major
 from .reshapes import values_of
 
+if TYPE_CHECKING:
+    from .cuda_scratch import ScratchBlock
+
 E = TypeVar("E", bound=TilejitError)
 
 #: alignment in bytes of each array, as of memory from the driver
@@ -20,23 +23,18 @@ ALIGN_BYTES = 256
 
 
 class ScratchLayout(NamedTuple):
-    """The arrays of one launch. All tuples but `sizes` have an item for each array.
+    """The arrays of one launch.
 
-    blocks: 0 for the block with undefined contents, 1 for the zeroed one. offsets: in that block, in bytes.
-    sizes: the bytes that the launch needs of both blocks.
+    places: for each array, its facts, its block (0 for undefined contents, 1 for zeroed ones), and its offset there in
+    bytes. sizes: the bytes that the launch needs of both blocks.
     """
 
-    facts: tuple[ArrayFacts, ...]
-    blocks: tuple[int, ...]
-    offsets: tuple[int, ...]
+    places: tuple[tuple[ArrayFacts, int, int], ...]
     sizes: tuple[int, int]
 
-    def views(self, pointers: Sequence[int]) -> tuple[ArrayView, ...]:
-        """Return the arrays in the blocks at these addresses."""
-        return tuple([
-            ArrayView(pointers[block] + offset, facts, True, None)
-            for facts, block, offset in zip(self.facts, self.blocks, self.offsets, strict=True)
-        ])
+    def views(self, blocks: Sequence[ScratchBlock]) -> list[ArrayView]:
+        """Return the arrays in these blocks."""
+        return [ArrayView(blocks[block].pointer + offset, facts, True, None) for facts, block, offset in self.places]
 
 
 def scratch_layout(
@@ -47,7 +45,7 @@ def scratch_layout(
     from ..ir.arithmetic.evaluate import evaluate
 
     values = values_of(executable, arguments) | {f"num_ctas.{axis}": n for axis, n in enumerate(grid)}
-    facts, blocks, offsets, sizes = list[ArrayFacts](), list[int](), list[int](), [0, 0]
+    places, sizes = list[tuple[ArrayFacts, int, int]](), [0, 0]
     for param in executable.scratch:
         assert param.scratch is not None
         shape = tuple([int(evaluate(extent, values)) for extent in param.scratch.extents])
@@ -56,20 +54,20 @@ def scratch_layout(
                 f"{param.of}, scratch of {executable.name}, can't have shape {shape}", span=param.buffer.span,
                 hint="pass arguments, and launch a grid, for which all extents are at least 0",
             )
-        facts.append(facts_of(param.buffer.dtype, shape, row_major(shape), device))
-        blocks.append(int(param.scratch.zeroed))
-        offsets.append(sizes[blocks[-1]])
+        block = int(param.scratch.zeroed)
+        places.append((facts_of(param.buffer.dtype, shape, row_major(shape), device), block, sizes[block]))
         size = math.prod(shape) * param.buffer.dtype.bytes
-        sizes[blocks[-1]] += -(-size // ALIGN_BYTES) * ALIGN_BYTES
+        sizes[block] += -(-size // ALIGN_BYTES) * ALIGN_BYTES
+    layout = ScratchLayout(tuple(places), (sizes[0], sizes[1]))
     if sum(sizes) >= 2**63:
-        raise too_large(executable, tuple(facts), sum(sizes))
-    return ScratchLayout(tuple(facts), tuple(blocks), tuple(offsets), (sizes[0], sizes[1]))
+        raise too_large(executable, layout)
+    return layout
 
 
-def too_large(executable: Executable, facts: Sequence[ArrayFacts], size: int) -> LaunchError:
-    """Return the error for arrays with these facts, of `size` bytes in total, for which there is no memory."""
-    arrays = zip(executable.scratch, facts, strict=True)
-    listed = ", ".join(f"{param.of} of shape {each.shape} and type {each.dtype}" for param, each in arrays)
+def too_large(executable: Executable, layout: ScratchLayout) -> LaunchError:
+    """Return the error for scratch for which there is no memory."""
+    arrays, size = zip(executable.scratch, layout.places, strict=True), sum(layout.sizes)
+    listed = ", ".join(f"{param.of} of shape {each.shape} and type {each.dtype}" for param, (each, _, _) in arrays)
     return LaunchError(
         f"{executable.name} needs {size:,} bytes of scratch, and the device has too little memory: {listed}",
         span=executable.scratch[0].buffer.span,

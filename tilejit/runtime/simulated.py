@@ -375,11 +375,11 @@ def _scratch(
 ) -> tuple[DeviceArray, ...]:
     """Return new arrays for a launch's scratch."""
     layout, arrays = scratch_layout(executable, grid, arguments, SIMULATOR), list[DeviceArray]()
-    for facts, is_zeroed in zip(layout.facts, layout.blocks, strict=True):
+    for facts, is_zeroed, _ in layout.places:
         try:
             memory = SimulatedMemory(math.prod(facts.shape) * facts.dtype.bytes)
         except MemoryError:
-            raise too_large(executable, layout.facts, sum(layout.sizes)) from None
+            raise too_large(executable, layout) from None
         if is_zeroed:
             memory.copy_in(np.zeros_like(memory.host))
         arrays.append(DeviceArray(memory, facts.dtype, facts.shape))

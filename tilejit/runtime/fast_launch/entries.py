@@ -146,19 +146,27 @@ class SlotLayout:
         """Return `direct.launch`, or a function that first packs the addresses and extents of the launch's scratch."""
         if not self._late:
             return direct.launch
-        getters, pack, at = self._late, self._pack_late, self._late_bytes
+        getters, pack, at, enqueue = self._late, self._pack_late, self._late_bytes, direct.launch
         # only facts of the arrays matter, and entries don't keep arrays alive
         facts = [a._replace(pointer=0, owner=None, host=None) if type(a) is ArrayView else a for a in arguments]
 
-        def launch(handle: Any, x: int, y: int, z: int, *rest: Any) -> tuple[Any, ...]:
-            *others, stream, block, extra = rest
+        def launch(
+            handle: Any, x: int, y: int, z: int, threads: int, one_y: int, one_z: int, dynamic_bytes: int, stream: Any,
+            block: ParameterBlock, extra: int,
+        ) -> tuple[Any, ...]:
             try:
-                with direct.scratch((x, y, z), facts, int(stream)) as complete:
-                    pack(block.memory, at, *[get(complete) for get in getters])
-                    return direct.launch(handle, x, y, z, *others, stream, block.address, extra)
+                layout, blocks = direct.pin((x, y, z), facts, int(stream))
             except LaunchError:
                 # the slow path tries again and raises the error
                 return (True,)
+            try:
+                complete = [*facts, *layout.views(blocks)]
+                pack(block.memory, at, *[get(complete) for get in getters])
+                return enqueue(
+                    handle, x, y, z, threads, one_y, one_z, dynamic_bytes, stream, block.address, extra
+                )
+            finally:
+                direct.unpin(blocks)
 
         return launch
 
