@@ -13,7 +13,7 @@ from typing import Any, get_args
 from ..constants import compile_time, fields_of
 from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType
-from ..ir.params import BoxShare, Param, ScratchShape, TensorMapSpec
+from ..ir.params import BoxShare, Param, TensorMapSpec
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
 from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature
 from ..ir.values import Buffer, Cast, Const, Op, Special, Strided, Var
@@ -21,7 +21,7 @@ from ..ir.watched import WatchedRegion
 from ..layout import Swizzle, TileLayout
 from ..source import Span
 from ..target import target
-from .record import Assertion, Executable, Reshape, SharedPlace, Usage
+from .record import Assertion, Executable, Reshape, ScratchArray, SharedPlace, Usage
 
 #: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
@@ -59,7 +59,7 @@ _CLASSES: dict[str, type[Any]] = {
     for kind in (
         ArrayType, ScalarType, ConstexprType, ContainerType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec,
         *get_args(Param), Assertion, WatchedRegion, SharedPlace, Usage, Reshape, Const, Op, Cast,
-        Special, ScratchShape,
+        Special, ScratchArray,
     )
 }
 

@@ -25,7 +25,7 @@ from ..ir.params import (
 from ..ir.text.printer import expr_text
 from ..ir.types import ConstexprType
 from ..wording import counted
-from .record import Executable
+from .record import Executable, ScratchArray
 
 #: element type -> C type of the same size; C11 and C++11 have no floating-point types of 8 or 16 bits
 C_TYPES = {
@@ -69,7 +69,7 @@ def c_header(executable: Executable) -> str:
     e = executable
     name = _identifier(e.name)
     own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
-    scratch = {param.of: param for param in e.scratch}
+    scratch = {each.of: each for each in e.scratch}
     described = [_described(param, scratch) for param in e.params]
     fields = _field_names([wanted for wanted, _, _ in described], own)
     lines = [*_head(e, name), "typedef struct {"]
@@ -114,7 +114,7 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield ""
 
 
-def _described(param: Param, scratch: Mapping[str, PointerParam]) -> tuple[str, str, str]:
+def _described(param: Param, scratch: Mapping[str, ScratchArray]) -> tuple[str, str, str]:
     """Return a name for the parameter's field, its declaration with `{}` in place of the name, and its meaning.
 
     scratch: see `Executable.scratch`, by name.
@@ -124,7 +124,9 @@ def _described(param: Param, scratch: Mapping[str, PointerParam]) -> tuple[str, 
             written = "written" if param.written else "only read"
             meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {counted(buffer.align, 'byte')}, {written}"
             if of in scratch:
-                meaning += _scratch_meaning(scratch[of])
+                extents = ", ".join(expr_text(extent, int64) for extent in scratch[of].extents)
+                contents = "all 0 at the first launch" if scratch[of].zeroed else "with any contents"
+                meaning += f", scratch of extents ({extents}), {contents}, that no concurrent launch uses"
             return of, "uint64_t {}", meaning
         case ScalarParam(of=of, var=var):
             return of, f"{C_TYPES[var.dtype.name]} {{}}", f"{of}: {var.dtype.name}"
@@ -149,13 +151,6 @@ def _described(param: Param, scratch: Mapping[str, PointerParam]) -> tuple[str, 
             return "barrier", "uint64_t {}", meaning
         case _:
             return assert_never(param)
-
-
-def _scratch_meaning(param: PointerParam) -> str:
-    assert param.scratch is not None
-    extents = ", ".join(expr_text(extent, int64) for extent in param.scratch.extents)
-    contents = "all 0 at the first launch" if param.scratch.zeroed else "with any contents"
-    return f", scratch of extents ({extents}), {contents}, that no concurrent launch uses"
 
 
 def _field_names(wanted: Sequence[str], macros: Sequence[str]) -> list[str]:

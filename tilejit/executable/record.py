@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.clusters import Cluster
-from ..ir.params import AssertionsParam, Param, PointerParam, TensorMapParam, written_arguments
+from ..ir.params import AssertionsParam, Param, TensorMapParam, written_arguments
 from ..ir.types import Signature
 from ..ir.values import Expr, Var
 from ..ir.watched import WatchedRegion
@@ -39,6 +39,20 @@ class Reshape:
     strides: tuple[Expr, ...]
     new_shape: tuple[Expr, ...]
     new_strides: tuple[Expr, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchArray:
+    """An array from `tj.scratch`, which each launch allocates. of: its name, to which parameters refer.
+
+    extents: expressions of parameters and the grid. zeroed: see `ScratchShape`. span: the call in the kernel's source.
+    """
+
+    of: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    zeroed: bool
     span: Span | None = None
 
 
@@ -100,8 +114,7 @@ class Executable:
     watched: tuple[WatchedRegion, ...] = ()
     #: the views whose shapes each launch checks
     reshapes: tuple[Reshape, ...] = ()
-    #: the parameters, as in the tile IR, of the arrays from `tj.scratch` that the kernel uses
-    scratch: tuple[PointerParam, ...] = ()
+    scratch: tuple[ScratchArray, ...] = ()
     #: True for a checked build with scratch that it must leave zero, which launches then check
     checks_zeroed: bool = False
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
@@ -128,7 +141,7 @@ class Executable:
     @property
     def positions(self) -> dict[str, int]:
         """The positions of the arguments and, after them, of the arrays from `tj.scratch`, by name."""
-        names = [*(name for name, _ in self.signature.arguments), *(param.of for param in self.scratch)]
+        names = [*(name for name, _ in self.signature.arguments), *(each.of for each in self.scratch)]
         return {name: i for i, name in enumerate(names)}
 
     @property

@@ -9,7 +9,7 @@ from ..dtypes import int64
 from ..ir import walk
 from ..ir.nodes import Buffer, BufferView, Cast, Const, Expr, Kernel, Let, Op, Special, Strided, Var
 from ..ir.params import AssertionsParam, BarrierParam, Param, PointerParam
-from .record import Reshape
+from .record import Reshape, ScratchArray
 
 
 def reshapes(kernel: Kernel) -> tuple[Reshape, ...]:
@@ -21,7 +21,7 @@ def reshapes(kernel: Kernel) -> tuple[Reshape, ...]:
     defined: dict[str, Expr] = {}
     found: list[Reshape] = []
     # a view of scratch only adds dimensions of extent 1
-    scratch = {param.of for param in scratch_of(kernel)}
+    scratch = {each.of for each in scratch_of(kernel, kernel.params)}
     for stmt in kernel.body:
         if isinstance(stmt, Let):
             defined[stmt.var.name] = stmt.value
@@ -37,23 +37,19 @@ def reshapes(kernel: Kernel) -> tuple[Reshape, ...]:
     return tuple(found)
 
 
-def scratch_of(kernel: Kernel, params: Sequence[Param] | None = None) -> tuple[PointerParam, ...]:
-    """Return the parameters of the arrays from `tj.scratch`. params: those that the kernel still has at lane level."""
-    kept = kernel.params if params is None else params
-    used = {param.of for param in kept if not isinstance(param, (AssertionsParam, BarrierParam))}
-    found = [p for p in kernel.params if isinstance(p, PointerParam) and p.scratch is not None]
-    return tuple([p for p in found if p.of in used])
+def scratch_of(kernel: Kernel, params: Sequence[Param]) -> tuple[ScratchArray, ...]:
+    """Return the arrays from `tj.scratch` to which `params` refer."""
+    used = {param.of for param in params if not isinstance(param, (AssertionsParam, BarrierParam))}
+    return tuple([
+        ScratchArray(p.of, p.buffer.dtype, p.scratch.extents, p.scratch.zeroed, p.buffer.span)
+        for p in kernel.params if isinstance(p, PointerParam) and p.scratch is not None and p.of in used
+    ])
 
 
-def has_zeroed(scratch: Sequence[PointerParam]) -> bool:
-    """True if a kernel must leave one of these arrays zero."""
-    return any(param.scratch is not None and param.scratch.zeroed for param in scratch)
-
-
-def specials_of(scratch: Sequence[PointerParam]) -> frozenset[str]:
-    """Return the names of the special registers in the extents of arrays from `tj.scratch`."""
-    extents = [extent for param in scratch if param.scratch is not None for extent in param.scratch.extents]
-    return frozenset([part.name for e in extents for part in walk.subexpressions(e) if isinstance(part, Special)])
+def specials_of(scratch: Sequence[ScratchArray]) -> frozenset[str]:
+    """Return the names of the special registers in the extents of arrays."""
+    parts = [part for each in scratch for extent in each.extents for part in walk.subexpressions(extent)]
+    return frozenset([part.name for part in parts if isinstance(part, Special)])
 
 
 def _dims(buffer: Buffer) -> list[tuple[int | Var, int | Var]]:

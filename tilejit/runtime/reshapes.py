@@ -50,7 +50,7 @@ def reads_scalars(executable: Executable) -> bool:
     from ..ir.names import names_in
 
     sizes = [size for each in executable.reshapes for size in each.new_shape]
-    sizes += [size for param in executable.scratch if param.scratch is not None for size in param.scratch.extents]
+    sizes += [size for each in executable.scratch for size in each.extents]
     names = {name for size in sizes for name in names_in(size)}
     return any(isinstance(kind, ScalarType) and name in names for name, kind in executable.signature.arguments)
 

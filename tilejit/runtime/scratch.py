@@ -46,17 +46,16 @@ def scratch_layout(
 
     values = values_of(executable, arguments) | {f"num_ctas.{axis}": n for axis, n in enumerate(grid)}
     places, sizes = list[tuple[ArrayFacts, int, int]](), [0, 0]
-    for param in executable.scratch:
-        assert param.scratch is not None
-        shape = tuple([int(evaluate(extent, values)) for extent in param.scratch.extents])
+    for array in executable.scratch:
+        shape = tuple([int(evaluate(extent, values)) for extent in array.extents])
         if any(extent < 0 for extent in shape):
             raise LaunchError(
-                f"{param.of}, scratch of {executable.name}, can't have shape {shape}", span=param.buffer.span,
+                f"{array.of}, scratch of {executable.name}, can't have shape {shape}", span=array.span,
                 hint="pass arguments, and launch a grid, for which all extents are at least 0",
             )
-        block = int(param.scratch.zeroed)
-        places.append((facts_of(param.buffer.dtype, shape, row_major(shape), device), block, sizes[block]))
-        size = math.prod(shape) * param.buffer.dtype.bytes
+        block = int(array.zeroed)
+        places.append((facts_of(array.dtype, shape, row_major(shape), device), block, sizes[block]))
+        size = math.prod(shape) * array.dtype.bytes
         sizes[block] += -(-size // ALIGN_BYTES) * ALIGN_BYTES
     layout = ScratchLayout(tuple(places), (sizes[0], sizes[1]))
     if sum(sizes) >= 2**63:
@@ -67,20 +66,20 @@ def scratch_layout(
 def too_large(executable: Executable, layout: ScratchLayout) -> LaunchError:
     """Return the error for scratch for which there is no memory."""
     arrays, size = zip(executable.scratch, layout.places, strict=True), sum(layout.sizes)
-    listed = ", ".join(f"{param.of} of shape {each.shape} and type {each.dtype}" for param, (each, _, _) in arrays)
+    listed = ", ".join(f"{array.of} of shape {facts.shape} and type {facts.dtype}" for array, (facts, _, _) in arrays)
     return LaunchError(
         f"{executable.name} needs {size:,} bytes of scratch, and the device has too little memory: {listed}",
-        span=executable.scratch[0].buffer.span,
+        span=executable.scratch[0].span,
         hint="launch fewer CTAs or less work at once, free arrays, or call tj.release_scratch()",
     )
 
 
 def check_zeroed(executable: Executable, index: int, memory: np.ndarray[Any, Any], error: type[E]) -> None:
     """Raise `error` if the kernel left an array nonzero that it must leave zero. memory: of array `index`, in bytes."""
-    nonzero, param = np.flatnonzero(memory), executable.scratch[index]
+    nonzero, array = np.flatnonzero(memory), executable.scratch[index]
     if nonzero.size:
         raise error(
-            f"{executable.name} left element {nonzero[0] // param.buffer.dtype.bytes} of {param.of} nonzero",
-            span=param.buffer.span,
+            f"{executable.name} left element {nonzero[0] // array.dtype.bytes} of {array.of} nonzero",
+            span=array.span,
             hint="with zeroed=True, store 0 to all elements before the last CTA ends: later launches rely on it",
         )

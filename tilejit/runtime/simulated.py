@@ -292,11 +292,11 @@ class SimulatedFunction:
         self, scratch: Sequence[DeviceArray], report: Report, on_finding: str, lines: SourceLines
     ) -> None:
         executable = self.compiled.executable
-        for index, (param, array) in enumerate(zip(executable.scratch, scratch, strict=True)):
-            if param.scratch is None or not param.scratch.zeroed or array.memory.host is None:
+        for index, array in enumerate(scratch):
+            if not executable.scratch[index].zeroed:
                 continue
             try:
-                check_zeroed(executable, index, array.memory.host, SimulationError)
+                check_zeroed(executable, index, array.numpy().reshape(-1).view(np.uint8), SimulationError)
             except SimulationError as error:
                 if on_finding == "raise":
                     raise

@@ -12,7 +12,7 @@ from tilejit.errors import LaunchError
 pytest.importorskip("cuda.bindings")
 
 from tests.runtime.fake_driver import real  # noqa: E402
-from tests.runtime.fast_launch.recording import installed, is_quick, outcome, pair, tensor, torch_of  # noqa: E402
+from tests.runtime.fast_launch.recording import is_quick, outcome, pair, tensor  # noqa: E402
 from tilejit.runtime import devices  # noqa: E402
 
 
@@ -124,8 +124,7 @@ def test_an_entry_keeps_no_array_alive(driver):
     assert seen() is None
 
 
-def test_scratch_is_released_between_generated_launches(monkeypatch):
-    driver = installed(monkeypatch, torch_of(guards=False))
+def test_scratch_is_released_between_generated_launches(driver, monkeypatch):
     quick, _ = pair(driver, sums)
     a, b = tensor(4, 8), tensor(4, 8)
     warm(lambda: quick[4](a, b, 1))

@@ -96,7 +96,7 @@ class SlotLayout:
         index = executable.positions
         types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
-        scratch = {param.of for param in executable.scratch}
+        scratch = {each.of for each in executable.scratch}
         late = [p for p in executable.params if not isinstance(p, (AssertionsParam, BarrierParam)) and p.of in scratch]
         maps = [p for p in executable.params if isinstance(p, TensorMapParam) and p not in late]
         numbers = [field_of_scalar(dtype) for _, dtype in scalars]
