@@ -20,7 +20,7 @@ def reshapes(kernel: Kernel) -> tuple[Reshape, ...]:
     # extents and strides are parameters, or are computed from them at the kernel's entry
     defined: dict[str, Expr] = {}
     found: list[Reshape] = []
-    # a view of scratch only adds dimensions of extent 1
+    # scratch is row-major, so its views need no check
     scratch = {each.of for each in scratch_of(kernel, kernel.params)}
     for stmt in kernel.body:
         if isinstance(stmt, Let):

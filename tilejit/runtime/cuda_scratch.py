@@ -53,7 +53,8 @@ class ScratchPool:
         self._blocks: dict[Key, ScratchBlock] = {}
         # replaced blocks, some of which launches still used
         self._retired: list[tuple[Key, ScratchBlock]] = []
-        self._lock = renewed_at_fork(threading.Lock())
+        # reentrant, because a finalizer may launch a kernel at any allocation of an object
+        self._lock = renewed_at_fork(threading.RLock())
 
     def pin(self, stream: int, sizes: tuple[int, int]) -> list[ScratchBlock]:
         """Return a stream's blocks of at least these sizes, plain and zeroed.
