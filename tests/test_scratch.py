@@ -374,7 +374,8 @@ def test_release_without_a_gpu_does_nothing() -> None:
 
 def test_regions_transposes_and_steps_of_scratch_need_no_check_at_a_launch() -> None:
     k = kernel(
-        "def k(A, n):\n    X = tj.scratch((n, 8), tj.int32)\n    tj.warp.store(X[0:4, 0:8], tj.warp.load(A[0:4, 0:8]))\n"
+        "def k(A, n):\n    X = tj.scratch((n, 8), tj.int32)\n"
+        "    tj.warp.store(X[0:4, 0:8], tj.warp.load(A[0:4, 0:8]))\n"
         "    tj.warp_sync()\n    tj.warp.store(A[4:8, 0:8], tj.warp.load(X.T[0:8, 0:4]).T)\n"
         "    tj.warp.store(A[8:10, 0:8], tj.warp.load(X[0:4:2, 0:8]))\n"
     )
@@ -390,9 +391,11 @@ def test_regions_transposes_and_steps_of_scratch_need_no_check_at_a_launch() -> 
 def test_each_call_of_a_helper_and_each_unrolled_iteration_has_its_own() -> None:
     k = tj.kernel(threads=32)(source_of(
         "@tj.function\ndef helper(n):\n    return tj.scratch((n, 2), tj.int32)\n\n"
-        "def k(A, n):\n    X = helper(n)\n    Y = helper(n)\n    i = tj.thread_id()\n    if i < 2:\n        X[0, i] = 1\n"
+        "def k(A, n):\n    X = helper(n)\n    Y = helper(n)\n    i = tj.thread_id()\n"
+        "    if i < 2:\n        X[0, i] = 1\n"
         "        Y[0, i] = 2\n    total = 0\n    for j in tj.static_range(2):\n        Q = tj.scratch(32, tj.int32)\n"
-        "        Q[i] = j + 3\n        total += Q[i]\n    if i < 2:\n        A[i] = X[0, i] * 10 + Y[0, i] + total * 100\n"
+        "        Q[i] = j + 3\n        total += Q[i]\n"
+        "    if i < 2:\n        A[i] = X[0, i] * 10 + Y[0, i] + total * 100\n"
     ))
     a = np.zeros(2, np.int32)
     with tj.use_device("sim"):
