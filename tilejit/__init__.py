@@ -44,7 +44,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "ahead": ("CompiledKernel", "load_compiled"),
     "compiled": ("Compiled",),
     "runtime.arrays": ("DeviceArray",),
-    "runtime.devices": ("device", "empty", "num_sms", "synchronize", "to_device", "use_device"),
+    "runtime.devices": ("device", "empty", "num_sms", "release_scratch", "synchronize", "to_device", "use_device"),
     "jit": ("Kernel", "kernel", "no_recompile", "simulate"),
     "launches": ("PreparedLaunch",),
     "precompile": ("compile_many",),

@@ -123,6 +123,7 @@ from .runtime.devices import (
     device as device,
     empty as empty,
     num_sms as num_sms,
+    release_scratch as release_scratch,
     synchronize as synchronize,
     to_device as to_device,
     use_device as use_device,
@@ -146,9 +147,9 @@ __all__ = [
     "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "compile_many", "constexpr", "device",
     "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64", "float8_e4m3fn", "float8_e5m2",
     "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack", "simulate", "spec",
-    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32",
-    "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack", "release_scratch",
+    "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16",
+    "uint32", "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any
@@ -1215,6 +1216,13 @@ def alloc_tmem(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: Til
     Example:
         x = tj.alloc_tmem((128, 8), tj.float32)
         y = x[0:128, 0:4]
+    """
+def scratch(shape: int | Sequence[int], dtype: DType | DTypeLike, zeroed: bool = False) -> Region:
+    """Return an array in global memory that each launch allocates, with undefined contents; launches on one stream share the memory, but the calls in a kernel don't.
+
+    Example:
+        x = tj.scratch((tj.num_ctas(0) * 32, 8), tj.float32)
+        tj.cta.copy(x[0:32, 0:8], A[0:32, 0:8])
     """
 def assume_in_bounds(region: Region) -> Region:
     """Return the region, assumed to lie within its tensor; accesses are not masked.

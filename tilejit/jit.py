@@ -323,6 +323,7 @@ def simulate(
     orders: int | str | None = None,
     limit: int = 10_000,
     seconds: float | None = None,
+    resident: int | None = None,
     **constexprs: Any,
 ) -> Report:
     """Run a kernel on the simulator, whatever device is in use, and return a report.
@@ -340,6 +341,8 @@ def simulate(
     orders: "all" to run the launch in all orders of its synchronizing events, up to the first finding; n to run at most
     n orders; "replay:" and the `choices` of an earlier report to run one order again. See below.
     limit, seconds: the limits of "all".
+    resident: the number of CTAs, in whole clusters, that run at once; the next one starts when one ends, so a CTA that
+    waits for one that can't start is a DeadlockError. None for all CTAs.
     raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 
     With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
@@ -382,6 +385,8 @@ def simulate(
         raise LaunchError(f"{shown(k)} is not a kernel", hint="pass a kernel made by @tj.kernel, without a grid")
     if not isinstance(schedule, int) or schedule < 0:
         raise LaunchError(f"schedule={shown(schedule)} is not the number of a schedule", hint="pass 0, 1, 2, ...")
+    if resident is not None and (not isinstance(resident, int) or isinstance(resident, bool) or resident < 1):
+        raise LaunchError(f"resident={shown(resident)} is not a number of CTAs", hint="pass 1, 2, ..., or None for all")
     if checks not in (True, False, "strict"):
         raise LaunchError(f"checks={shown(checks)} is not valid", hint='pass True, False or "strict"')
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
@@ -394,5 +399,5 @@ def simulate(
     check_reshapes(compiled.executable, call)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
-        delivery=delivery, orders=orders, limit=limit, seconds=seconds,
+        delivery=delivery, orders=orders, limit=limit, seconds=seconds, resident=resident,
     )

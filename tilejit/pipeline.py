@@ -21,7 +21,7 @@ from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError, TilejitError
 from .executable import Assertion, Executable
-from .executable.reshapes import reshapes
+from .executable.reshapes import reshapes, scratch_of, specials_of
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.precision import widened_scalars
@@ -372,13 +372,16 @@ def _refuse_broken(step: str, kernel: Kernel, level: str, faults: Sequence[objec
 def would_check(tile: Kernel) -> bool:
     """True if the checked build of a kernel with layouts differs from the plain one."""
     build = checked(tile)
-    return bool(build.watched) or Assert in walk.inventory(build.kernel.body).kinds
+    has_zeroed = any(each.zeroed for each in scratch_of(tile, tile.params))
+    return bool(build.watched) or has_zeroed or Assert in walk.inventory(build.kernel.body).kinds
 
 
 def _compiled(kernel: Kernel, results: PassResults, signature: Signature) -> Compiled:
     record, made = results.record, results.generated
     assert made is not None
     record.lane, record.llvm_ir = kernel, made.llvm_ir
+    scratch = scratch_of(record.open, kernel.params)
+    specials = made.specials | specials_of(scratch)
     executable = Executable(
         name=kernel.name, entry=made.entry, target=results.target, signature=signature, threads=kernel.threads,
         cluster=kernel.cluster, cooperative=kernel.cooperative, params=kernel.params,
@@ -388,6 +391,7 @@ def _compiled(kernel: Kernel, results: PassResults, signature: Signature) -> Com
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(record.open), reshapes=reshapes(record.open),
-        grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
+        scratch=scratch, checks_zeroed=kernel.debug and any(each.zeroed for each in scratch),
+        grid_axes=tuple([axis for axis in range(3) if specials & specials_along(axis, kernel.cluster)]),
     )
     return Compiled(executable, results.timings, record)

@@ -117,6 +117,11 @@ class Target:
         return self.name.endswith("a")
 
     @property
+    def array_align(self) -> int:
+        """The size in bytes of the widest access to global memory, and so the largest useful alignment of an array."""
+        return 32 if self.number >= 100 else 16
+
+    @property
     def has_tensor_memory(self) -> bool:
         return self.name in TENSOR_MEMORY_TARGETS
 

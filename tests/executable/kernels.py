@@ -75,6 +75,15 @@ def reshaped(A: tj.Tensor, n: tj.int32):
     A.reshape(-1)[n] = A.reshape(n // 2, -1, A.shape[1])[0, 0, 1]
 
 
+@tj.kernel(threads=32, debug=True)
+def scratched(A: tj.Tensor, n: tj.int32):
+    """Scratch, some of which it must leave zero."""
+    W = tj.scratch((tj.num_ctas(1), A.shape[0] * 2, n), tj.float16)
+    Z = tj.scratch(4, tj.int32, zeroed=True)
+    W[0, n - 1, 0] = A[0, 0]
+    tj.atomic.add(Z[0], 1)
+
+
 @tj.kernel(threads=32)
 def register(A: tj.Tensor, int: tj.int32, A_extent_0: tj.int32, größe: tj.int32):
     """Names that C doesn't take, or that collide with those of extents."""
@@ -133,6 +142,7 @@ EXECUTABLES: dict[str, Callable[[], Compiled]] = {
     "large": lambda: large.compile(F32, tj.spec((64, 48), tj.float32, (1, 64)), target="sm_80"),
     "contained": lambda: contained.compile((F32, (tj.float32,)), Weights(F32, tj.int32), tj.int32, target="sm_90a"),
     "reshaped": lambda: reshaped.compile(F32, tj.int32, target="sm_90a"),
+    "scratched": lambda: scratched.compile(F32, tj.int32, target="sm_90a"),
     "register": lambda: register.compile(F32, **numbers(register), target="sm_75"),
     "pinned": lambda: pinned.compile(target="sm_100a"),
     "indexed": lambda: indexed.compile(F32, tj.int32, target="sm_90a"),

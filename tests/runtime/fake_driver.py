@@ -14,11 +14,12 @@ from tilejit.runtime import (
     cuda_driver,
     cuda_function,
     cuda_memory,
+    cuda_scratch,
     devices,
 )
 
 #: those that call the driver by their name `driver`
-_MODULES = (cuda, cuda_bench, cuda_driver, cuda_function, cuda_memory)
+_MODULES = (cuda, cuda_bench, cuda_driver, cuda_function, cuda_memory, cuda_scratch)
 
 SUCCESS = real.CUresult.CUDA_SUCCESS
 
@@ -44,7 +45,7 @@ class FakeDriver:
 
     kernel: called at each launch with the addresses of the parameters. calls: names and arguments, in order.
     clock: what events record, which a kernel may set forward. said: what its compiler writes of PTX that it takes.
-    ordinals: of the GPUs in whose memory addresses lie.
+    ordinals: of the GPUs in whose memory addresses lie. captures: ids of the streams' captures, else 1.
     """
 
     def __init__(self, devices=2, capability=(9, 0)):
@@ -54,6 +55,8 @@ class FakeDriver:
         self.memory = {}
         self.calls = []
         self.capturing = set()
+        self.captures = {}
+        self.stream_ids = {}
         self.compiled = []
         self.errors = {}
         self.kernel = lambda parameters: None
@@ -250,6 +253,11 @@ class FakeDriver:
         self.calls.append(("set", 4 * count, stream))
         return (SUCCESS,)
 
+    def cuMemsetD8Async(self, to, value, count, stream):
+        self.calls.append(("clear", count, int(stream)))
+        ctypes.memset(to, value, count)
+        return self._done("cuMemsetD8Async")
+
     def cuMemcpyHtoDAsync(self, to, source, size, stream):
         self.calls.append(("in", size, stream))
         return self.cuMemcpyHtoD(to, source, size)
@@ -261,10 +269,25 @@ class FakeDriver:
     # streams
 
     def cuStreamIsCapturing(self, stream):
-        assert self.contexts, "asked without a context"
         status = real.CUstreamCaptureStatus
+        if not self.contexts:
+            return real.CUresult.CUDA_ERROR_INVALID_CONTEXT, None
         active = status.CU_STREAM_CAPTURE_STATUS_ACTIVE
         return SUCCESS, active if stream in self.capturing else status.CU_STREAM_CAPTURE_STATUS_NONE
+
+    def cuStreamGetCaptureInfo(self, stream):
+        return SUCCESS, "active", self.captures.get(stream, 1), None, [], 0
+
+    def cuStreamGetId(self, stream):
+        # handles are reused, ids are not
+        return self._done("cuStreamGetId", self.stream_ids.get(stream, 1000 + stream))
+
+    def cuStreamCreate(self, flags):
+        assert flags == int(real.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        return SUCCESS, 900
+
+    def cuStreamDestroy(self, stream):
+        return (SUCCESS,)
 
     def cuStreamSynchronize(self, stream):
         self.calls.append(("stream synchronize", stream))

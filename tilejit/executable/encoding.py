@@ -16,18 +16,18 @@ from ..dtypes import DTYPES, DType
 from ..ir.params import BoxShare, Param, TensorMapSpec
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
 from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature
-from ..ir.values import Buffer, Cast, Const, Op, Strided, Var
+from ..ir.values import Buffer, Cast, Const, Op, Special, Strided, Var
 from ..ir.watched import WatchedRegion
 from ..layout import Swizzle, TileLayout
 from ..source import Span
 from ..target import target
-from .record import Assertion, Executable, Reshape, SharedPlace, Usage
+from .record import Assertion, Executable, Reshape, ScratchArray, SharedPlace, Usage
 
 #: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: incremented whenever the format of the record changes
-FORMAT = 8
+FORMAT = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ _CLASSES: dict[str, type[Any]] = {
     for kind in (
         ArrayType, ScalarType, ConstexprType, ContainerType, Opaque, Buffer, Strided, Var, BoxShare, TensorMapSpec,
         *get_args(Param), Assertion, WatchedRegion, SharedPlace, Usage, Reshape, Const, Op, Cast,
+        Special, ScratchArray,
     )
 }
 

@@ -7,8 +7,9 @@ The struct has the layout of the kernel's parameters, which the header asserts. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from ..dtypes import int64
 from ..errors import assert_never
 from ..ir.params import (
     AddressParam,
@@ -21,9 +22,10 @@ from ..ir.params import (
     StrideParam,
     TensorMapParam,
 )
+from ..ir.text.printer import expr_text
 from ..ir.types import ConstexprType
 from ..wording import counted
-from .record import Executable
+from .record import Executable, ScratchArray
 
 #: element type -> C type of the same size; C11 and C++11 have no floating-point types of 8 or 16 bits
 C_TYPES = {
@@ -67,7 +69,8 @@ def c_header(executable: Executable) -> str:
     e = executable
     name = _identifier(e.name)
     own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
-    described = [_described(param) for param in e.params]
+    scratch = {each.of: each for each in e.scratch}
+    described = [_described(param, scratch) for param in e.params]
     fields = _field_names([wanted for wanted, _, _ in described], own)
     lines = [*_head(e, name), "typedef struct {"]
     for field, (_, declared, meaning) in zip(fields, described, strict=True):
@@ -111,12 +114,19 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield ""
 
 
-def _described(param: Param) -> tuple[str, str, str]:
-    """Return a name for the parameter's field, its declaration with `{}` in place of the name, and its meaning."""
+def _described(param: Param, scratch: Mapping[str, ScratchArray]) -> tuple[str, str, str]:
+    """Return a name for the parameter's field, its declaration with `{}` in place of the name, and its meaning.
+
+    scratch: see `Executable.scratch`, by name.
+    """
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
             meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {counted(buffer.align, 'byte')}, {written}"
+            if of in scratch:
+                extents = ", ".join(expr_text(extent, int64) for extent in scratch[of].extents)
+                contents = "all 0 at the first launch" if scratch[of].zeroed else "with any contents"
+                meaning += f", scratch of extents ({extents}), {contents}, that no concurrent launch uses"
             return of, "uint64_t {}", meaning
         case ScalarParam(of=of, var=var):
             return of, f"{C_TYPES[var.dtype.name]} {{}}", f"{of}: {var.dtype.name}"

@@ -43,6 +43,20 @@ class Reshape:
 
 
 @dataclass(frozen=True, slots=True)
+class ScratchArray:
+    """An array from `tj.scratch`, which each launch allocates. of: its name, to which parameters refer.
+
+    extents: expressions of parameters and the grid. zeroed: see `ScratchShape`. span: the call in the kernel's source.
+    """
+
+    of: str
+    dtype: DType
+    extents: tuple[Expr, ...]
+    zeroed: bool
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SharedPlace:
     """The location of a buffer in a CTA's shared memory: it starts at byte `first` of `variable`, a symbol of the PTX.
 
@@ -100,6 +114,9 @@ class Executable:
     watched: tuple[WatchedRegion, ...] = ()
     #: the views whose shapes each launch checks
     reshapes: tuple[Reshape, ...] = ()
+    scratch: tuple[ScratchArray, ...] = ()
+    #: True for a checked build with scratch that it must leave zero, which launches then check
+    checks_zeroed: bool = False
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
     #: registers per thread at entry if the kernel contains `tj.set_registers`, else None
     entry_registers: int | None = None
@@ -113,8 +130,8 @@ class Executable:
 
     @property
     def is_checked(self) -> bool:
-        """True if the kernel contains assertions or watched regions. Without them, a checked build is a plain one."""
-        return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
+        """True if a launch checks anything that a launch of the plain build doesn't."""
+        return bool(self.watched) or self.checks_zeroed or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
     def has_breakpoint(self) -> bool:
@@ -123,13 +140,15 @@ class Executable:
 
     @property
     def positions(self) -> dict[str, int]:
-        return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
+        """The positions of the arguments and, after them, of the arrays from `tj.scratch`, by name."""
+        names = [*(name for name, _ in self.signature.arguments), *(each.of for each in self.scratch)]
+        return {name: i for i, name in enumerate(names)}
 
     @property
     def written(self) -> dict[str, int]:
         """The positions of the arguments that the kernel may write, by name, in order of position."""
         names = written_arguments(self.params)
-        return {name: position for name, position in self.positions.items() if name in names}
+        return {name: i for i, (name, _) in enumerate(self.signature.arguments) if name in names}
 
     @property
     def packing(self) -> Packing:

@@ -28,6 +28,7 @@ from .source import KernelSource
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, describe, is_number, unsuitable, weak_type
 
 if TYPE_CHECKING:
+    from ..ir.params import Param
     from .buffer_choices import BufferChoice
     from .kinds import Heads
 
@@ -37,6 +38,7 @@ ELECTED = Var("warp.elected", bool_)
 #: the lists and dicts of a context that a discarded translation must not change
 _RESTORED = (
     "allocations", "used", "definitions", "buffer_choices", "alternatives", "allocated_in", "fixed", "exchanges",
+    "scratch",
 )
 
 
@@ -121,7 +123,7 @@ class Context:
     """The state that all translation functions share.
 
     The fields up to `unrolled` are settings and the current position, which each construct restores at its end. The
-    fields from `allocations` to `exchanges` are part of a `snapshot`, so that a translation can be discarded.
+    fields from `allocations` to `scratch` are part of a `snapshot`, so that a translation can be discarded.
     """
 
     #: node type -> translator; this table and the next one cover all expressions and statements of Python
@@ -164,6 +166,9 @@ class Context:
     fixed: dict[str, Projection] = field(default_factory=dict)
     #: (scope, type, number of elements) -> the shared memory of exchanges (see `exchanges`)
     exchanges: dict[tuple[str, DType, int], Buffer] = field(default_factory=dict)
+
+    #: name of an array from `tj.scratch` -> its parameters
+    scratch: dict[str, tuple[Param, ...]] = field(default_factory=dict)
 
     #: the kinds of loop-carried names in a loop's last translation, by the path to the loop (see `joins`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)

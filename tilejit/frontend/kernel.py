@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from ..dataclass import replace
 from ..dtypes import int64
@@ -59,6 +60,7 @@ def build(
     ctx.execute(source.node.body)
     entry_code = (Instruction(ELECT.name, (), (), span, ELECTED),) if ctx.elects else ()
     body = _without_unread(with_fixed((*ctx.allocations, *entry_code, *sealed(ctx.block)), ctx.fixed))
+    params = (*params, *chain.from_iterable(ctx.scratch.values()))
     kernel = Kernel(source.name, params, threads, target.name, body, max_registers, cluster, debug, span, cooperative)
     check_copies(ctx, kernel)
     body = _coalesced(selected(ctx, body), ctx.allocated_in)
@@ -106,7 +108,8 @@ def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
     """Return the kernel adapted to a signature that differs from its own only in which arrays overlap."""
     types = dict(signature.arguments)
     params = tuple([
-        replace(p, noalias=not p.noalias) if isinstance(p, PointerParam) and p.noalias != _is_apart(types[p.of]) else p
+        replace(p, noalias=not p.noalias)
+        if isinstance(p, PointerParam) and p.scratch is None and p.noalias != _is_apart(types[p.of]) else p
         for p in kernel.params
     ])
     return kernel if params == kernel.params else replace(kernel, params=params)

@@ -74,6 +74,11 @@ def product(parts: Iterable[Monomial]) -> Monomial:
 
 def reshaped(ctx: Context, node: ast.Call, given: ast.expr, memory: Memory, strides: Sequence[int | Var]) -> Memory:
     """Return a view of a whole tensor in another shape. strides: the tensor's, in elements."""
+    if memory.buffer.root.name in ctx.scratch:
+        raise ctx.type_error(
+            node, "memory from tj.scratch with run-time extents can't be reshaped",
+            "allocate it in the shape that you use",
+        )
     if not memory.is_whole:
         raise ctx.type_error(
             node, "a region with run-time starts or strides can't be reinterpreted",
@@ -95,9 +100,10 @@ def reshaped(ctx: Context, node: ast.Call, given: ast.expr, memory: Memory, stri
         for d in reversed(after):
             steps[d] = _at_entry(ctx, f"{memory.buffer.root.name}.step", step, span, None)
             step = build.mul(step, new[d].expr)
-    return buffers.reinterpreted(
-        ctx, span, memory, tuple(extents), memory.dtype, _layout(memory, tuple(extents), tuple(steps))
-    )
+    base = memory.buffer.layout
+    align = base.align if isinstance(base, Strided) else memory.buffer.align
+    layout = strided(memory.dtype.bytes, align, tuple(extents), tuple(steps))
+    return buffers.reinterpreted(ctx, span, memory, tuple(extents), memory.dtype, layout)
 
 
 def _extents(ctx: Context, given: ast.expr, total: Monomial) -> list[Monomial]:
@@ -122,18 +128,29 @@ def _extents(ctx: Context, given: ast.expr, total: Monomial) -> list[Monomial]:
 
 
 def _extent(ctx: Context, given: ast.expr, value: Value) -> Monomial:
+    return Monomial.of(launch_extent(
+        ctx, given, value, (), "an extent of a tensor's shape must be computed from the kernel's arguments: launches "
+        "check it", "compute it from scalar parameters, X.shape and constants",
+    ))
+
+
+def launch_extent(
+    ctx: Context, given: ast.expr, value: Value, specials: Sequence[str], message: str, hint: str
+) -> Expr:
+    """Return an extent as an int64 expression that a launch can evaluate; raise KernelTypeError for any other value.
+
+    specials: the special registers that it may contain. message, hint: of the error.
+    """
     if not isinstance(value, Scalar):
-        return Monomial(ctx.integer(value, given, "an extent of a shape"))
+        return build.const(ctx.integer(value, given, "an extent of a shape"), int64)
     if not value.dtype.is_integer:
         raise ctx.type_error(given, f"an extent of a shape must be an integer; this is {describe(value)}", "convert it")
     extent = build.cast(expanded(ctx, value.expr), int64)
     for part in walk.subexpressions(extent):
-        if isinstance(part, (Load, Special)) or isinstance(part, Var) and part.name not in ctx.parameters:
-            raise ctx.type_error(
-                given, "an extent of a tensor's shape must be computed from the kernel's arguments: launches check it",
-                "compute it from scalar parameters, X.shape and constants",
-            )
-    return Monomial.of(extent)
+        is_local = isinstance(part, Var) and part.name not in ctx.parameters
+        if is_local or isinstance(part, Load) or isinstance(part, Special) and part.name not in specials:
+            raise ctx.type_error(given, message, hint)
+    return extent
 
 
 def _at_entry(ctx: Context, name: str, value: Expr, span: Span, bounds: tuple[int, int] | None) -> int | Var:
@@ -189,9 +206,8 @@ def _number(value: int | Var) -> Expr:
     return build.const(value, int64) if isinstance(value, int) else value
 
 
-def _layout(memory: Memory, shape: tuple[int | Var, ...], strides: tuple[int | Var, ...]) -> Strided:
-    size, base = memory.dtype.bytes, memory.buffer.layout
-    align = base.align if isinstance(base, Strided) else memory.buffer.align
+def strided(size: int, align: int, shape: tuple[int | Var, ...], strides: tuple[int | Var, ...]) -> Strided:
+    """Return the layout of a tensor whose elements have `size` bytes. align: of its first element, in bytes."""
     for stride in strides:
         align = min(align, _power_of_two(stride.multiple_of * size) if isinstance(stride, Var) else align)
     layout = Strided(strides, align)

@@ -147,6 +147,13 @@ _MEMORY = (
     _alloc("alloc_tmem", f"Allocate tensor memory; needs {' or '.join(TENSOR_MEMORY_TARGETS)}", "Region",
            "the layout; if None, row r is in lane r",
            "x = tj.alloc_tmem((128, 8), tj.float32)\ny = x[0:128, 0:4]"),
+    Intrinsic("scratch", "Return an array in global memory that each launch allocates, with undefined contents; "
+              "launches on one stream share the memory, but the calls in a kernel don't", (
+        CallParameter("shape", _SHAPE, "the extents, computed from constants, scalar parameters, X.shape and "
+                      "tj.num_ctas"),
+        parameter("dtype"),
+        CallParameter("zeroed", "bool", "all elements are 0 at the start, and the kernel must leave them 0", False),
+    ), "Region", "x = tj.scratch((tj.num_ctas(0) * 32, 8), tj.float32)\ntj.cta.copy(x[0:32, 0:8], A[0:32, 0:8])"),
     _word("assume_in_bounds", "Return the region, assumed to lie within its tensor; accesses are not masked", "Region",
           "i = tj.cta_id(0)\nx = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))", "region"),
 )

@@ -7,7 +7,18 @@ from typing import ClassVar
 
 from ..dataclass import dataclass
 from ..dtypes import DType
-from .values import Buffer, Var
+from .values import Buffer, Expr, Var
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchShape:
+    """The extents of an array that each launch allocates, as expressions of arguments and the grid.
+
+    zeroed: its elements are 0 at entry, and the kernel must leave them 0.
+    """
+
+    extents: tuple[Expr, ...]
+    zeroed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +27,14 @@ class PointerParam:
 
     of: the argument's name. written: the kernel may write through this pointer.
     noalias: no other argument's array overlaps this one, unless the kernel writes neither.
+    scratch: not None if the launch allocates the array, from `tj.scratch`, which `of` then names; None at lane level.
     """
 
     of: str
     buffer: Buffer
     written: bool = False
     noalias: bool = False
+    scratch: ScratchShape | None = None
 
     size_bytes: ClassVar[int] = 8
     align_bytes: ClassVar[int] = 8

@@ -36,7 +36,7 @@ from ..ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ..ir.params import BarrierParam, TensorMapParam
+from ..ir.params import BarrierParam, PointerParam, TensorMapParam
 from ..ir.walk import Block
 from ..isa import ROWS
 from ..isa.mbarrier import EXPECT
@@ -90,7 +90,9 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     store_groups.check(kernel, walker.verdicts)
-    params = (*kernel.params, *builder.params)
+    # the launch has the extents of scratch from the tile IR
+    given = [replace(p, scratch=None) if isinstance(p, PointerParam) and p.scratch else p for p in kernel.params]
+    params = (*given, *builder.params)
     prefetches = _prefetches(builder.params, kernel.span)
     body = (*builder.head, *prefetches, *recomputed.remove_unread(builder.take()))
     if walker.waits_for_grid:

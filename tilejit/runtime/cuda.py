@@ -19,6 +19,7 @@ from . import cuda_driver
 from .cuda_driver import call
 from .cuda_function import CudaFunction
 from .cuda_memory import CudaMemory
+from .cuda_scratch import ScratchPool
 from .device import NO_DRIVER, Preparation
 from .grid import stream_handle
 from .signature import Call
@@ -49,6 +50,7 @@ class CudaDevice:
     """A GPU, used through its primary context, which other frameworks use, too.
 
     number: the CUDA ordinal. target: the default target of kernels. checks: True if all launches run checked builds.
+    scratch: the memory for `tj.scratch`.
     """
 
     def __init__(self, ordinal: int) -> None:
@@ -65,6 +67,7 @@ class CudaDevice:
         minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         self.capability = 10 * major + minor
         self.target = for_capability(major, minor)
+        self.scratch = ScratchPool(lambda: self.context)
         self._asserting: weakref.WeakSet[CudaFunction] = weakref.WeakSet()
 
     @cached_property

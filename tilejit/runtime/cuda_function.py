@@ -6,14 +6,15 @@ import ctypes
 import itertools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cuda.bindings import driver
 
-from ..errors import LaunchError, ResourceError, entry_point
+from ..errors import DeviceCheckError, LaunchError, ResourceError, entry_point
 from ..executable import Executable
 from ..executable.record import Packing
 from ..forks import renewed_at_fork
@@ -22,9 +23,11 @@ from ..target import PORTABLE_CLUSTER, THREAD_UNIT
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
+from .cuda_scratch import ScratchBlock, unpin
 from .device import DirectLaunch, Launch, PreparedRun, check_writable
 from .grid import stream_handle
 from .packing import ParameterBlock, Workspace, getter
+from .scratch import ScratchLayout, check_zeroed, scratch_layout, too_large
 from .signature import Call
 from .tensor_maps import MappedArray, ParameterMaps
 
@@ -36,6 +39,9 @@ _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
 #: dtypes with their own tensor map type; copies don't interpret elements, so others use unsigned types of equal width
 _MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+
+#: the maximum number of a kernel's layouts of scratch that are kept
+_LAYOUTS = 1024
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
@@ -91,10 +97,12 @@ class CudaFunction:
         index = executable.positions
         self._getters = tuple([getter(p, index, workspace) for p in executable.params])
         self._written = executable.written
+        self._layouts: dict[tuple[Any, ...], ScratchLayout] = {}
         self._packing = executable.packing
         self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
-        self.direct = None if self._is_cooperative or words else self._direct(workspace)
+        is_indirect = self._is_cooperative or words or executable.checks_zeroed
+        self.direct = None if is_indirect else self._direct(workspace)
 
     def _zeros(self, size: int) -> CudaMemory:
         memory = CudaMemory(size, self.device.number, self.device.context)
@@ -127,9 +135,10 @@ class CudaFunction:
                     raise arrays.unreadable(array, "it has been deleted")
             self.launch(launch, call)
 
-        if call.has_host or self._is_cooperative or call.first is None or 0 in launch.grid:
-            # host arrays are staged at each launch, cooperative launches use another driver function, `_quick` finds
-            # the stream by a device array, and an empty grid launches nothing
+        is_slow = self._is_cooperative or bool(self.compiled.executable.scratch)
+        if call.has_host or is_slow or call.first is None or 0 in launch.grid:
+            # host arrays are staged at each launch, cooperative launches use another driver function, scratch depends
+            # on the stream, `_quick` finds the stream by a device array, and an empty grid launches nothing
             return PreparedRun(lambda: False, run)
         quick = self._quick(launch, call, call.first, owned)
         if deletable:
@@ -174,7 +183,7 @@ class CudaFunction:
 
         return DirectLaunch(
             launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
-            cuda_driver.ByStream(), workspace,
+            cuda_driver.ByStream(), workspace, self.pin_scratch, unpin,
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
@@ -189,6 +198,8 @@ class CudaFunction:
         if failed is None:
             return
         self._record.copy_in(np.zeros_like(record))
+        # the failed kernel may have left scratch nonzero
+        self.device.scratch.mark()
         raise failed.on_a_gpu()
 
     def _launch(self, launch: Launch, call: Call, stream: int) -> None:
@@ -197,10 +208,70 @@ class CudaFunction:
         if call.has_host:
             self._launch_staged(launch, call, stream)
             return
-        values = self._values(call.arguments)
+        if self.compiled.executable.scratch:
+            with self._with_scratch(launch.grid, call.arguments, stream) as arguments:
+                self._submit(launch, arguments, stream)
+            return
+        self._submit(launch, call.arguments, stream)
+
+    def _submit(self, launch: Launch, arguments: Sequence[arrays.Argument], stream: int) -> None:
+        values = self._values(arguments)
         with self._lock:
             self._packed.fill(values)
             self._enqueue(launch, stream, self._packed)
+
+    @contextmanager
+    def _with_scratch(
+        self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument], stream: int
+    ) -> Iterator[Sequence[arrays.Argument]]:
+        """Yield a launch's arguments, followed by its scratch, which stays valid until the block has enqueued it.
+
+        raises: LaunchError if the GPU has too little memory, or if the kernel is a checked build and left scratch
+        nonzero that it must leave zero.
+        """
+        executable = self.compiled.executable
+        layout, blocks = self.pin_scratch(grid, arguments, stream)
+        try:
+            views = layout.views(blocks)
+            yield (*arguments, *views)
+            if executable.checks_zeroed and not cuda_driver.is_capturing(stream):
+                self._check_zeroed(layout, views, stream)
+        except BaseException:
+            # whatever was raised, the kernel may not have left its scratch zero
+            self.device.scratch.mark(blocks)
+            raise
+        finally:
+            unpin(blocks)
+
+    def pin_scratch(
+        self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument], stream: int
+    ) -> tuple[ScratchLayout, list[ScratchBlock]]:
+        """Return the layout and the blocks of a launch's scratch; see `ScratchPool.pin`."""
+        layout = self._layout(grid, arguments)
+        try:
+            return layout, self.device.scratch.pin(stream, layout.sizes)
+        except MemoryError:
+            raise too_large(self.compiled.executable, layout) from None
+
+    def _layout(self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument]) -> ScratchLayout:
+        key = grid, *[a.facts.number if type(a) is arrays.ArrayView else a for a in arguments]
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.clear()
+            layout = scratch_layout(self.compiled.executable, grid, arguments, self.device.number)
+            self._layouts[key] = layout
+        return layout
+
+    def _check_zeroed(self, layout: ScratchLayout, views: Sequence[arrays.ArrayView], stream: int) -> None:
+        call(driver.cuStreamSynchronize, stream)
+        if self.asserts:
+            self.check_assertions()
+        for index, view in enumerate(views):
+            if layout.places[index][1] and view.facts.high_bytes:
+                memory = np.empty(view.facts.high_bytes, np.uint8)
+                call(driver.cuMemcpyDtoH, memory.ctypes.data, view.pointer, memory.nbytes)
+                check_zeroed(self.compiled.executable, index, memory, DeviceCheckError)
 
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
         if cuda_driver.is_capturing(stream):
@@ -210,8 +281,10 @@ class CudaFunction:
             )
         with staged(call.arguments, tuple(self._written.values()), stream) as moved:
             packed = Packed(self._packing)
-            packed.fill(self._values(moved))
-            self._enqueue(launch, stream, packed)
+            has_scratch = bool(self.compiled.executable.scratch)
+            with self._with_scratch(launch.grid, moved, stream) if has_scratch else nullcontext(moved) as arguments:
+                packed.fill(self._values(arguments))
+                self._enqueue(launch, stream, packed)
         if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written.values()):
             self.check_assertions()
 

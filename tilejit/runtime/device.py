@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .cuda import CudaDevice
     from .cuda_bench import CudaBench
     from .cuda_function import CudaFunction
+    from .cuda_scratch import ScratchBlock
+    from .scratch import ScratchLayout
     from .simulated import CountingBench, SimulatedDevice, SimulatedFunction
 
 #: a device, a compiled kernel loaded on it, and a clock for work on it; the classes of each have the same interface
@@ -42,7 +44,7 @@ class DirectLaunch(NamedTuple):
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
     launch_in_context: like `launch`, but in the device's context. is_current: see `CudaDevice.is_current`.
-    streams: stream objects by handle.
+    streams: stream objects by handle. pin, unpin: see `ScratchPool.pin`.
     """
 
     launch: Callable[..., tuple[Any, ...]]
@@ -52,6 +54,8 @@ class DirectLaunch(NamedTuple):
     dynamic_bytes: int
     streams: Mapping[int, Any]
     workspace: Workspace
+    pin: Callable[[tuple[int, int, int], Sequence[Argument], int], tuple[ScratchLayout, list[ScratchBlock]]]
+    unpin: Callable[[Iterable[ScratchBlock]], None]
 
 
 class PreparedRun(NamedTuple):

@@ -310,3 +310,16 @@ def synchronize() -> None:
     """
     for used in tuple(_used.values()):
         used.synchronize()
+
+
+@entry_point
+def release_scratch() -> None:
+    """Wait for the GPUs in use, and free their memory for `tj.scratch`, except that of captured graphs.
+
+    Launches reuse this memory, one block per stream, and allocate it again after it has been freed.
+
+    Example:
+        tj.release_scratch()
+    """
+    for used in tuple(_used.values()):
+        used.scratch.release()

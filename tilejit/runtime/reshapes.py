@@ -11,7 +11,7 @@ from ..executable import Executable
 from ..executable.record import Reshape
 from ..ir.types import ScalarType
 from ..wording import counted
-from .arrays import ArrayView
+from .arrays import Argument, ArrayView
 from .signature import Call
 
 
@@ -22,28 +22,36 @@ def check_reshapes(executable: Executable, call: Call) -> None:
     # imported here, because few kernels need it
     from ..ir.arithmetic.evaluate import evaluate
 
-    views: dict[str, ArrayView] = {}
-    values: dict[str, Any] = {}
-    for parameter, argument in zip(call.parameters, call.arguments, strict=True):
-        if isinstance(argument, ArrayView):
-            views[parameter.name] = argument
-            facts = argument.facts
-            values |= {f"{parameter.name}.shape.{d}": n for d, n in enumerate(facts.shape)}
-            values |= {f"{parameter.name}.stride.{d}": n for d, n in enumerate(facts.passed_strides)}
-        elif argument is not None:
-            values[parameter.name] = argument
+    values, positions = values_of(executable, call.arguments), executable.positions
     for each in executable.reshapes:
         sides = each.shape, each.strides, each.new_shape, each.new_strides
-        _check(each, views[each.of], *[[int(evaluate(size, values)) for size in side] for side in sides])
+        view = call.arguments[positions[each.of]]
+        assert isinstance(view, ArrayView)
+        _check(each, view, *[[int(evaluate(size, values)) for size in side] for side in sides])
+
+
+def values_of(executable: Executable, arguments: Sequence[Argument]) -> dict[str, Any]:
+    """Return the values of a launch's scalars, and of its arrays' extents and strides, by the names in the IR."""
+    values: dict[str, Any] = {}
+    for (name, _), argument in zip(executable.signature.arguments, arguments, strict=True):
+        if isinstance(argument, ArrayView):
+            facts = argument.facts
+            values |= {f"{name}.shape.{d}": n for d, n in enumerate(facts.shape)}
+            values |= {f"{name}.stride.{d}": n for d, n in enumerate(facts.passed_strides)}
+        elif argument is not None:
+            values[name] = argument
+    return values
 
 
 def reads_scalars(executable: Executable) -> bool:
-    """True if the shape of a view depends on scalars, which aren't in the lookup keys of generated launchers."""
-    if not executable.reshapes:
+    """True if the shape of a view, or of scratch, depends on scalars, which generated launchers don't look up."""
+    if not executable.reshapes and not executable.scratch:
         return False
     from ..ir.names import names_in
 
-    names = {name for each in executable.reshapes for size in each.new_shape for name in names_in(size)}
+    sizes = [size for each in executable.reshapes for size in each.new_shape]
+    sizes += [size for each in executable.scratch for size in each.extents]
+    names = {name for size in sizes for name in names_in(size)}
     return any(isinstance(kind, ScalarType) and name in names for name, kind in executable.signature.arguments)
 
 

@@ -381,7 +381,7 @@ def signature(call: Call, target: Target, overlapping: Sequence[tuple[int, int]]
 
 
 def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: bool) -> ArrayType:
-    most = 32 if target.number >= 100 else 16
+    most = target.array_align
     facts = view.facts
     if view.align < facts.dtype.bytes:
         raise LaunchError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -31,10 +32,12 @@ from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, ho
 from .device import Launch, PreparedRun, check_writable, checks_wanted, ledger, watching
 from .grid import stream_handle
 from .packing import Workspace, getter
+from .scratch import check_zeroed, scratch_layout, too_large
 from .signature import Call
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
+    from ..executable import Executable
     from ..ir.watched import WatchedRegion
     from ..simulator.machine.printf import Stop
 
@@ -222,9 +225,18 @@ class SimulatedFunction:
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
         orders: int | str | None = None, limit: int = 10_000, seconds: float | None = None,
+        resident: int | None = None,
     ) -> Report:
         executable = self.compiled.executable
+        if resident is not None and executable.cooperative and math.prod(launch.grid) > resident:
+            raise LaunchError(
+                f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
+                f"resident={resident} is less",
+                hint="launch fewer CTAs that do more work each, or simulate more resident CTAs",
+            )
         check_writable(self._written, arguments)
+        scratch = _scratch(executable, launch.grid, arguments) if executable.scratch else ()
+        arguments = (*arguments, *[array.view() for array in scratch])
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
         lines = SourceLines(executable.spans)
@@ -243,6 +255,7 @@ class SimulatedFunction:
                 orders=orders,
                 limit=limit,
                 seconds=seconds,
+                concurrent=resident,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=lines.locate,
                 may_be_empty=True,
@@ -262,6 +275,8 @@ class SimulatedFunction:
             if on_finding == "raise":
                 raise failed.simulated(launch)
             report.note(failed.simulated(launch), lines.location(failed.assertion.span))
+        elif not any(each.level == "error" for each in report.findings):
+            self._check_zeroed(scratch, report, on_finding, lines)
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         self._warn_of_outside(report, arguments)
         return report
@@ -272,6 +287,20 @@ class SimulatedFunction:
 
         named = {name: arguments[position] for name, position in self._positions.items()}
         breakpoints.stopped(stop, self.compiled.executable.spans, named)
+
+    def _check_zeroed(
+        self, scratch: Sequence[DeviceArray], report: Report, on_finding: str, lines: SourceLines
+    ) -> None:
+        executable = self.compiled.executable
+        for index, array in enumerate(scratch):
+            if not executable.scratch[index].zeroed:
+                continue
+            try:
+                check_zeroed(executable, index, array.numpy().reshape(-1).view(np.uint8), SimulationError)
+            except SimulationError as error:
+                if on_finding == "raise":
+                    raise
+                report.note(error, lines.location(error.span))
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
         """Warn about each non-empty tensor of which tile operations accessed only regions entirely out of bounds."""
@@ -339,6 +368,22 @@ class SourceLines:
         first = min(named, key=error.message.index)
         is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
         return self._spans[error.column - 1] if is_party else self._located[first]
+
+
+def _scratch(
+    executable: Executable, grid: tuple[int, int, int], arguments: Sequence[Argument]
+) -> tuple[DeviceArray, ...]:
+    """Return new arrays for a launch's scratch."""
+    layout, arrays = scratch_layout(executable, grid, arguments, SIMULATOR), list[DeviceArray]()
+    for facts, is_zeroed, _ in layout.places:
+        try:
+            memory = SimulatedMemory(math.prod(facts.shape) * facts.dtype.bytes)
+        except MemoryError:
+            raise too_large(executable, layout) from None
+        if is_zeroed:
+            memory.copy_in(np.zeros_like(memory.host))
+        arrays.append(DeviceArray(memory, facts.dtype, facts.shape))
+    return tuple(arrays)
 
 
 def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:

@@ -66,6 +66,7 @@ def run(
     resident: placing.Resident | None = None,
     may_be_empty: bool = False,
     cooperative: bool = False,
+    concurrent: int | None = None,
 ) -> Report:
     """Execute kernel `entry` of the module `ptx` with NumPy, and return its report.
 
@@ -87,6 +88,7 @@ def run(
     resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
     cooperative: launch as by cuLaunchCooperativeKernel: all CTAs run at once, and the grid can synchronize.
+    concurrent: the number of CTAs that run at once, in whole clusters; the next one starts when one ends. None for all.
     raises: SimulationError for errors in the kernel, unless raised by execution and collected; LaunchError for invalid
         arguments; UnsupportedInstructionError for an unknown kernel or unsupported PTX.
     """
@@ -98,6 +100,8 @@ def run(
     _check_orders(orders)
     if orders and (not checks or profile):
         raise LaunchError("orders can only be examined with checks, and without profile=True")
+    if concurrent is not None and orders:
+        raise LaunchError("orders= examines launches whose CTAs all run at once, not a limited number of them")
     program = translate(ptx, entry, dynamic_shared_bytes, orders is not None)
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     collect = on_finding == "collect"
@@ -112,7 +116,7 @@ def run(
         launch = GridRun(
             program, grid, block, checks, profile, collect, 0 if explorer else schedule,
             "late" if explorer else delivery, shared_map, locate, prints, stops, resident or placing.Resident(),
-            replicas_differ == "warning", cooperative, explorer,
+            replicas_differ == "warning", cooperative, explorer, concurrent,
         )
         launch.placing.place(args, cooperative)
         if explorer is not None and not saved:
@@ -191,7 +195,7 @@ class GridRun:
         collect: bool, schedule: int, delivery: str, shared_map: Sequence[placing.SharedName],
         locate: findings.Locate | None, write: Callable[[str], object] | None,
         stop: Callable[[Stop], object] | None, resident: placing.Resident, replicas_differ: bool, cooperative: bool,
-        explorer: Explorer | None,
+        explorer: Explorer | None, concurrent: int | None,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -216,6 +220,10 @@ class GridRun:
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
         self.explorer = explorer
+        self.concurrent = concurrent
+        ranks = prod(self.cluster)
+        if concurrent is not None and concurrent < ranks:
+            raise LaunchError(f"a cluster of {ranks} CTAs runs at once; got {concurrent} CTAs at once")
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
@@ -297,6 +305,8 @@ class GridRun:
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit
         )
         machine.left = self.left
+        if self.concurrent is not None and self.program.control_flow.waits_for_ctas:
+            machine.run_at_once(self.concurrent)
         machine.run()
         self.left = machine.left
         self.issued += machine.operations.issued

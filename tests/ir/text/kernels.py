@@ -20,6 +20,7 @@ from tilejit.ir.params import (
     Param,
     PointerParam,
     ScalarParam,
+    ScratchShape,
     StrideParam,
     TensorMapParam,
     TensorMapSpec,
@@ -293,7 +294,9 @@ class Writer:
             buffer = self.buffer("global")
             self.buffers.append(buffer)
             flags = (self.draw(st.booleans()), self.draw(st.booleans()))
-            found.insert(0, PointerParam(of, buffer, *flags))
+            sizes = tuple(self.expr(int64, 2) for _ in range(self.draw(st.integers(1, 3))))
+            scratch = ScratchShape(sizes, self.draw(st.booleans())) if self.draw(st.booleans()) else None
+            found.insert(0, PointerParam(of, buffer, *flags, scratch))
         if self.draw(st.booleans()):
             found.append(AssertionsParam())
         if self.draw(st.booleans()):

@@ -136,8 +136,12 @@ class _Reader:
         if line.accept("barrier"):
             return ir_params.BarrierParam(buffer)
         of = line.name() if line.accept("of") else buffer.name
-        written = line.accept("written")
-        return ir_params.PointerParam(of, buffer, written, line.accept("noalias"))
+        written, noalias, scratch = line.accept("written"), line.accept("noalias"), None
+        if line.accept("scratch"):
+            line.expect("(")
+            extents = tuple(line.separated(lambda: expression(line, self.names, int64), ")"))
+            scratch = ir_params.ScratchShape(extents, line.accept("zeroed"))
+        return ir_params.PointerParam(of, buffer, written, noalias, scratch)
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
         """Parse lines up to the first one that isn't indented by more than `outside` columns."""

@@ -4,6 +4,7 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
+            [scratch(EXTENT, …) [zeroed]]                        to memory that the launch allocates
       param VAR extent AXIS of ARGUMENT                          also stride
       param VAR scalar of ARGUMENT
       param VAR address of ARGUMENT                              for comparisons in checked builds
@@ -95,6 +96,9 @@ def _param(param: ir_params.Param) -> str:
             words = [f"param {buffer_text(param.buffer)}"]
             words += [f"of {_name(param.of)}"] if param.of != param.buffer.name else []
             words += [word for word, holds in (("written", param.written), ("noalias", param.noalias)) if holds]
+            if param.scratch is not None:
+                extents = ", ".join(expr_text(extent, int64) for extent in param.scratch.extents)
+                words.append(f"scratch({extents})" + " zeroed" * param.scratch.zeroed)
             return " ".join(words)
         case ir_params.ScalarParam():
             return f"param {_definition(param.var)} scalar of {_name(param.of)}"

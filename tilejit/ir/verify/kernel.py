@@ -88,8 +88,10 @@ class _Statements(Values):
 
     def param(self, param: ir_params.Param) -> None:
         match param:
-            case ir_params.PointerParam(buffer=buffer):
+            case ir_params.PointerParam(buffer=buffer, scratch=scratch):
                 self.buffer(buffer, buffer.span)
+                for extent in () if scratch is None else scratch.extents:
+                    self.value(extent, int64, buffer.span, f"an extent of {buffer.name}")
                 if buffer.space != "global" or buffer.base is not None:
                     self.fault(f"parameter {buffer.name} must be global memory, and not a view", buffer.span)
             case ir_params.ScalarParam(var=var):

@@ -4,8 +4,8 @@ A launch takes a slot from its entry's pool, writes pointers, scalars and tensor
 and `append` are atomic, so no lock is needed; with a lock, a finalizer that launches the same kernel could deadlock.
 
 ```
-slot   pointers  scalars  maps │ extents  strides  record │ addresses of the parameters
-       at each launch          │ when the slot is created │
+slot   pointers  scalars  maps │ extents  strides  record │ scratch        │ addresses of the parameters
+       at each launch          │ when the slot is created │ at each launch │
 ```
 """
 
@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...errors import LaunchError
 from ...executable.record import Field, Packing, field_of, field_of_scalar
-from ...ir.params import TensorMapParam
+from ...ir.params import AssertionsParam, BarrierParam, TensorMapParam
 from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
@@ -27,8 +28,9 @@ from .text import ALIGN, Bounds, LauncherText, overlapping_pairs
 if TYPE_CHECKING:
     from ...executable import Executable
 
-#: memory of the parameters, the address of the array of their addresses, and the block that owns both
-Slot = tuple[Any, int, Any]
+#: memory of the parameters; the address of the array of their addresses, or the block if `SlotLayout.launcher` needs
+#: it; and the block, which owns both
+Slot = tuple[Any, Any, ParameterBlock]
 
 _POINTER, _WORD_BYTES = Field("Q", 8), 8
 
@@ -64,7 +66,7 @@ def entry_of(
     pool: list[Slot] = []
     fields = {
         "device": call.first.facts.device,
-        "launch": direct.launch,
+        "launch": layout.launcher(direct, call.arguments),
         "handle": direct.handle,
         "threads": resolved.function.compiled.threads,
         "dynamic_bytes": direct.dynamic_bytes,
@@ -94,11 +96,13 @@ class SlotLayout:
         index = executable.positions
         types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
-        maps = [p for p in executable.params if isinstance(p, TensorMapParam)]
+        scratch = {each.of for each in executable.scratch}
+        late = [p for p in executable.params if not isinstance(p, (AssertionsParam, BarrierParam)) and p.of in scratch]
+        maps = [p for p in executable.params if isinstance(p, TensorMapParam) and p not in late]
         numbers = [field_of_scalar(dtype) for _, dtype in scalars]
         written = Packing([*(_POINTER for _ in text.arrays), *numbers, *(field_of(p) for p in maps)])
-        once = [p for p in executable.params if argument_of(p) is None]
-        constants = Packing([field_of(p) for p in once])
+        once = [p for p in executable.params if argument_of(p) is None and p not in late]
+        constants, of_launch = Packing([field_of(p) for p in once]), Packing([field_of(p) for p in late])
         self._pack_into, self._count = written.pack_into, len(text.arrays) + len(numbers)
         arrays = [i for i, _ in text.arrays]
         if executable.widened:
@@ -107,16 +111,20 @@ class SlotLayout:
         self._maps = [(index[p.of], arrays.index(index[p.of]), workspace.maps(p)) for p in maps]
         self._getters = [getter(p, index, workspace) for p in once]
         self._pack_once = constants.pack_into
-        self._align_bytes = max(written.align_bytes, constants.align_bytes)
+        self._align_bytes = max(each.align_bytes for each in (written, constants, of_launch))
         self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
         self._size_bytes = self._start_bytes + constants.size_bytes
+        self._late = [getter(p, index, workspace) for p in late]
+        self._pack_late = of_launch.pack_into
+        self._late_bytes = -(-self._size_bytes // of_launch.align_bytes) * of_launch.align_bytes
+        self._size_bytes = self._late_bytes + of_launch.size_bytes
         of_argument = dict(zip((*arrays, *(i for i, _ in scalars), *map(id, maps)), written.offsets, strict=True))
-        of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
+        others = zip((*once, *late), (
+            *(self._start_bytes + at for at in constants.offsets), *(self._late_bytes + at for at in of_launch.offsets)
+        ), strict=True)
+        of_argument |= {id(p): at for p, at in others}
         self._offsets = [
-            of_argument[id(p)] if isinstance(p, TensorMapParam)
-            else of_constant[id(p)] if (of := argument_of(p)) is None
-            else of_argument[index[of]]
-            for p in executable.params
+            of_argument[id(p) if id(p) in of_argument else index[argument_of(p) or ""]] for p in executable.params
         ]
 
     def packer(self, arguments: Sequence[Argument]) -> Callable[..., None]:
@@ -134,12 +142,40 @@ class SlotLayout:
         )
         return pack
 
+    def launcher(self, direct: DirectLaunch, arguments: Sequence[Argument]) -> Callable[..., tuple[Any, ...]]:
+        """Return `direct.launch`, or a function that first packs the addresses and extents of the launch's scratch."""
+        if not self._late:
+            return direct.launch
+        getters, pack, at, enqueue = self._late, self._pack_late, self._late_bytes, direct.launch
+        # only facts of the arrays matter, and entries don't keep arrays alive
+        facts = [a._replace(pointer=0, owner=None, host=None) if type(a) is ArrayView else a for a in arguments]
+
+        def launch(
+            handle: Any, x: int, y: int, z: int, threads: int, one_y: int, one_z: int, dynamic_bytes: int, stream: Any,
+            block: ParameterBlock, extra: int,
+        ) -> tuple[Any, ...]:
+            try:
+                layout, blocks = direct.pin((x, y, z), facts, int(stream))
+            except LaunchError:
+                # the slow path tries again and raises the error
+                return (True,)
+            try:
+                complete = [*facts, *layout.views(blocks)]
+                pack(block.memory, at, *[get(complete) for get in getters])
+                return enqueue(
+                    handle, x, y, z, threads, one_y, one_z, dynamic_bytes, stream, block.address, extra
+                )
+            finally:
+                direct.unpin(blocks)
+
+        return launch
+
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
         once = [get(arguments) for get in self._getters]
 
         def new() -> Slot:
             block = ParameterBlock(self._size_bytes, self._align_bytes, self._offsets)
             self._pack_once(block.memory, self._start_bytes, *once)
-            return block.memory, block.address, block
+            return block.memory, block if self._late else block.address, block
 
         return new

@@ -62,6 +62,8 @@ class Machine(Units):
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
+        # the number of CTAs that may run at once, and of those that have started
+        self.concurrent = self.started = lanes.ctas
         # nanoseconds; passes only while no group can run (`passes_time`), so that results don't depend on speed
         self.time = np.uint64(0)
 
@@ -86,6 +88,23 @@ class Machine(Units):
             raise
         if self.order is not None and "tmem" in vars(self):
             self.tmem.allocator.check_all_freed()
+
+    def run_at_once(self, ctas: int) -> None:
+        """Run at most this number of CTAs at once, which includes a whole cluster. Call it before `run`."""
+        self.concurrent, self.started = ctas, 0
+        self.ready.clear()
+        self.start_ctas()
+
+    def start_ctas(self) -> None:
+        """Start the next clusters while fewer CTAs run than may run at once."""
+        ranks, threads = self.lanes.ranks, self.lanes.threads * self.lanes.ranks
+        running = int(self.alive[: self.started * self.lanes.threads].reshape(-1, threads).any(axis=1).sum()) * ranks
+        first = self.started
+        while self.started < self.lanes.ctas and running + ranks <= self.concurrent:
+            self.started, running = self.started + ranks, running + ranks
+        if self.started > first:
+            new = np.arange(first * self.lanes.threads, self.started * self.lanes.threads)
+            self.merge(self.ready, 0, self.lanes.group_of(new))
 
     def run_all(self, number: int) -> None:
         """Run all threads until they diverge, wait, take a back edge or exit; in a random schedule, for one block."""
@@ -247,6 +266,8 @@ class Machine(Units):
             self.clusters.complete()
         if self.barriers.waiting:
             self.release(self.barriers.complete())
+        if self.started < self.lanes.ctas:
+            self.start_ctas()
 
     def arrive(self, compiled: translate.TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
         block = compiled.block
@@ -397,6 +418,13 @@ class Machine(Units):
         if self.mbarriers.waits is not None:
             waits.extend([gone] if (gone := self.describe_others()) else [])
             hint = "a phase needs all arrivals and bytes: producers must commit, and consumers release, once per step"
+        if self.started < self.lanes.ctas:
+            left = self.lanes.ctas - self.started
+            waits.append(
+                f"{left} of {self.lanes.ctas} CTAs have not started: at most {self.concurrent} run at once, and the "
+                "next one starts when one ends"
+            )
+            hint = "let a CTA wait only for CTAs with lower indices, or launch no more CTAs than run at once"
         if self.operations.issued:
             waits.append(f"delivery: {self.operations.delivery.text}")
         message = "deadlock: no thread can make progress\n" + "\n".join(waits)
