@@ -136,6 +136,9 @@ class FakeDriver:
             values[options.index(real.CUjit_option.CU_JIT_INFO_LOG_BUFFER)][: len(self.said)] = self.said
         return SUCCESS, ("module", self.contexts[-1])
 
+    def cuModuleUnload(self, module):
+        return (SUCCESS,)
+
     def cuModuleLoadData(self, image):
         self.calls.append(("cubin", bytes(image)))
         if bytes(image) in self.refused_cubins:
@@ -177,6 +180,10 @@ class FakeDriver:
             self.calls.append(("refused", function[2], *self.contexts[-1:]))
             errors = real.CUresult
             return (errors.CUDA_ERROR_INVALID_HANDLE if self.contexts else errors.CUDA_ERROR_INVALID_CONTEXT,)
+        if function[1] == "flush":
+            size = ctypes.cast(parameters, ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))[1][0]
+            self.calls.append(("flush", size, int(stream)))
+            return (SUCCESS,)
         self.calls.append(("launch", (gx, gy, gz), (bx, by, bz), shared, int(stream)))
         if self.errors.get("cuLaunchKernel", SUCCESS) == SUCCESS:
             self.kernel(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
@@ -245,10 +252,6 @@ class FakeDriver:
     def cuMemcpyDtoDAsync(self, to, source, size, stream):
         self.calls.append(("on the device", size, stream))
         return self.cuMemcpyHtoD(to, source, size)
-
-    def cuMemsetD32Async(self, to, value, count, stream):
-        self.calls.append(("set", 4 * count, stream))
-        return (SUCCESS,)
 
     def cuMemcpyHtoDAsync(self, to, source, size, stream):
         self.calls.append(("in", size, stream))

@@ -49,7 +49,7 @@ class TimingDriver(RecordingDriver):
         self.kernel = lambda _: None
 
     def cuLaunchKernel(self, function: Any, *args: Any) -> Any:
-        if self.is_idle:
+        if self.is_idle or function[1] == "flush":
             return (SUCCESS,)
         variants = [v for each in self.kernels for v in each.signatures if v.compiled.ptx == function[0]]
         arguments = dict(variants[0].signature.arguments)
