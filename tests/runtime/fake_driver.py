@@ -55,6 +55,7 @@ class FakeDriver:
         self.calls = []
         self.capturing = set()
         self.compiled = []
+        self.promotions = []
         self.errors = {}
         self.kernel = lambda parameters: None
         self.refusal = None
@@ -213,6 +214,7 @@ class FakeDriver:
             return real.CUresult.CUDA_ERROR_INVALID_CONTEXT, None
         assert (len(dims), len(strides), len(box), len(element_strides)) == (rank, rank - 1, rank, rank)
         encoded = (address, *(int(n) for n in (*dims, *strides, *box)), int(swizzle))
+        self.promotions.append(promotion.name.removeprefix("CU_TENSOR_MAP_L2_PROMOTION_"))
         self.calls.append(("encode", dtype.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"), encoded))
         made = np.zeros(16, np.int64)
         made[: len(encoded)] = encoded

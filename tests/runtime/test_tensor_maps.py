@@ -53,6 +53,7 @@ def test_a_launch_makes_the_map_of_an_array_once(fake, device):
     of_a, of_b = (a.data_ptr(), 64, 4, 256, 8, 4, 1), (b.data_ptr(), 60, 4, 256, 8, 4, 1)
     assert seen == [of_a, of_b, of_a, of_b]
     assert encoded(fake) == [("encode", "FLOAT32", of_a), ("encode", "FLOAT32", of_b)]
+    assert fake.promotions == ["L2_256B"] * 2
 
 
 def test_at_most_256_maps_of_a_parameter_are_kept(fake, device):
