@@ -177,7 +177,7 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy(x, A[0:32, 0:8])
         """
-    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
+    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None, cache: Literal["evict_first", "evict_last"] | None = None, l2: Literal["64B", "128B", "256B"] | None = None) -> None:
         """like copy, but complete only after the kernel has waited for it.
 
         Example:

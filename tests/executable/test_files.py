@@ -156,7 +156,7 @@ def test_a_record_of_others_is_read_or_refused(key, value, tmp_path):
 def test_a_file_of_another_format_says_so(tmp_path, monkeypatch):
     path = written(EXECUTABLES["nothing"]().executable, tmp_path)
     monkeypatch.setattr(executable_files, "FORMAT", 99)
-    with pytest.raises(tj.LaunchError, match="another version of tilejit, in format 8; this one reads 99"):
+    with pytest.raises(tj.LaunchError, match="another version of tilejit, in format 9; this one reads 99"):
         read_executable(path)
 
 
@@ -164,4 +164,4 @@ def test_the_record_is_one_line_of_plain_text(tmp_path):
     content = saved(EXECUTABLES["register"]().executable)
     last = content.splitlines()[-1]
     assert content.isascii() or b"gr" in content
-    assert json.loads(last.split(b" ", 3)[3])["format"] == 8
+    assert json.loads(last.split(b" ", 3)[3])["format"] == 9

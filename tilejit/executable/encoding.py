@@ -27,7 +27,7 @@ from .record import Assertion, Executable, Reshape, SharedPlace, Usage
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: incremented whenever the format of the record changes
-FORMAT = 8
+FORMAT = 9
 
 
 @dataclass(frozen=True, slots=True)
