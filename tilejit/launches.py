@@ -368,7 +368,8 @@ class Launchable(ABC):
             device.check(target)
             devices.check_environment(call)
             device.prepare()
-            request = Request(target, threads, call, self.options.debug or device.checks)
+            debug = self.options.debug or device.checks
+            request = Request(target, threads, call, debug, self.options.build_key)
             compiled, number = self.compiled_for(request, compiler)
             if number != captured.number:
                 # another thread has changed a captured value in the meantime

@@ -112,6 +112,20 @@ def warm(launch: Callable[[], object]) -> None:
         launch()
 
 
+def test_generated_launches_have_the_cluster_of_the_configuration(driver: TimingDriver) -> None:
+    configs = [tj.Config({"X": 1}, cluster=(1,)), tj.Config({"X": 2}, cluster=(2,))]
+    made: Any = tj.autotune(configs, ["n"])(tj.kernel(threads=32, cluster=(4,))(add))
+    driver.kernels.append(made)
+    a, b = tensor(4, 8), tensor(4, 8)
+    for grid in (2, lambda meta: 2 * meta["X"]):
+        warm(lambda grid=grid: made[grid](a, b, 1))
+        assert x_of(driver, lambda grid=grid: made[grid](a, b, 1)) == 2
+    driver.taken()
+    made[6](a, b, 1)
+    (launch,) = driver.taken()
+    assert launch[0] == (6, 1, 1) and ".reqnctapercluster 2" in " ".join(launch[5].split())
+
+
 def calls(driver: TimingDriver, launch: Callable[[], object]) -> int:
     """How many functions a launch calls, without the driver's, and those of the mocks of torch's tensors."""
     count, others = 0, (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import compile_time
+from ..dataclass import replace
 from ..errors import DeviceError, KernelSyntaxError, LaunchError, entry_point
 from ..frontend import ParameterKind
 from ..frontend.containers import is_inside
@@ -79,7 +80,8 @@ class TunedLauncher(Launcher):
         launcher = self._by_config.get(config)
         if launcher is None:
             threads = self.threads if config.threads is None else config.threads
-            launcher = self._by_config[config] = Launcher(self._tuned.kernel, self.grid, threads, self.stream)
+            kernel = self._tuned.configured(config)
+            launcher = self._by_config[config] = Launcher(kernel, self.grid, threads, self.stream)
         return launcher
 
 
@@ -96,7 +98,9 @@ class TunedKernel(Kernel):
         self._functions_of_configs = choices.functions
         self._extra_key = _extra_key_of(self._functions_of_configs)
         choosing = Choosing(frozenset(choices.key), self._extra_key)
-        Launchable.__init__(self, kernel.name, kernel.parameters, kernel.options, choosing, kernel.memory.warned)
+        # grids are checked against the clusters of the chosen configurations
+        options = replace(kernel.options, cluster=None) if any(c.cluster for c in choices.configs) else kernel.options
+        Launchable.__init__(self, kernel.name, kernel.parameters, options, choosing, kernel.memory.warned)
         # the two kernels share their compiled variants
         self.source, self.captured = kernel.source, kernel.captured
         self.variants = kernel.variants
@@ -106,6 +110,14 @@ class TunedKernel(Kernel):
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._untimed: dict[str, Tuning] = {}
         self._chosen: dict[tuple[Any, ...], Config] = {}
+        self._configured = {kernel.options: kernel}
+
+    def configured(self, config: Config) -> Kernel:
+        """Return the kernel with the options of a configuration."""
+        options = replace(self.kernel.options, **config.options)
+        if options not in self._configured:
+            self._configured.setdefault(options, self.kernel.with_options(options))
+        return self._configured[options]
 
     @property
     def tuning(self) -> Tunings:
@@ -134,7 +146,7 @@ class TunedKernel(Kernel):
         config, remarks = pick(self, args, others, target, threads, given)
         values = self.complete(specified(self.name, self.open_parameters, args, others), config)
         count = threads if config.threads is None else config.threads
-        request, _ = self.kernel.request(tuple(values), {}, target, count)
+        request, _ = self.configured(config).request(tuple(values), {}, target, count)
         return request, remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
@@ -382,7 +394,8 @@ def autotune(
     """Return a decorator that tunes a kernel: launches use the fastest of several configurations for each key.
 
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
-    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
+    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`). They may also set the
+    threads, the cluster and the limit of registers.
     key: names of parameters, or of items of containers, such as "P[0]" and "P.w". The kernel is tuned once for each
     combination of their values (for an array, of its shape; for a container, of its items). Different signatures
     (types, alignment), devices and kernel sources are also tuned separately.
