@@ -49,7 +49,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "jit": ("Kernel", "kernel", "no_recompile", "simulate"),
     "launches": ("PreparedLaunch",),
     "precompile": ("compile_many",),
-    "tuning": ("Config", "autotune"),
+    "tuning": ("Config", "autotune", "choose"),
 }
 
 #: parts of the package that are reached as attributes

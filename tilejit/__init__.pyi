@@ -130,6 +130,7 @@ from .runtime.devices import (
 from .tuning import (
     Config as Config,
     autotune as autotune,
+    choose as choose,
 )
 
 _Same = TypeVar("_Same")
@@ -143,12 +144,12 @@ __all__ = [
     "LayoutError", "MisalignedError", "OutOfBoundsError", "OutsideWarning", "PerformanceWarning", "PrecisionWarning",
     "PreparedLaunch", "R", "RaceError", "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError",
     "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError",
-    "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "compile_many",
-    "constexpr", "device", "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64", "float8_e4m3fn",
-    "float8_e5m2", "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack", "simulate", "spec",
-    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32",
-    "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "choose",
+    "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64",
+    "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4",
+    "kernel", "laneid", "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack",
+    "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16",
+    "uint32", "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any

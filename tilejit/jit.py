@@ -136,8 +136,8 @@ class Kernel(Launchable):
         target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
         threads: threads per CTA, by default the kernel's own.
         """
-        request, _ = self.request(args, constexprs, target, threads)
-        return self.variants.variant(request).compiled
+        variants, request, _ = self.request(args, constexprs, target, threads)
+        return variants.variant(request).compiled
 
     @entry_point
     def precompile(
@@ -159,8 +159,8 @@ class Kernel(Launchable):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
         may_configure: bool = False,
-    ) -> tuple[Request, tuple[str, ...]]:
-        """Return the request for the arguments of `compile`, and remarks on the configuration if the kernel is tuned.
+    ) -> tuple[VariantCache, Request, tuple[str, ...]]:
+        """Return the cache and the request for the arguments of `compile`, and remarks on a tuned kernel's choice.
 
         may_configure: True if `named` and `threads` may select a configuration.
         """
@@ -168,7 +168,7 @@ class Kernel(Launchable):
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return Request(chosen, count, call, self.options.debug, self.options.build_key), ()
+        return self.variants, Request(chosen, count, call, self.options.debug, self.options.build_key), ()
 
     @entry_point
     def explain(
@@ -178,8 +178,8 @@ class Kernel(Launchable):
 
         For a tuned kernel, it includes the reason for the choice of the configuration, and any timings.
         """
-        request, remarks = self.request(args, constexprs, target, threads)
-        explanation = self.variants.variant(request).compiled.explain()
+        variants, request, remarks = self.request(args, constexprs, target, threads)
+        explanation = variants.variant(request).compiled.explain()
         return replace(explanation, remarks=(*explanation.remarks, *remarks))
 
     def launched(
@@ -395,9 +395,10 @@ def simulate(
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
+    assert isinstance(launcher.kernel, Kernel)
     checked, built = bool(checks) and not profile, launcher.kernel.options.build_key
     request = Request(chosen, launch.threads, call, checked, built)
-    compiled = k.variants.variant(request).compiled
+    compiled = launcher.kernel.variants.variant(request).compiled
     warn_of_rounding(compiled.executable, call.flat, k.memory.warned)
     check_reshapes(compiled.executable, call)
     return SimulatedFunction(compiled).simulate(

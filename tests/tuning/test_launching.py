@@ -126,6 +126,43 @@ def test_generated_launches_have_the_cluster_of_the_configuration(driver: Timing
     assert launch[0] == (6, 1, 1) and ".reqnctapercluster 2" in " ".join(launch[5].split())
 
 
+def test_generated_launches_of_a_choice_follow_what_every_kernel_captures(
+    driver: TimingDriver, monkeypatch: Patch
+) -> None:
+    def first(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+        if n > 1_000_000:
+            A[0, 0] = B[0, 0] + n
+
+    def second(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+        if n > 1_000_000:
+            A[0, 0] = B[0, 0] + n + STEP
+
+    kernels = [tj.kernel(threads=32)(first), tj.kernel(threads=64)(second)]
+    driver.kernels += kernels
+    driver.fastest = 64
+    chosen, a, b = tj.choose(kernels, key=["n"]), tensor(4, 8), tensor(4, 8)
+
+    def launched(n: int) -> tuple[Any, Any]:
+        driver.taken()
+        chosen[4](a, b, n)
+        last = driver.taken()[-1]
+        return last[1], last[5]
+
+    warm(lambda: chosen[4](a, b, 1))
+    assert is_quick(monkeypatch, kernels[1], lambda: chosen[4](a, b, 1))
+    before = launched(1)
+    assert before[0] == (64, 1, 1)
+    driver.fastest = 32
+    for n, threads in ((2, 32), (1, 64), (2, 32), (1, 64)):
+        warm(lambda n=n: chosen[4](a, b, n))
+        assert launched(n)[0] == (threads, 1, 1)
+        assert is_quick(monkeypatch, kernels[threads == 64], lambda n=n: chosen[4](a, b, n))
+    driver.fastest = 64
+    monkeypatch.setitem(globals(), "STEP", 7)
+    after = launched(1)
+    assert after[0] == (64, 1, 1) and after[1] != before[1]
+
+
 def calls(driver: TimingDriver, launch: Callable[[], object]) -> int:
     """How many functions a launch calls, without the driver's, and those of the mocks of torch's tensors."""
     count, others = 0, (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))

@@ -102,12 +102,17 @@ class Search:
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
         # The key contains what determines the variants and what affects their times.
-        options = kernel.kernel.options
-        self._entry = cache_entry(
-            kernel.source, options.build_key, question.extended, question.target, question.threads, options.debug
-        )
-        parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
-        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
+        entries = [
+            cache_entry(
+                each.source, each.options.build_key, question.extended, question.target, question.threads,
+                each.options.debug,
+            )
+            for each in kernel.choices.kernels or (kernel.kernel,)
+        ]
+        self._entry = entries[0] if all(entries) else None
+        digests = [entry.digest for entry in entries if entry is not None]
+        parts = (*digests, question.device.identity, question.key, *question.candidates, kernel.choices.reset)
+        self._key = EntryKind.TUNING.key("\n".join(map(str, parts)))
         # A key of its own, so that an unfinished table doesn't replace a finished one of another process.
         self._key_so_far = f"{self._key}\nso far"
         if self._entry is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..constants import mapped
 from ..dataclass import dataclass, field
@@ -13,6 +13,9 @@ from ..errors import LaunchError, TilejitError, without_triton_options
 from ..html_tables import aligned, box, escaped, rows_table, text_box
 from ..runtime.grid import check_cluster, check_registers, check_threads
 from ..runtime.signature import freeze
+
+if TYPE_CHECKING:
+    from ..jit import Kernel
 
 
 class Config:
@@ -42,7 +45,7 @@ class Config:
         self.cluster = None if cluster is None else check_cluster(cluster)
         self.max_registers = None if max_registers is None else check_registers(max_registers)
         named = {name: freeze(value, name) for name, value in self.values.items()}
-        self._frozen = tuple(sorted(named.items())), self.threads, *self.options.items()
+        self._frozen: tuple[Any, ...] = (*sorted(named.items()), *self._options())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self._frozen == other._frozen
@@ -65,6 +68,26 @@ class Config:
     def _options(self) -> list[tuple[str, Any]]:
         threads = [] if self.threads is None else [("threads", self.threads)]
         return [*threads, *self.options.items()]
+
+
+class KernelConfig(Config):
+    """The configuration of a `choose` that stands for one of its kernels, with the kernel's own options."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        super().__init__({}, threads=kernel.options.threads)
+        self._frozen = (kernel,)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"cluster": self.kernel.options.cluster, "target": self.kernel.options.target}
+
+    def __str__(self) -> str:
+        return self.kernel.name
+
+    __repr__ = __str__
 
 
 @dataclass(slots=True)
