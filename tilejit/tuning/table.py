@@ -71,7 +71,7 @@ class Config:
 
 
 class KernelConfig(Config):
-    """The configuration of a `choose` that stands for one of its kernels, with the kernel's own options."""
+    """The configuration of a `choose` that represents one of its kernels, with the kernel's own options."""
 
     __slots__ = ("kernel",)
 
