@@ -352,6 +352,7 @@ def test_notes_of_an_installed_ptxas_are_shown_by_explain_alone(tmp_path, monkey
     note = "ptxas info    : (C7514) Potential Performance Loss: wgmma is serialized in the function 'k'"
     ptxas = folder / "ptxas"
     lines = f"echo x >> {started}", f"echo \"{note}\" >&2", "echo 'ptxas info    : Used 9 registers' >&2"
+    lines += ("echo '    64 bytes stack frame, 72 bytes spill stores, 80 bytes spill loads' >&2",)
     ptxas.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     ptxas.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -361,6 +362,7 @@ def test_notes_of_an_installed_ptxas_are_shown_by_explain_alone(tmp_path, monkey
     assert not started.exists()
     shown = str(compiled.explain())
     assert note in shown and "registers" not in shown and started.exists()
+    assert "ptxas: 72 bytes spill stores, 80 bytes spill loads" in shown
 
 
 def test_a_ptxas_that_fails_or_is_missing_changes_nothing(tmp_path, monkeypatch):

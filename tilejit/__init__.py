@@ -28,7 +28,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "LaunchError", "DeviceError", "SimulationError", "OutOfBoundsError", "MisalignedError",
         "UninitializedReadError", "RaceError", "DeadlockError", "DivergenceError", "AsyncHazardError",
         "UnsupportedInstructionError", "SimulatedAssertionError", "DivisionByZeroError", "DeviceCheckError",
-        "DeviceAssertionError", "PrecisionWarning", "OutsideWarning", "GridWarning", "CacheWarning",
+        "DeviceAssertionError", "PrecisionWarning", "OutsideWarning", "GridWarning", "PerformanceWarning",
+        "CacheWarning",
     ),
     "layout": (
         "R", "S", "Swizzle", "TileLayout", "TCol", "TLane", "laneid", "m", "tid_in_wg", "tx", "warpid", "wgid",
@@ -48,7 +49,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "jit": ("Kernel", "kernel", "no_recompile", "simulate"),
     "launches": ("PreparedLaunch",),
     "precompile": ("compile_many",),
-    "tuning": ("Config", "autotune"),
+    "tuning": ("Config", "autotune", "choose"),
 }
 
 #: parts of the package that are reached as attributes

@@ -39,6 +39,7 @@ from .errors import (
     MisalignedError as MisalignedError,
     OutOfBoundsError as OutOfBoundsError,
     OutsideWarning as OutsideWarning,
+    PerformanceWarning as PerformanceWarning,
     PrecisionWarning as PrecisionWarning,
     RaceError as RaceError,
     ResourceError as ResourceError,
@@ -131,6 +132,7 @@ from .runtime.devices import (
 from .tuning import (
     Config as Config,
     autotune as autotune,
+    choose as choose,
 )
 
 _Same = TypeVar("_Same")
@@ -141,15 +143,15 @@ __all__ = [
     "AsyncHazardError", "CacheWarning", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError",
     "DeviceArray", "DeviceAssertionError", "DeviceCheckError", "DeviceError", "DispatchError", "DivergenceError",
     "DivisionByZeroError", "GridWarning", "Kernel", "KernelSyntaxError", "KernelTypeError", "LaunchError",
-    "LayoutError", "MisalignedError", "OutOfBoundsError", "OutsideWarning", "PrecisionWarning", "PreparedLaunch", "R",
-    "RaceError", "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError", "SimulationError", "Spec",
-    "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError", "UninitializedReadError",
-    "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "compile_many", "constexpr", "device",
-    "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64", "float8_e4m3fn", "float8_e5m2",
-    "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack", "release_scratch",
-    "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16",
-    "uint32", "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "LayoutError", "MisalignedError", "OutOfBoundsError", "OutsideWarning", "PerformanceWarning", "PrecisionWarning",
+    "PreparedLaunch", "R", "RaceError", "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError",
+    "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError",
+    "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "choose",
+    "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float4_e2m1fn_x2", "float64",
+    "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int4x2", "int64", "int8", "interleave4",
+    "kernel", "laneid", "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "pack",
+    "release_scratch", "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order",
+    "to_device", "tx", "uint16", "uint32", "uint4x2", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any
@@ -179,7 +181,7 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy(x, A[0:32, 0:8])
         """
-    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
+    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None, cache: Literal["evict_first", "evict_last"] | None = None, l2: Literal["64B", "128B", "256B"] | None = None) -> None:
         """like copy, but complete only after the kernel has waited for it.
 
         Example:

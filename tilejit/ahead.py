@@ -97,7 +97,7 @@ class CompiledKernel(Launchable):
 
     def compiled_for(self, request: Request, compiler: Compiler | None) -> tuple[Compiled, int]:
         """Return the kernel and `capture().number`; raise LaunchError if the threads or arguments don't fit it."""
-        _, threads, call, _ = request
+        threads, call = request.threads, request.call
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {counted(self.options.threads, 'thread')} per CTA; got {threads}",

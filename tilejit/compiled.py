@@ -5,12 +5,14 @@ The modules that explain a compilation are imported only on demand.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .callers import stack_level
 from .dataclass import dataclass, field, replace
-from .errors import TilejitError, entry_point
+from .errors import PerformanceWarning, TilejitError, entry_point
 from .executable import Executable, MachineCode, Usage
 from .files import write_whole
 from .html_tables import box, facts_table
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from .ir.nodes import Kernel
     from .lower import Verdict
     from .lower.open import LayoutChoice
+
+
+#: local memory up to this many bytes per thread isn't reported as spills: drivers round sizes up
+_ROUNDED_BYTES = 16
 
 
 class DecisionShelf(Protocol):
@@ -79,6 +85,7 @@ class Compiled:
     measured: Usage | None = field(default=None, repr=False)
     #: advisories of the driver's compiler; empty if it issued none or the driver had the kernel in its cache
     notes: tuple[str, ...] = field(default=(), repr=False)
+    is_warned: bool = field(default=False, repr=False)
     #: compiles the kernel to machine code; None for a result of `pipeline.compile`
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
     #: the kernel's entry in the cache, None if it has none
@@ -159,6 +166,28 @@ class Compiled:
         return usage
 
     @property
+    def lost_speed(self) -> tuple[str, ...]:
+        """The advisories of the driver's compiler, and its spills; () if there are none or none are known."""
+        spilled = self.measured.spill_bytes if self.measured is not None and "vprintf" not in self.ptx else 0
+        spills = (f"{spilled} bytes of registers are spilled per thread",) if spilled > _ROUNDED_BYTES else ()
+        return (*self.notes, *spills)
+
+    def warn_of_lost_speed(self) -> None:
+        """Issue a PerformanceWarning for `lost_speed`, once, unless this is a checked build."""
+        if self.is_warned:
+            return
+        self.is_warned = True
+        lost = () if self.executable.is_checked else self.lost_speed
+        if lost:
+            lines = "".join(f"\n  {each}" for each in lost)
+            warnings.warn(
+                f"{self.name} is slower than it could be, as the driver's compiler reports:{lines}\n"
+                "help: issue products that overlap in one iteration, and wait for them before their accumulators are "
+                "used; against spills, use smaller tiles or more threads",
+                PerformanceWarning, stacklevel=stack_level(),
+            )
+
+    @property
     def executable_to_keep(self) -> Executable:
         """The executable with its usage, which can't be estimated from a saved executable alone."""
         return replace(self.executable, usage=self.usage)
@@ -226,7 +255,7 @@ class Compiled:
         density = census(self.ptx, max(written, key=lambda dtype: dtype.bits, default=None))
         maps = tuple([p.map for p in params if isinstance(p, TensorMapParam)])
         # a driver that compiled the PTX has reported its notes already
-        notes = self.notes or ptxas_notes(self.ptx, self.target.name)
+        notes = self.lost_speed or ptxas_notes(self.ptx, self.target.name)
         return Explanation(self.name, self.target.name, self.decisions, density, maps, notes)
 
     @entry_point

@@ -329,6 +329,14 @@ class GridWarning(UserWarning):
     """
 
 
+class PerformanceWarning(UserWarning):
+    """The driver's compiler serialized products, ignored an instruction, or spilled registers of a kernel.
+
+    Issued at a kernel's first launch on a GPU, except for checked builds. If the kernel comes from a cache, only spills
+    are known.
+    """
+
+
 class CacheWarning(UserWarning):
     """The cache on disk, or an entry of it, can't be used or written, or a setting of the cache is invalid."""
 

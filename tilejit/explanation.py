@@ -212,4 +212,5 @@ class Explanation:
 
 
 def _map_cells(spec: TensorMapSpec) -> tuple[str, ...]:
-    return spec.of, str(spec.dtype), ", ".join(map(str, spec.axes)), " x ".join(map(str, spec.box)), spec.swizzle
+    swizzle = spec.swizzle if spec.fetch == spec.FETCH else f"{spec.swizzle}, fetches {spec.fetch} into L2"
+    return spec.of, str(spec.dtype), ", ".join(map(str, spec.axes)), " x ".join(map(str, spec.box)), swizzle

@@ -80,9 +80,15 @@ class Kernel(Launchable):
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         # not a bound method: a reference cycle would keep deleted kernels and their variants until a garbage collection
-        build = functools.partial(_tile_ir, self.source, options)
-        builder = VariantBuilder(self.source, self.captured, build, options.build_key)
+        builder = VariantBuilder(self.source, self.captured, functools.partial(_tile_ir, self.source))
         self.variants = VariantCache(self.name, self.captured, builder)
+
+    def with_options(self, options: Options) -> Kernel:
+        """Return a kernel with other options, which shares the source, captured values and compiled variants."""
+        other = Kernel(self.__wrapped__, options)
+        other.source, other.captured, other.variants = self.source, self.captured, self.variants
+        other.memory.warned = self.memory.warned
+        return other
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -130,8 +136,8 @@ class Kernel(Launchable):
         target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
         threads: threads per CTA, by default the kernel's own.
         """
-        request, _ = self.request(args, constexprs, target, threads)
-        return self.variants.variant(request).compiled
+        variants, request, _ = self.request(args, constexprs, target, threads)
+        return variants.variant(request).compiled
 
     @entry_point
     def precompile(
@@ -153,8 +159,8 @@ class Kernel(Launchable):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
         may_configure: bool = False,
-    ) -> tuple[Request, tuple[str, ...]]:
-        """Return the request for the arguments of `compile`, and remarks on the configuration if the kernel is tuned.
+    ) -> tuple[VariantCache, Request, tuple[str, ...]]:
+        """Return the cache and the request for the arguments of `compile`, and remarks on a tuned kernel's choice.
 
         may_configure: True if `named` and `threads` may select a configuration.
         """
@@ -162,7 +168,7 @@ class Kernel(Launchable):
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return Request(chosen, count, call, self.options.debug), ()
+        return self.variants, Request(chosen, count, call, self.options.debug, self.options.build_key), ()
 
     @entry_point
     def explain(
@@ -172,8 +178,8 @@ class Kernel(Launchable):
 
         For a tuned kernel, it includes the reason for the choice of the configuration, and any timings.
         """
-        request, remarks = self.request(args, constexprs, target, threads)
-        explanation = self.variants.variant(request).compiled.explain()
+        variants, request, remarks = self.request(args, constexprs, target, threads)
+        explanation = variants.variant(request).compiled.explain()
         return replace(explanation, remarks=(*explanation.remarks, *remarks))
 
     def launched(
@@ -205,15 +211,16 @@ def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any])
 
 
 def _tile_ir(
-    source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
+    source: KernelSource, typed: Signature, target: Target, threads: int, debug: bool, options: tuple[Any, ...]
 ) -> TileKernel:
     # imported here, because the frontend takes as long to import as everything that a launch needs
     with importing:
         from .frontend.kernel import build
 
+    max_registers, cluster, nonportable_cluster, cooperative = options
     return build(
-        source, typed, threads=threads, target=target, max_registers=options.max_registers, cluster=options.cluster,
-        nonportable_cluster=options.nonportable_cluster, cooperative=options.cooperative, debug=debug,
+        source, typed, threads=threads, target=target, max_registers=max_registers, cluster=cluster,
+        nonportable_cluster=nonportable_cluster, cooperative=cooperative, debug=debug,
     )
 
 
@@ -393,8 +400,10 @@ def simulate(
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
-    request = Request(chosen, launch.threads, call, debug=bool(checks) and not profile)
-    compiled = k.variants.variant(request).compiled
+    assert isinstance(launcher.kernel, Kernel)
+    checked, built = bool(checks) and not profile, launcher.kernel.options.build_key
+    request = Request(chosen, launch.threads, call, checked, built)
+    compiled = launcher.kernel.variants.variant(request).compiled
     warn_of_rounding(compiled.executable, call.flat, k.memory.warned)
     check_reshapes(compiled.executable, call)
     return SimulatedFunction(compiled).simulate(

@@ -223,6 +223,7 @@ class Launcher(LaunchBase):
         executable = resolved.function.compiled.executable
         warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
         warn_of_rounding(executable, resolved.call.flat, self.memory.warned)
+        resolved.function.compiled.warn_of_lost_speed()
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
@@ -258,6 +259,7 @@ class PreparedLaunch(LaunchBase):
         executable = self.compiled.executable
         warn_of_unused_axes(self.kernel.name, launch.grid, executable.grid_axes)
         warn_of_rounding(executable, self._resolved.call.flat, self.memory.warned)
+        self.compiled.warn_of_lost_speed()
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
 
     def __repr__(self) -> str:
@@ -366,7 +368,8 @@ class Launchable(ABC):
             device.check(target)
             devices.check_environment(call)
             device.prepare()
-            request = Request(target, threads, call, self.options.debug or device.checks)
+            debug = self.options.debug or device.checks
+            request = Request(target, threads, call, debug, self.options.build_key)
             compiled, number = self.compiled_for(request, compiler)
             if number != captured.number:
                 # another thread has changed a captured value in the meantime

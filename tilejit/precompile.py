@@ -54,8 +54,8 @@ def _task(job: Any) -> Task[CompiledVariant]:
     kernel = job[0]
     args, named = _parts(kernel, job[1:])
     target, threads = named.pop("target", None), named.pop("threads", None)
-    request, _ = kernel.request(args, named, target, threads)
-    return partial(kernel.variants.variant, request._replace(debug=request.debug or _launches_checked()))
+    variants, request, _ = kernel.request(args, named, target, threads)
+    return partial(variants.variant, request._replace(debug=request.debug or _launches_checked()))
 
 
 def _launches_checked() -> bool:

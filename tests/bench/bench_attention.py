@@ -24,6 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import tilejit as tj  # noqa: E402
 from examples.attention import attention  # noqa: E402
+from tests.bench.gpu import machine, milliseconds  # noqa: E402
 
 #: (batch, heads, sequence, head's dimension, causal)
 CASES = [
@@ -37,16 +38,6 @@ REST_S = {"burst": 0.04, "sustained": 0.0}
 FLOPS_OF_A_BATCH = {"burst": 1e12, "sustained": 3e12}
 
 Contender = Callable[[], Any]
-
-
-def milliseconds(launch: Contender, count: int) -> float:
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    for _ in range(count):
-        launch()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / count
 
 
 def measured(contenders: dict[str, Contender], rounds: int, count: int, rest: float) -> dict[str, list[float]]:
@@ -104,7 +95,7 @@ def contenders_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: boo
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 12
-    print(torch.cuda.get_device_name(), "torch", torch.__version__, "rounds", rounds)
+    print(f"{machine()}, {rounds} rounds")
     for batch, heads, sequence, d, causal in CASES:
         name = f"{batch}x{heads}x{sequence}x{d} {'causal' if causal else 'full'}"
         if sys.argv[2:] and not any(part in name for part in sys.argv[2:]):

@@ -29,6 +29,7 @@ import numpy as np
 
 import tilejit as tj
 from tests.bench.bench_launch import fake_driver, in_turn, own_arrays, warm
+from tests.bench.gpu import machine
 from tilejit.runtime import devices
 from tilejit.tuning import TunedKernel
 from tilejit.tuning.kernel import question_for
@@ -295,7 +296,7 @@ def launches() -> None:
     has_gpu = devices.cuda_problem() is None
     if not has_gpu:
         fake_driver()
-    print("GPU" if has_gpu else "fake driver")
+    print(machine() if has_gpu else "fake driver")
     a, b, c, n = own_arrays()
 
     def three(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, n: tj.int32, X: tj.constexpr = 1):
@@ -358,7 +359,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(go_on(tuned, grid, product(sizes[0]))))
         return 0
     began, found = time.perf_counter(), []
-    print(f"{len(configs)} configurations on {tj.device()}")
+    print(f"{len(configs)} configurations on {machine()}")
     for size in sizes:
         arrays = product(size)
         found.append(find(tuned, grid, size, arrays, ROUNDS, check))

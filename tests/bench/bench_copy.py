@@ -1,21 +1,24 @@
 """Bandwidth of a 1 GiB float32 copy through registers and through shared memory, against the GPU's own copy.
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_copy.py`. Each time is the median of CUDA event
-times over single launches, the three in turn, on random data far larger than L2; GB/s count bytes read and written.
+times over single launches, the three in turn, with a cold L2, on random data; GB/s count bytes read and written.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
+from pathlib import Path
 
-import tilejit as tj
-from tilejit import S, tx
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import tilejit as tj  # noqa: E402
+from tests.bench.gpu import machine, measured  # noqa: E402
+from tilejit import S, tx  # noqa: E402
 
 N = 2**28  # float32: 1 GiB
 THREADS = 256
 LAUNCHES = 30
-SLEEP_CYCLES = 500_000
 
 #: 16 registers a thread, four 16-byte accesses in flight, coalesced: round f, thread t, element 4 * (256 * f + t).
 OWNERS = S[(4, THREADS, 4) : (4, 1 @ tx, 1)]
@@ -50,24 +53,14 @@ def main() -> None:
         "tilejit registers": copy_registers[grid].bind(x, y),
         "tilejit shared": copy_shared[grid].bind(x, y),
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
     for name, way in ways.items():
         y.fill_(float("nan"))
         way()
         torch.cuda.synchronize()
         assert torch.equal(x, y), name
-    for _ in range(LAUNCHES):
-        for name, way in ways.items():
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(SLEEP_CYCLES)  # the host gets ahead, so that no launch overhead is timed
-            start.record()
-            way()
-            stop.record()
-            stop.synchronize()
-            times[name].append(start.elapsed_time(stop))
-
+    times = measured(ways, LAUNCHES)
     own = statistics.median(times["device to device"])
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {sys.version.split()[0]}, 1 GiB float32")
+    print(f"{machine()}, 1 GiB float32")
     for name, each in times.items():
         median = statistics.median(each)
         rate = 2 * x.nbytes / median / 1e6

@@ -1,7 +1,7 @@
 """Bandwidth of dropout of 1 GiB of float32 against copies of as many bytes. The goal is 0.97 of the faster copy.
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_dropout.py`. Each time is the median of CUDA event
-times over single launches, all in turn, on data far larger than L2; GB/s count bytes read and written.
+times over single launches, all in turn, with a cold L2; GB/s count bytes read and written.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
 from examples import dropout  # noqa: E402
+from tests.bench.gpu import machine, measured  # noqa: E402
 
 N = 2**28  # float32: 1 GiB
 LAUNCHES = 30
-SLEEP_CYCLES = 500_000
 
 
 @tj.kernel(threads=256)
@@ -43,17 +43,8 @@ def main() -> None:
     is_kept = y != 0
     assert abs(is_kept.double().mean().item() - 0.75) < 1e-4
     assert torch.equal(y[is_kept], (x * (1 / (1 - torch.tensor(0.25, device="cuda"))))[is_kept])
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(LAUNCHES):
-        for name, way in ways.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(SLEEP_CYCLES)
-            begin.record()
-            way()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end))
-    medians = {name: statistics.median(each) for name, each in times.items()}
+    medians = {name: statistics.median(each) for name, each in measured(ways, LAUNCHES).items()}
+    print(machine())
     fastest = min(medians["device to device"], medians["tilejit copy"])
     for name, milliseconds in medians.items():
         rate = 2 * x.nbytes / milliseconds / 1e6

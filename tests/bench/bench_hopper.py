@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.bench.gpu import machine, milliseconds
+
 LIBRARY = "cuBLAS"
 
-#: of the GPU, in which the host gets ahead: no launch's overhead is timed
-SLEEP_CYCLES = 1_000_000
 IDLE_SECONDS = 0.04
 
 Launch = Callable[[], object]
@@ -101,18 +101,6 @@ def _launch(example: ModuleType, kernel: Any, a: Any, b: Any, c: Any, bias: Any)
     return example.multiplication(kernel, a, b, c, bias, None, None if bias is None else "gelu_tanh")
 
 
-def seconds(torch: Any, launch: Launch, times: int) -> float:
-    """The time per launch of `times` consecutive launches."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda._sleep(SLEEP_CYCLES)
-    begin.record()
-    for _ in range(times):
-        launch()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) / 1e3 / times
-
-
 def rounds(
     torch: Any, made: Mapping[str, Launch], count: int, *, is_burst: bool, work: float
 ) -> list[dict[str, float]]:
@@ -120,11 +108,11 @@ def rounds(
     names, measured = list(made), []
     for launch in made.values():
         # a process's first launches take the host longer than the GPU
-        seconds(torch, launch, 30)
-    times = {name: max(1, round(work / max(seconds(torch, launch, 3), 1e-6))) for name, launch in made.items()}
+        milliseconds(launch, 30)
+    times = {name: max(1, round(1e3 * work / max(milliseconds(launch, 3), 1e-3))) for name, launch in made.items()}
     if not is_burst:
         for name in names * 4:
-            seconds(torch, made[name], 4 * times[name])
+            milliseconds(made[name], 4 * times[name])
     for number in range(count):
         turned = names[number % len(names) :] + names[: number % len(names)]
         taken = {}
@@ -132,8 +120,8 @@ def rounds(
             if is_burst:
                 torch.cuda.synchronize()
                 time.sleep(IDLE_SECONDS)
-                seconds(torch, made[name], 1)
-            taken[name] = seconds(torch, made[name], times[name])
+                milliseconds(made[name])
+            taken[name] = milliseconds(made[name], times[name]) / 1e3
         measured.append(taken)
     return measured
 
@@ -159,6 +147,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--sizes", type=int, nargs="*", default=[2048, 4096, 8192])
     chosen = parser.parse_args()
+    print(machine())
     for case in cases(chosen.sizes):
         made = contenders(torch, gemm_hopper, case)
         for regime, work in (("burst", 0.002), ("sustained", 0.01)):

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tilejit as tj
+from tests.bench.gpu import machine
 from tilejit.runtime import devices
 from tilejit.runtime.fast_launch import memory
 
@@ -349,7 +350,7 @@ def judged(times: Mapping[str, float]) -> list[str]:
 def main(rounds: int) -> None:
     has_gpu = devices.cuda_problem() is None
     began = time.monotonic()
-    print("GPU" if has_gpu else "fake driver", f"{rounds} rounds of {BATCH} launches each", sep=", ")
+    print(machine() if has_gpu else "fake driver", f"{rounds} rounds of {BATCH} launches each", sep=", ")
     contenders, settle = on_gpu() if has_gpu else on_fake_driver()
     times = in_turn(contenders.launches, rounds, settle)
     peers = {peer: found for peer in (TRITON, RAW) if (found := of_peer(times, peer)) is not None}

@@ -27,7 +27,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
-from tests.bench.bench_memory_bound import measured  # noqa: E402
+from tests.bench.gpu import machine, measured  # noqa: E402
 from tilejit import S, laneid  # noqa: E402
 from tilejit.layout import TileLayout  # noqa: E402
 from tilejit.layout.grid import WIDEST_BYTES, Grid  # noqa: E402
@@ -420,7 +420,7 @@ class Measuring:
 
     def milliseconds(self, runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
         """Medians, in turn; what fits in L2 stays there from one launch to the next."""
-        times = measured(self.torch, runs, LAUNCHES, sweeps=False)
+        times = measured(runs, LAUNCHES, is_cold=False)
         return {name: statistics.median(each) for name, each in times.items()}
 
     def probe(self, probe: Probe) -> None:
@@ -472,7 +472,7 @@ def main() -> None:
     import torch
 
     measuring = Measuring(torch)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    print(machine())
     print(f"{'':44}{'measured':>8}{'weight':>8}{'ratio':>8}")
     for number, probe in enumerate(weight_probes()):
         # the first is the unit of all others

@@ -12,6 +12,7 @@ in turn   the same without a pause: each runs at clocks that the others, which t
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 import time
@@ -23,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples import matmul as example  # noqa: E402
 from examples import matmul_float32  # noqa: E402
+from tests.bench.gpu import machine, milliseconds  # noqa: E402
 
 SIZES = (2048, 4096, 8192)
 ROUNDS = 3
@@ -31,7 +33,6 @@ BATCH = 20  # launches timed together: the events between them would cost as muc
 TURNS = 20
 PAUSE_SECONDS = 0.03
 L2_BYTES = 50 * 2**20
-SLEEP_CYCLES = 1_000_000  # the host gets ahead meanwhile, so that no launch overhead is timed
 
 Run = Callable[..., object]
 
@@ -84,29 +85,16 @@ def triton_matmul(tuned: bool = True) -> Run:
     return launch
 
 
-def milliseconds(run: Run, inputs: Sequence[tuple[Any, Any]], launches: int) -> float:
-    """The GPU's time for a launch, of some one after the other."""
-    import torch
-
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(SLEEP_CYCLES)
-    start.record()
-    for launch in range(launches):
-        run(*inputs[launch % len(inputs)])
-    stop.record()
-    stop.synchronize()
-    return float(start.elapsed_time(stop)) / launches
-
-
 def alone(contenders: dict[str, Run], inputs: Sequence[tuple[Any, Any]]) -> dict[str, float]:
     """Each contender's median time when nothing else runs."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(ROUNDS + 1):
         for name, run in contenders.items():
             own: list[float] = []
+            rotated = itertools.cycle(inputs)
             ends = time.perf_counter() + ALONE_SECONDS
             while time.perf_counter() < ends:
-                own.append(milliseconds(run, inputs, BATCH))
+                own.append(milliseconds(lambda run=run, rotated=rotated: run(*next(rotated)), BATCH))
             if turn:  # the first only warms up
                 times[name] += own[len(own) // 4 :]  # before, the clocks are still the last contender's
     return {name: statistics.median(each) for name, each in times.items()}
@@ -118,7 +106,7 @@ def in_turn(contenders: dict[str, Run], inputs: Sequence[tuple[Any, Any]], pause
     for turn in range(TURNS):
         for name, run in contenders.items():
             time.sleep(pause)
-            times[name].append(milliseconds(run, inputs[turn % len(inputs) :], 1))
+            times[name].append(milliseconds(partial(run, *inputs[turn % len(inputs)])))
     return {name: statistics.median(each) for name, each in times.items()}
 
 
@@ -179,10 +167,8 @@ def measure(size: int, c: Any, contenders: dict[str, Run]) -> None:
 
 
 def main() -> None:
-    import torch
-
     is_float32 = sys.argv[1:2] == ["float32"]
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    print(machine())
     print(f"{'':15}" + "".join(f"{column + ', of cuBLAS':>31}" for column in ("alone", "rested", "in turn")))
     run = measure_float32 if is_float32 else partial(measure_float16, triton_launch=triton_matmul())
     for size in [int(argument) for argument in sys.argv[1 + is_float32 :]] or SIZES:

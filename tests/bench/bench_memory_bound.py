@@ -4,9 +4,8 @@ Run on a machine with a GPU and torch: `python tests/bench/bench_memory_bound.py
 a part of names in the first column. Triton's kernels (`triton_memory_bound.py`) are included where it can be imported.
 
 Results are checked first, against float64, in outputs that were poisoned with NaN. Then all contenders of a case launch
-in turn, so that all find the same clocks. Before each launch a large array is read, so that no contender pays for what
-another left in L2 to be written (13 of 90 microseconds), and none finds its own. Times are medians of CUDA events
-round single launches; `spread` is the distance of the quartiles.
+in turn, so that all find the same clocks. Before each launch the L2 is flushed (`tests/bench/gpu.py`). Times are
+medians of CUDA events round single launches; `spread` is the distance of the quartiles.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ from examples import (  # noqa: E402
     softmax,
     transpose,
 )
+from tests.bench.gpu import machine, measured  # noqa: E402
 
 LAUNCHES, QUICK_LAUNCHES = 40, 9
-SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
-SLEEP_CYCLES = 500_000  # the host gets ahead meanwhile, so that no launch overhead is timed
 BLOCK = 1024
 STRIPS = 16  # of rows, for sums along columns
 EPSILON = 1e-5
@@ -462,33 +460,12 @@ def check(torch: Any, case: Case) -> None:
             )
 
 
-def measured(
-    torch: Any, contenders: dict[str, Run], launches: int, *, sweeps: bool = True
-) -> dict[str, list[float]]:
-    """Milliseconds of single launches, the contenders in turn. sweeps: a large array is read before each."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    swept = torch.zeros(SWEPT // 4, device="cuda") if sweeps else None
-    for turn in range(launches + 1):
-        for name, run in contenders.items():
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            if swept is not None:
-                swept.sum()
-            torch.cuda._sleep(SLEEP_CYCLES)
-            start.record()
-            run()
-            stop.record()
-            stop.synchronize()
-            if turn:  # the first only warms up
-                times[name].append(start.elapsed_time(stop))
-    return times
-
-
 def measure(torch: Any, label: str, case: Case, launches: int) -> None:
     """Prints one row a contender."""
     check(torch, case)
     source = torch.empty(case.moved // 2, device="cuda", dtype=torch.uint8).random_()
     target = torch.empty_like(source)
-    times = measured(torch, {"copy": lambda: target.copy_(source), **case.contenders}, launches)
+    times = measured({"copy": lambda: target.copy_(source), **case.contenders}, launches)
     copy = statistics.median(times["copy"])
     for name, each in times.items():
         low, median, high = statistics.quantiles(each, n=4)
@@ -513,7 +490,7 @@ def main() -> None:
     if find_spec("triton") is not None:
         from tests.bench import triton_memory_bound as triton  # type: ignore[no-redef]
     launches = QUICK_LAUNCHES if arguments.quick else LAUNCHES
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {'with' if triton else 'without'} Triton")
+    print(machine())
     print(f"{'':36}{'':26}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
     for label, make in Cases(torch, triton, torch.compile if arguments.compile else None):
         if arguments.cases and not any(part in label for part in arguments.cases):

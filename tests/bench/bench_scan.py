@@ -19,6 +19,7 @@ import tilejit as tj  # noqa: E402
 from examples import scan  # noqa: E402
 from tests.bench import cub  # noqa: E402
 from tests.bench.bench_memory_bound import LAUNCHES, QUICK_LAUNCHES, Case, Run, measure, returning  # noqa: E402
+from tests.bench.gpu import machine  # noqa: E402
 
 #: (elements of a CTA, threads, groups that a warp looks at, registers of a thread or None)
 CONFIGURATIONS = (
@@ -58,7 +59,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_LAUNCHES} launches instead of {LAUNCHES}")
     parser.add_argument("--cub", default="", help="the library that cub.py describes")
     arguments = parser.parse_args()
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    print(machine())
     print(f"{'':36}{'':26}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
     label = f"inclusive sum f32 {arguments.count}"
     measure(torch, label, case(torch, arguments.count, arguments.cub), QUICK_LAUNCHES if arguments.quick else LAUNCHES)

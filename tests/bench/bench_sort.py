@@ -1,8 +1,8 @@
 """`examples/sort.py` on a GPU, against torch.sort, which moves an index of 8 bytes with each key.
 
-Run: `python tests/bench/bench_sort.py`. Results are compared first. Times are medians of CUDA events, in turn; before
-each launch, memory is read that fills L2. Configurations are `keys of a thread / registers / states that are loaded
-together`; `count` is the first kernel alone. `--cub LIBRARY` adds CUB's sort of keys alone (`cub.py`).
+Run: `python tests/bench/bench_sort.py`. Results are compared first. Times are medians of CUDA events, in turn, with
+a cold L2. Configurations are `keys of a thread / registers / states that are loaded together`; `count` is the first
+kernel alone. `--cub LIBRARY` adds CUB's sort of keys alone (`cub.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import tilejit as tj  # noqa: E402
 from examples import sort  # noqa: E402
 from tests.bench import cub  # noqa: E402
+from tests.bench.gpu import machine, measured  # noqa: E402
 
 ROUNDS = 30
-SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
 
 #: (keys of a thread, registers of a thread or None, states that are loaded together)
 CONFIGURATIONS = (
@@ -30,20 +30,8 @@ CONFIGURATIONS = (
 )
 
 
-def milliseconds(contenders: dict[str, Callable[[], object]]) -> dict[str, float]:
-    swept = torch.zeros(SWEPT // 4, device="cuda")
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(-3, ROUNDS):
-        for name, launch in contenders.items():
-            swept.sum()
-            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            began.record()
-            launch()
-            ended.record()
-            torch.cuda.synchronize()
-            if number >= 0:
-                times[name].append(began.elapsed_time(ended))
-    return {name: statistics.median(each) for name, each in times.items()}
+def medians(contenders: dict[str, Callable[[], object]]) -> dict[str, float]:
+    return {name: statistics.median(each) for name, each in measured(contenders, ROUNDS).items()}
 
 
 def sorter(keys: torch.Tensor, items: int, registers: int | None, window: int) -> Callable[[], torch.Tensor]:
@@ -84,7 +72,7 @@ def sorts(count: int, configurations: tuple[tuple[int, int | None, int], ...], l
     if library:
         run = contenders["CUB"] = cub.launcher(torch, library, "sort_keys", keys, torch.empty_like(keys))
         assert torch.equal(run().view(torch.int32), wanted)
-    for name, time in milliseconds(contenders).items():
+    for name, time in medians(contenders).items():
         print(f"sort {count} uint32   {name:18}{time:9.3f} ms {count / time / 1e6:8.2f} G keys/s", flush=True)
 
 
@@ -92,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the radix sort against torch.sort and CUB")
     parser.add_argument("--cub", default="", help="the library that cub.py describes")
     library = parser.parse_args().cub
+    print(machine())
     for count in (2**20, 2**24, 2**28):
         sorts(count, CONFIGURATIONS if count == 2**28 else CONFIGURATIONS[:2], library)
 

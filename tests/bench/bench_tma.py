@@ -2,7 +2,7 @@
 
 Run on a machine with a GPU of sm_90: `python -m tests.bench.bench_tma`. Copies of each element type and swizzle run in
 a process of their own, because a fault ends a context. `... bench_tma bandwidth [NAME ...]` only times the ways to copy
-of `copy_ways.py`. GB/s count bytes read and written; medians of single copies, the ways in turn, far larger than L2.
+of `copy_ways.py`. GB/s count bytes read and written; medians of single copies, the ways in turn, with a cold L2.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from cuda.bindings import driver
 
 import tilejit as tj
 from tests.bench.copy_ways import WAYS
+from tests.bench.gpu import machine
 from tests.kernels.test_tma import DTYPES, expected, moved
 from tilejit.errors import LaunchError
 from tilejit.ir.params import TensorMapSpec
 from tilejit.layout.swizzle import SWIZZLE_BITS
-from tilejit.runtime import cuda, cuda_driver, cuda_function
+from tilejit.runtime import cuda, cuda_driver, cuda_function, devices
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.tensor_maps import MappedArray
 from tilejit.simulator.machine.tensor_map import MapShape
@@ -129,7 +130,6 @@ def bandwidth(names: list[str]) -> None:
     narrow = [DeviceArray(x.memory, tj.float32, (bits.size // 256, 256)) for x in (a, b)]
     call, size = cuda_driver.call, bits.nbytes
     multiprocessors = tj.num_sms()
-    begin, end = (call(driver.cuEventCreate, driver.CUevent_flags.CU_EVENT_DEFAULT) for _ in range(2))
     ways = {"device to device": lambda: call(driver.cuMemcpyDtoDAsync, b.memory.pointer, a.memory.pointer, size, 0)}
     for name in names or WAYS:
         way = WAYS[name]
@@ -139,15 +139,11 @@ def bandwidth(names: list[str]) -> None:
             call(driver.cuMemsetD8Async, b.memory.pointer, 0, size, 0)
             run()
             print(f"{name}, rows of {rows}: {'right' if np.array_equal(b.numpy(), bits) else 'WRONG'}", flush=True)
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(ROUNDS):
-        for name, way in ways.items():
-            call(driver.cuEventRecord, begin, 0)
-            way()
-            call(driver.cuEventRecord, end, 0)
-            call(driver.cuEventSynchronize, end)
-            if number > 3:
-                times[name].append(call(driver.cuEventElapsedTime, begin, end))
+    with devices.default().bench(None, None, ()) as bench:
+        # the first rounds warm up
+        rounds = [bench.round(list(ways.values())) for _ in range(ROUNDS)][4:]
+    times = dict(zip(ways, zip(*rounds, strict=True), strict=True))
+    print(machine())
     own = statistics.median(times["device to device"])
     for name, each in times.items():
         median = statistics.median(each)

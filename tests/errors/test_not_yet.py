@@ -27,7 +27,6 @@ WORDS = {
     "tj.warp.arrive(full, cta=1)": ("arrive with cta= is not available", "cta=1", "a release reaches the other CTAs"),
     "b = a.in_cta(1)": ("no attribute in_cta", "a.in_cta", "tj.alloc_ring(..., multicast=0)"),
     f"{LOAD}, multicast=0)": ("multicast=0, but full has no multicast=", "multicast=0", "tj.alloc_ring(..., multicast"),
-    f"{LOAD}, cache='evict_first')": ("copy_async with cache= is not", "cache='evict_first'", "copy, load and store"),
     "tj.cta.copy_async(A[0:64, 0:64], a, reduce='add')": ("with reduce= is not", "reduce='add'", "tj.atomic.add"),
     "tj.grid_wait()": ("which waits for the previous kernel, is not", "tj.grid_wait", "run in order"),
     "tj.grid_trigger()": ("which lets the next kernel start, is not", "tj.grid_trigger", "run in order"),

@@ -96,9 +96,9 @@ def test_every_class_of_nodes_travels(example: Example) -> None:
 @pytest.mark.parametrize("make", EXAMPLES.values(), ids=EXAMPLES)
 def test_the_kernels_of_the_examples_travel(make: Make) -> None:
     kernel = tj.Kernel(make.kernel.__wrapped__, make.kernel.options)
-    request, _ = kernel.request(make.arguments, make.constexprs, make.target, make.threads)
+    variants, request, _ = kernel.request(make.arguments, make.constexprs, make.target, make.threads)
     with pytest.raises(Read) as read:
-        kernel.variants.variant(request, reading)
+        variants.variant(request, reading)
     travels(read.value.tile)
 
 

@@ -8,6 +8,8 @@ from itertools import islice
 from tilejit.dtypes import float16, float32
 from tilejit.isa import ROWS, Row
 from tilejit.isa.access import FORMS, LOAD, STORE
+from tilejit.isa.hints import FORMS as HINTED_FORMS
+from tilejit.isa.hints import HINTED
 from tilejit.isa.wgmma import WGMMA, FactorPlace, Product, WgmmaForm, products
 
 
@@ -27,7 +29,11 @@ SAMPLE = (
 #: accesses of every width and kind of register, guarded or with each hint
 _ACCESSES = (*(form for form in FORMS if not form.hint), *islice((form for form in FORMS if form.hint), 0, None, 5))
 
+#: every fifth copy with hints, and all copies of runs of bytes
+_COPIES = (*islice(HINTED_FORMS, 0, None, 5), *(form for form in HINTED_FORMS if form.copy.startswith("bulk.")))
+
 _MADE = (
+    *(HINTED.row(form) for form in _COPIES),
     *(WGMMA.row(form) for form in SAMPLE), *(LOAD.row(form) for form in _ACCESSES),
     *(STORE.row(form) for form in _ACCESSES),
 )

@@ -58,6 +58,7 @@ class FakeDriver:
         self.captures = {}
         self.stream_ids = {}
         self.compiled = []
+        self.promotions = []
         self.errors = {}
         self.kernel = lambda parameters: None
         self.refusal = None
@@ -139,6 +140,9 @@ class FakeDriver:
             values[options.index(real.CUjit_option.CU_JIT_INFO_LOG_BUFFER)][: len(self.said)] = self.said
         return SUCCESS, ("module", self.contexts[-1])
 
+    def cuModuleUnload(self, module):
+        return (SUCCESS,)
+
     def cuModuleLoadData(self, image):
         self.calls.append(("cubin", bytes(image)))
         if bytes(image) in self.refused_cubins:
@@ -180,6 +184,10 @@ class FakeDriver:
             self.calls.append(("refused", function[2], *self.contexts[-1:]))
             errors = real.CUresult
             return (errors.CUDA_ERROR_INVALID_HANDLE if self.contexts else errors.CUDA_ERROR_INVALID_CONTEXT,)
+        if function[1] == "flush":
+            size = ctypes.cast(parameters, ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))[1][0]
+            self.calls.append(("flush", size, int(stream)))
+            return (SUCCESS,)
         self.calls.append(("launch", (gx, gy, gz), (bx, by, bz), shared, int(stream)))
         if self.errors.get("cuLaunchKernel", SUCCESS) == SUCCESS:
             self.kernel(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
@@ -209,6 +217,7 @@ class FakeDriver:
             return real.CUresult.CUDA_ERROR_INVALID_CONTEXT, None
         assert (len(dims), len(strides), len(box), len(element_strides)) == (rank, rank - 1, rank, rank)
         encoded = (address, *(int(n) for n in (*dims, *strides, *box)), int(swizzle))
+        self.promotions.append(promotion.name.removeprefix("CU_TENSOR_MAP_L2_PROMOTION_"))
         self.calls.append(("encode", dtype.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"), encoded))
         made = np.zeros(16, np.int64)
         made[: len(encoded)] = encoded
@@ -249,10 +258,6 @@ class FakeDriver:
         self.calls.append(("on the device", size, stream))
         return self.cuMemcpyHtoD(to, source, size)
 
-    def cuMemsetD32Async(self, to, value, count, stream):
-        self.calls.append(("set", 4 * count, stream))
-        return (SUCCESS,)
-
     def cuMemsetD8Async(self, to, value, count, stream):
         self.calls.append(("clear", count, int(stream)))
         ctypes.memset(to, value, count)
@@ -280,6 +285,8 @@ class FakeDriver:
 
     def cuStreamGetId(self, stream):
         # handles are reused, ids are not
+        if stream in self.capturing:
+            return (real.CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,)
         return self._done("cuStreamGetId", self.stream_ids.get(stream, 1000 + stream))
 
     def cuStreamCreate(self, flags):

@@ -17,7 +17,10 @@ from tilejit.runtime.signature import Call
 pytest.importorskip("cuda.bindings")
 
 from tests.runtime.fake_driver import FakeDriver, install, real  # noqa: E402
+from tests.simulator.small_kernels import pointer  # noqa: E402
+from tests.support.ptxas import ptxas_accepts  # noqa: E402
 from tilejit.runtime import cuda, cuda_bench  # noqa: E402
+from tilejit.simulator import run  # noqa: E402
 
 
 @pytest.fixture
@@ -54,11 +57,22 @@ def test_each_timing_flushes_the_cache_and_all_are_awaited_once(fake: FakeDriver
         assert bench.unit == "ms" and not bench.is_exact
         fake.calls.clear()
         assert bench.round([takes(fake, 2.5), takes(fake, 4.0)]) == [2.5, 4.0]
-        one = [("set", 4096, 7), ("record", 7)]
+        one = [("flush", 4096, 7), ("record", 7)]
         assert fake.calls == [
             *one, ("work", 2.5), ("record", 7), *one, ("work", 4.0), ("record", 7), ("stream synchronize", 7),
         ]
     assert not fake.contexts
+
+
+@pytest.mark.parametrize("size", [16, 1008, 4096])
+def test_the_flush_reads_each_byte_once_and_writes_none(size: int) -> None:
+    memory = np.zeros(size, np.uint8)
+    report = run(cuda_bench._FLUSH, "flush", (2,), (32,), [pointer(memory, "memory"), size], profile=True)
+    assert report.instructions["ld.volatile.global.v4.u32"] == size // 16
+    assert sum(line.traffic.sectors for line in report.lines.values()) == -(-size // 32)
+    assert not [name for name in report.instructions if name.startswith(("st.", "atom.", "red."))]
+    for target in ("sm_75", "sm_90", "sm_120"):
+        ptxas_accepts(cuda_bench._FLUSH, target)
 
 
 def test_kept_arrays_are_restored_before_each_timing_and_at_the_end(fake: FakeDriver, device: cuda.CudaDevice) -> None:
@@ -105,7 +119,7 @@ def test_a_small_memory_gives_a_smaller_flush(
     monkeypatch.setattr(fake, "cuMemAlloc", little, raising=False)
     with device.bench(None, None, ()) as bench:
         bench.round([takes(fake, 1)])
-    assert ("set", 2048, 0) in fake.calls
+    assert ("flush", 2048, 0) in fake.calls
     monkeypatch.setattr(cuda_bench, "_LEAST_BYTES", 4096)
     with pytest.raises(tj.LaunchError, match="OUT_OF_MEMORY"), device.bench(None, None, ()):
         pass

@@ -1,18 +1,23 @@
 """Which machine code a GPU runs, seen by a fake driver."""
 
+import warnings
 from dataclasses import replace
 
+import numpy as np
 import pytest
+
+import tilejit as tj
 
 pytest.importorskip("cuda.bindings")
 
 from tests.executable.kernels import EXECUTABLES  # noqa: E402
-from tests.runtime.fake_driver import FakeDriver, install  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver, forget_devices, install  # noqa: E402
+from tests.support.programs import source_of  # noqa: E402
 from tests.support.ptxas import without_notes  # noqa: E402
 from tilejit.compiled import Compiled  # noqa: E402
 from tilejit.errors import DeviceError, ResourceError  # noqa: E402
 from tilejit.executable import MachineCode  # noqa: E402
-from tilejit.runtime import cuda  # noqa: E402
+from tilejit.runtime import cuda, devices  # noqa: E402
 
 
 @pytest.fixture
@@ -97,6 +102,63 @@ def test_nothing_is_noted_where_the_compiler_says_nothing_of_speed_or_wasnt_aske
     assert device.load(made).notes == made.notes == ()
     fake.said = SLOW.encode()
     assert device.load(compiled(MachineCode(b"cubin", 90))).notes == ()
+
+
+@pytest.fixture
+def on_fake_gpu(fake, monkeypatch):
+    """Launches go to the fake driver."""
+    forget_devices()
+    monkeypatch.setattr(devices, "_used", {})
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
+    monkeypatch.delenv("TILEJIT_DEVICE", raising=False)
+    yield fake
+    forget_devices()
+
+
+def fresh(text="A[tj.thread_id()] = 1", **options):
+    return tj.kernel(threads=32, **options)(source_of(f"def k(A: tj.Tensor):\n    {text}\n"))
+
+
+def launch_silently(kernel):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tj.PerformanceWarning)
+        kernel[1](np.zeros(32, np.float32))
+
+
+SPILLED = "40 bytes of registers are spilled per thread"
+
+
+@pytest.mark.parametrize("said, local, reported", [
+    (SLOW, 0, [SLOW]), ("", 40, [SPILLED]), (SLOW, 40, [SLOW, SPILLED]), (IGNORED, 16, [IGNORED]),
+])
+def test_the_first_launch_warns_of_what_the_compiler_says_that_costs_speed(on_fake_gpu, said, local, reported):
+    on_fake_gpu.said, on_fake_gpu.attributes = said.encode(), {"NUM_REGS": 32, "LOCAL_SIZE_BYTES": local}
+    kernel = fresh()
+    with pytest.warns(tj.PerformanceWarning) as caught:
+        kernel[1](np.zeros(32, np.float32))
+    first, *lines, help_ = str(caught[0].message).splitlines()
+    assert first == "k is slower than it could be, as the driver's compiler reports:"
+    assert [line.strip() for line in lines] == reported and help_.startswith("help: ")
+    assert caught[0].filename == __file__
+    launch_silently(kernel)
+    shown = str(kernel.compile(np.zeros(32, np.float32)).explain())
+    assert all(each in shown for each in reported)
+
+
+def test_a_bound_launch_warns_when_it_is_bound(on_fake_gpu):
+    on_fake_gpu.said = SLOW.encode()
+    with pytest.warns(tj.PerformanceWarning, match="C7517"):
+        fresh()[1].bind(np.zeros(32, np.float32))
+
+
+def test_nothing_is_warned_of_that_costs_no_speed_or_is_wanted(on_fake_gpu):
+    on_fake_gpu.attributes = {"NUM_REGS": 32, "LOCAL_SIZE_BYTES": 16}
+    launch_silently(fresh())
+    on_fake_gpu.said, on_fake_gpu.attributes = SLOW.encode(), {"NUM_REGS": 32, "LOCAL_SIZE_BYTES": 40}
+    launch_silently(fresh(debug=True))
+    on_fake_gpu.said = b""
+    # vprintf has its arguments in local memory
+    launch_silently(fresh("print(A[0])"))
 
 
 @pytest.mark.parametrize("registers", [168, 170, 175])

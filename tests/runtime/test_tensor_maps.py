@@ -7,6 +7,7 @@ from tilejit import dtypes
 from tilejit.errors import LaunchError
 from tilejit.ir.nodes import Var
 from tilejit.ir.params import TensorMapParam, TensorMapSpec
+from tilejit.isa.hints import SIZES
 from tilejit.runtime.arrays import facts_of
 from tilejit.runtime.tensor_maps import mapped
 
@@ -28,8 +29,8 @@ def device(fake):
     return cuda.CudaDevice(0)
 
 
-def boxes_of_a(axes=(1, 0), box=(8, 4), dtype=dtypes.float32, swizzle="32B"):
-    return TensorMapParam(Var("A.map", dtypes.int64), TensorMapSpec("A", dtype, axes, box, swizzle))
+def boxes_of_a(axes=(1, 0), box=(8, 4), dtype=dtypes.float32, swizzle="32B", fetch=TensorMapSpec.FETCH):
+    return TensorMapParam(Var("A.map", dtypes.int64), TensorMapSpec("A", dtype, axes, box, swizzle, fetch))
 
 
 def maps_seen(fake):
@@ -53,6 +54,14 @@ def test_a_launch_makes_the_map_of_an_array_once(fake, device):
     of_a, of_b = (a.data_ptr(), 64, 4, 256, 8, 4, 1), (b.data_ptr(), 60, 4, 256, 8, 4, 1)
     assert seen == [of_a, of_b, of_a, of_b]
     assert encoded(fake) == [("encode", "FLOAT32", of_a), ("encode", "FLOAT32", of_b)]
+    assert fake.promotions == ["L2_256B"] * 2
+
+
+@pytest.mark.parametrize("fetch", SIZES)
+def test_a_map_promotes_to_the_bytes_of_its_copies(fake, device, fetch):
+    maps_seen(fake)
+    device.load(compiled(boxes_of_a(fetch=fetch))).launch(GRID, call(Tensor(np.zeros((4, 64), np.float32))))
+    assert fake.promotions == [f"L2_{fetch}"]
 
 
 def test_at_most_256_maps_of_a_parameter_are_kept(fake, device):

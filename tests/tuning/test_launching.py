@@ -49,7 +49,7 @@ class TimingDriver(RecordingDriver):
         self.kernel = lambda _: None
 
     def cuLaunchKernel(self, function: Any, *args: Any) -> Any:
-        if self.is_idle:
+        if self.is_idle or function[1] == "flush":
             return (SUCCESS,)
         variants = [v for each in self.kernels for v in each.signatures if v.compiled.ptx == function[0]]
         arguments = dict(variants[0].signature.arguments)
@@ -110,6 +110,57 @@ def x_of(driver: TimingDriver, launch: Callable[[], object]) -> Any:
 def warm(launch: Callable[[], object]) -> None:
     for _ in range(4):
         launch()
+
+
+def test_generated_launches_have_the_cluster_of_the_configuration(driver: TimingDriver) -> None:
+    configs = [tj.Config({"X": 1}, cluster=(1,)), tj.Config({"X": 2}, cluster=(2,))]
+    made: Any = tj.autotune(configs, ["n"])(tj.kernel(threads=32, cluster=(4,))(add))
+    driver.kernels.append(made)
+    a, b = tensor(4, 8), tensor(4, 8)
+    for grid in (2, lambda meta: 2 * meta["X"]):
+        warm(lambda grid=grid: made[grid](a, b, 1))
+        assert x_of(driver, lambda grid=grid: made[grid](a, b, 1)) == 2
+    driver.taken()
+    made[6](a, b, 1)
+    (launch,) = driver.taken()
+    assert launch[0] == (6, 1, 1) and ".reqnctapercluster 2" in " ".join(launch[5].split())
+
+
+def test_generated_launches_of_a_choice_follow_what_every_kernel_captures(
+    driver: TimingDriver, monkeypatch: Patch
+) -> None:
+    def first(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+        if n > 1_000_000:
+            A[0, 0] = B[0, 0] + n
+
+    def second(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+        if n > 1_000_000:
+            A[0, 0] = B[0, 0] + n + STEP
+
+    kernels = [tj.kernel(threads=32)(first), tj.kernel(threads=64)(second)]
+    driver.kernels += kernels
+    driver.fastest = 64
+    chosen, a, b = tj.choose(kernels, key=["n"]), tensor(4, 8), tensor(4, 8)
+
+    def launched(n: int) -> tuple[Any, Any]:
+        driver.taken()
+        chosen[4](a, b, n)
+        last = driver.taken()[-1]
+        return last[1], last[5]
+
+    warm(lambda: chosen[4](a, b, 1))
+    assert is_quick(monkeypatch, kernels[1], lambda: chosen[4](a, b, 1))
+    before = launched(1)
+    assert before[0] == (64, 1, 1)
+    driver.fastest = 32
+    for n, threads in ((2, 32), (1, 64), (2, 32), (1, 64)):
+        warm(lambda n=n: chosen[4](a, b, n))
+        assert launched(n)[0] == (threads, 1, 1)
+        assert is_quick(monkeypatch, kernels[threads == 64], lambda n=n: chosen[4](a, b, n))
+    driver.fastest = 64
+    monkeypatch.setitem(globals(), "STEP", 7)
+    after = launched(1)
+    assert after[0] == (64, 1, 1) and after[1] != before[1]
 
 
 def calls(driver: TimingDriver, launch: Callable[[], object]) -> int:

@@ -48,6 +48,8 @@ def test_what_makes_no_sense_is_refused_where_it_is_written(options: dict[str, A
         (lambda: tj.kernel(num_warps=4), "there is no option num_warps="),
         (lambda: tj.Config({"B": 1}, num_stages=3), "there is no option num_stages="),
         (lambda: tj.Config({"B": []}), "B is a constexpr; a list can't be one"),
+        (lambda: tj.Config({"B": 1}, cluster=(0,)), r"\(0,\) is not a cluster"),
+        (lambda: tj.Config({"B": 1}, cluster=True), "True is not a cluster"),
     ],
 )
 def test_what_is_no_configuration(make: Callable[[], object], message: str) -> None:
@@ -55,9 +57,19 @@ def test_what_is_no_configuration(make: Callable[[], object], message: str) -> N
         make()
 
 
+def test_a_limit_of_registers_is_checked_as_a_kernels_is() -> None:
+    with pytest.raises(tj.ResourceError, match="max_registers=0 is not between 1 and 255"):
+        tj.Config({"B": 1}, max_registers=0)
+
+
 def test_configurations_are_distinguished_as_constexprs_are() -> None:
     assert tj.Config({"B": 1, "C": 2}) == tj.Config({"C": 2, "B": 1})
     assert len({tj.Config({"B": value}) for value in (1, 1.0, True, -0.0, 0.0)}) == 5
     assert tj.Config({"B": 1}) != tj.Config({"B": 1}, threads=128) != 3
+    assert len({tj.Config({"B": 1}, **each) for each in ({}, {"cluster": (2,)}, {"max_registers": 2})}) == 3
+    assert tj.Config({"B": 1}, cluster=(2,)) == tj.Config({"B": 1}, cluster=(2, 1, 1))
+    whole = tj.Config({"B": 1}, threads=64, cluster=(2,), max_registers=40)
+    assert str(whole) == "B=1, threads=64, cluster=(2, 1, 1), max_registers=40"
+    assert repr(whole) == "Config({'B': 1}, threads=64, cluster=(2, 1, 1), max_registers=40)"
     assert str(tj.Config({"B": 1, "C": "x"}, threads=64)) == "B=1, C='x', threads=64"
     assert repr(tj.Config({"B": 1}, threads=64)) == "Config({'B': 1}, threads=64)"

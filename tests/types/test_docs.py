@@ -38,6 +38,7 @@ WITHOUT = {
     "UnsupportedInstructionError": "as above",
     "DeviceCheckError": "it needs a GPU: tests/runtime/test_cuda.py",
     "DeviceAssertionError": "as above",
+    "PerformanceWarning": "it needs a GPU: tests/runtime/test_cuda_driver.py",
     "CacheWarning": "it needs a folder that can't be written: tests/runtime/test_store.py",
 }
 

@@ -87,7 +87,8 @@ def _variants_of(kernel: Kernel, target: str | None) -> list[Remarked]:
     if target is None:
         return [(variant.compiled, ()) for variant in kernel.signatures]
     chosen = find_target(target)
-    requests = [BuildRequest(v.signature, chosen, v.threads, kernel.options.debug) for v in kernel.signatures]
+    debug, built = kernel.options.debug, kernel.options.build_key
+    requests = [BuildRequest(v.signature, chosen, v.threads, debug, built) for v in kernel.signatures]
     return [(kernel.variants.builder.make(request), ()) for request in requests]
 
 

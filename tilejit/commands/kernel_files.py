@@ -122,8 +122,8 @@ def compiled_for(kernel: Kernel, specs: Sequence[str], target: str | None, threa
         if p.kind is ParameterKind.SCALAR and p.default is NO_DEFAULT
     }
     named = {**scalars, **arguments_of(kernel, specs)}
-    request, remarks = kernel.request((), named, target, threads, may_configure=True)
-    return kernel.variants.variant(request).compiled, remarks
+    variants, request, remarks = kernel.request((), named, target, threads, may_configure=True)
+    return variants.variant(request).compiled, remarks
 
 
 def arguments_of(kernel: Kernel, specs: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ _PATIENCE = 60
 # codes of ptxas's advisories on performance: waits and copies that it added, or instructions that it ignored
 _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
+_SPILLS = re.compile(r"[1-9]\d* bytes spill stores, \d+ bytes spill loads")
+
 
 def notes_in(output: str) -> tuple[str, ...]:
     """Return the distinct lines of the compiler's output that contain an advisory on performance."""
@@ -31,7 +33,7 @@ def find_ptxas() -> str | None:
 
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
-    """Return ptxas's notes about lost performance; () if it has none, is missing, fails or times out."""
+    """Return ptxas's notes about lost performance and its spills; () if it has none, is missing, fails or times out."""
     # imported here because `cuda_driver` imports this module, and most processes never run ptxas
     import subprocess
     import tempfile
@@ -47,4 +49,5 @@ def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
             run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
         except (OSError, subprocess.TimeoutExpired):
             return ()
-    return notes_in(run.stderr + run.stdout)
+    output = run.stderr + run.stdout
+    return (*notes_in(output), *(f"ptxas: {spills}" for spills in _SPILLS.findall(output)))

@@ -145,6 +145,7 @@ def _described(param: Param, scratch: Mapping[str, ScratchArray]) -> tuple[str, 
             declared = f"TILEJIT_ALIGNAS({param.align_bytes}) uint64_t {{}}[{param.size_bytes // 8}]"
             dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
             how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
+            how += f", L2 promotion {spec.fetch}"
             return f"{param.of}_map", declared, f"the CUtensorMap of {param.of}, by cuTensorMapEncodeTiled: {how}"
         case BarrierParam(buffer=buffer):
             meaning = f"address of {buffer.dtype.bytes} zero bytes that no concurrent launch uses"

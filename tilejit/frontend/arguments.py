@@ -17,7 +17,6 @@ Handler = Callable[[Context, ast.Call, Arguments], Value]
 #: parameter that some `tj` functions don't implement yet -> the hint for a call that passes it to one of them
 NOT_YET = {
     "cta": "arrive at a barrier of this CTA; with a ring that has multicast=, a release reaches the other CTAs",
-    "cache": "copy, load and store take cache=; asynchronous copies have no cache hints",
     "reduce": "add a tile in registers with tj.atomic.add(place, tile)",
 }
 

@@ -39,9 +39,10 @@ from ..ir.nodes import (
 from ..ir.params import BarrierParam, PointerParam, TensorMapParam
 from ..ir.walk import Block
 from ..isa import ROWS
+from ..isa.hints import hinted
 from ..isa.mbarrier import EXPECT
 from ..isa.tma import PREFETCH
-from ..ops.copies import CACHE
+from ..ops.copies import CACHE, FETCH
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
@@ -109,7 +110,10 @@ def _prefetches(params: Sequence[TensorMapParam], span: Span | None) -> tuple[St
     return (If(build.equal(Special("thread_id"), 0), fetched, span=span),)
 
 
-def _cached(stmt: Stmt, cache: str) -> Stmt:
+def _cached(stmt: Stmt, cache: str, fetch: str) -> Stmt:
+    if isinstance(stmt, Instruction):
+        name = hinted(stmt.name, cache, fetch)
+        return stmt if name == stmt.name else replace(stmt, name=name)
     is_global = isinstance(stmt, Move) and "global" in (stmt.dst.buffer.space, stmt.src.buffer.space)
     return replace(stmt, cache=cache) if isinstance(stmt, Move) and is_global else stmt
 
@@ -225,9 +229,10 @@ class _Walk:
         verdict.emit(self.builder)
         if self.debug:
             prove(verdict.plan, op, self.count(op.scope), self.builder, made[before:])
-        cache = op.attr(CACHE.name)
-        if isinstance(cache, str):
-            made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
+        if op.attrs:
+            hints = str(op.attr(CACHE.name) or ""), str(op.attr(FETCH.name) or "")
+            if any(hints):
+                made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, *hints),))
         # lane IR that allocated a buffer at the kernel's beginning isn't reused: the buffer belongs to this operation
         if reuse is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
             self.reusable[reuse] = LoweredOperation(verdict, tuple(made[before:]))

@@ -26,7 +26,7 @@ from ..ir.nodes import Const, Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
 from ..ops.copies import MASK, MULTICAST
-from ..ops.record import TILE
+from ..ops.record import TILE, Attribute
 from ..scopes import SCOPES, THREAD, WARP, WARPGROUP
 from ..target import Target
 from ..wording import counted
@@ -295,9 +295,14 @@ def needs(
     return Condition("instruction", test, hint)
 
 
-def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
-    axis = op.attr(MULTICAST.name)
-    return None if axis is None else f"fills the memory of one CTA; got multicast={axis}"
+def without(attribute: Attribute, reason: str) -> Condition:
+    """Return the condition that an attribute isn't given."""
+
+    def test(op: TileOp, context: DispatchContext) -> str | None:
+        value = op.attr(attribute.name)
+        return None if value is None else f"{reason}; got {attribute.name}={value!r}"
+
+    return Condition(f"no {attribute.name}", test)
 
 
 def known_starts(remedy: str = "") -> Condition:
@@ -318,7 +323,7 @@ def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
 
 
 #: for asynchronous copies that can write the memory of one CTA only
-FILLS_ONE = Condition("one CTA", _fills_one)
+FILLS_ONE = without(MULTICAST, "fills the memory of one CTA")
 
 #: for asynchronous copies that complete on a barrier if they write shared memory
 LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..dtypes import DType, bool_, from_numpy
+from ..isa.hints import CACHES, SIZES
 from . import axes
 from .broadcast import broadcast_fault, broadcasts, without_units
 from .cast import convert
@@ -28,6 +29,10 @@ VARIANT_NAME = Attribute("variant", str, "the variant to use")
 REQUIRE_BITS = Attribute("require_bits", int, "the minimum width of a transfer in bits")
 CACHE = Attribute(
     "cache", str, "the cache eviction policy of the data", choices=("evict_first", "evict_last", "streaming")
+)
+L2_CACHE = Attribute("cache", str, "the eviction priority of the data in L2", choices=CACHES)
+FETCH = Attribute(
+    "l2", str, "the number of bytes that a load fetches into L2 together; TMA's default is 256B", choices=SIZES
 )
 MULTICAST = Attribute(
     "multicast", int, "the axis of the cluster along which all CTAs receive the region; each copies a part of it",
@@ -103,7 +108,7 @@ COPY = TileOperation(
 COPY_ASYNC = TileOperation(
     name="copy_async",
     operands=(DST, _SRC, _FILL, BARRIER_OPERAND),
-    attrs=(MULTICAST, VARIANT_NAME, REQUIRE_BITS),
+    attrs=(MULTICAST, VARIANT_NAME, REQUIRE_BITS, L2_CACHE, FETCH),
     meaning="like copy, but complete only after the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,

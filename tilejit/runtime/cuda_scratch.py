@@ -22,7 +22,7 @@ from .cuda_driver import call
 
 _ACTIVE = driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
 
-#: a stream's id, the id of its capture or 0, and whether the block is zeroed
+#: a stream's id, or its handle during a capture; the id of the capture or 0; whether the block is zeroed
 Key = tuple[int, int, bool]
 
 
@@ -62,10 +62,9 @@ class ScratchPool:
         The caller must `unpin` them once the driver has the launch.
         raises: LaunchError; MemoryError if the GPU has too little memory.
         """
-        error, stream_id = driver.cuStreamGetId(stream)
-        if error:
-            raise cuda_driver.failure(error, "cuStreamGetId")
         capture = _capture_of(stream)
+        # a stream that is captured has no id, but the capture has, and the handle is valid as long as it lasts
+        stream_id = int(stream) if capture else call(driver.cuStreamGetId, stream)
         plain = self._pinned((stream_id, capture, False), stream, sizes[0])
         try:
             return [plain, self._pinned((stream_id, capture, True), stream, sizes[1])]

@@ -166,11 +166,15 @@ def check_cluster(cluster: Any) -> tuple[int, int, int]:
     return _three(sizes)
 
 
+#: words of the error for a grid that can't be divided into clusters
+UNEVEN = "is not a multiple of the cluster"
+
+
 def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> None:
     """Raise LaunchError if the grid is not a multiple of the cluster."""
     if any(n % c for n, c in zip(grid, cluster, strict=True)):
         raise LaunchError(
-            f"grid {grid} is not a multiple of the cluster of {cluster} CTAs", hint="round each extent up to a multiple"
+            f"grid {grid} {UNEVEN} of {cluster} CTAs", hint="round each extent up to a multiple"
         )
 
 

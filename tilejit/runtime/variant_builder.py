@@ -31,20 +31,21 @@ if TYPE_CHECKING:
     from ..compiled import Compiled, Derivation
     from ..ir.nodes import Kernel as TileKernel
 
-#: translates a kernel's source to tile IR: build(signature, target, threads, debug)
-Build = Callable[[Signature, Target, int, bool], "TileKernel"]
+#: translates a kernel's source to tile IR: build(signature, target, threads, debug, options)
+Build = Callable[[Signature, Target, int, bool, tuple[Hashable, ...]], "TileKernel"]
 
 #: compiles verified tile IR
 Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
 
 class BuildRequest(NamedTuple):
-    """The inputs of a build. debug: True for a checked build."""
+    """The inputs of a build. debug: True for a checked build. options: see `Options.build_key`."""
 
     signature: Signature
     target: Target
     threads: int
     debug: bool
+    options: tuple[Hashable, ...]
 
 
 class TileDraft(NamedTuple):
@@ -55,13 +56,12 @@ class TileDraft(NamedTuple):
 
 
 class VariantBuilder:
-    """Builds variants of a kernel. build: translates its source to tile IR. options: other decorator arguments."""
+    """Builds variants of a kernel. build: translates its source to tile IR."""
 
-    def __init__(self, source: KernelSource, captured: Captured, build: Build, options: Hashable) -> None:
+    def __init__(self, source: KernelSource, captured: Captured, build: Build) -> None:
         self._source = source
         self._captured = captured
         self._build = build
-        self._options = options
 
     def make(self, request: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
         """Load or compile a variant. draft: its tile IR, if known. compiler: used instead of `pipeline.compile`."""
@@ -93,7 +93,8 @@ class VariantBuilder:
         return names, draft
 
     def _entry(self, request: BuildRequest) -> CacheEntry | None:
-        return cache_entry(self._source, self._options, *request)
+        signature, target, threads, debug, options = request
+        return cache_entry(self._source, options, signature, target, threads, debug)
 
     def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
         """True if the entry is still the request's: no captured value has changed since `captured`, read before it."""

@@ -50,12 +50,13 @@ def refuse_compiling(what: str) -> None:
 
 
 class Request(NamedTuple):
-    """The inputs that determine a variant. debug: True for a checked build."""
+    """The inputs that determine a variant. debug: True for a checked build. options: see `Options.build_key`."""
 
     target: Target
     threads: int
     call: Call
     debug: bool
+    options: tuple[Hashable, ...]
 
 
 class Key(NamedTuple):
@@ -139,7 +140,7 @@ class VariantCache:
 
     def _new(self, key: Key, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         call, made = call_site(), time.time()
-        typed, target, threads, debug = key.build
+        typed, target, threads, debug, _ = key.build
         compiled = self.builder.make(key.build, draft, compiler)
         variant = CompiledVariant(
             typed, threads, target, debug, made, call, compiled.timings, compiled, key.captured
@@ -204,13 +205,14 @@ class VariantCache:
 
 
 def _key(request: Request, overlapping: Sequence[tuple[int, int]], captured: int) -> Key:
-    target, threads, call, debug = request
+    target, threads, call, debug, options = request
     constexprs = tuple(
         freeze(value, p.name)
         for p, value, kind in zip(call.parameters, call.flat, call.kinds, strict=True)
         if kind is ParameterKind.CONSTEXPR
     )
-    return Key(BuildRequest(signature(call, target, overlapping), target, threads, debug), constexprs, captured)
+    build = BuildRequest(signature(call, target, overlapping), target, threads, debug, options)
+    return Key(build, constexprs, captured)
 
 
 def _names(key: Key) -> list[str]:
@@ -230,6 +232,8 @@ def _differences(old_key: Key, new_key: Key, captured: Captured) -> list[str]:
         differences.append(f"constexprs {new_key.constexprs} instead of {old_key.constexprs}")
     if old.threads != new.threads:
         differences.append(f"threads {new.threads} instead of {old.threads}")
+    if old.options != new.options:
+        differences.append(f"options {new.options} instead of {old.options}")
     if old.target != new.target:
         differences.append(f"target {new.target} instead of {old.target}")
     if old_key.captured != new_key.captured:

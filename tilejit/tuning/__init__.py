@@ -7,6 +7,7 @@ arguments ─ Question ─ answered? ─▶ configuration ─▶ a launch of the
 """
 
 from .kernel import TunedKernel, autotune
+from .kernels import choose
 from .table import Config, Trial, Tuning, Tunings
 
-__all__ = ["Config", "Trial", "TunedKernel", "Tuning", "Tunings", "autotune"]
+__all__ = ["Config", "Trial", "TunedKernel", "Tuning", "Tunings", "autotune", "choose"]

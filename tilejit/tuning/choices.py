@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass
 from ..errors import LaunchError
@@ -14,7 +14,10 @@ from ..frontend.language import Function
 from ..runtime.grid import GridArguments
 from ..runtime.signature import freeze
 from ..wording import shown
-from .table import Config
+from .table import Config, KernelConfig
+
+if TYPE_CHECKING:
+    from ..jit import Kernel
 
 _MODES = ("", "print", "off")
 
@@ -31,6 +34,11 @@ class Choices:
     key: tuple[str, ...]
     prune: Prune | None
     reset: tuple[str, ...]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels among which `choose` chooses; () for `autotune`."""
+        return tuple(config.kernel for config in self.configs if isinstance(config, KernelConfig))
 
     @property
     def functions(self) -> tuple[tuple[str, Any], ...]:
@@ -94,9 +102,9 @@ def autotune_mode() -> str:
     return mode
 
 
-def captured_of(functions: Sequence[tuple[str, Any]]) -> Hashable:
-    """Return a key of the values that `functions` capture now. functions: in the form of `Choices.functions`."""
-    return tuple([freeze(value, name) for name, value in functions])
+def captured_of(functions: Sequence[tuple[str, Any]], kernels: Sequence[Kernel]) -> Hashable:
+    """Return a key of the values that `functions` and `kernels` capture now. functions: as `Choices.functions`."""
+    return (*[freeze(value, name) for name, value in functions], *[kernel.captured.number() for kernel in kernels])
 
 
 def _has_function(value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import compile_time
+from ..dataclass import replace
 from ..errors import DeviceError, KernelSyntaxError, LaunchError, entry_point
 from ..frontend import ParameterKind
 from ..frontend.containers import is_inside
@@ -23,12 +24,12 @@ from ..runtime.fast_launch.generated import ABSENT, Choosing, ResolvedLaunch
 from ..runtime.grid import check_threads
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, flattened, freeze, signature
-from ..runtime.variants import Request, refuse_compiling
+from ..runtime.variants import Request, VariantCache, refuse_compiling
 from ..target import Target
 from ..target import target as find_target
 from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, check_names, require_argument
 from .search import EmptyGrid, Question, Search
-from .table import Config, Trial, Tuning, Tunings
+from .table import Config, KernelConfig, Trial, Tuning, Tunings
 
 #: maximum number of chosen configurations, and of untimed tables, that a kernel caches
 _CHOSEN = 4096
@@ -72,14 +73,19 @@ class TunedLauncher(Launcher):
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]
         config = tuned.choose(given, self)
-        resolved = self.of(config).run(tuned.complete(given, config), grid)
+        launcher = self.of(config)
+        resolved = launcher.run(tuned.complete(given, config), grid)
+        if isinstance(launcher.kernel, Kernel) and launcher.kernel.captured is not tuned.captured:
+            # generated launchers compare the captured values of the first kernel, and those of the others by a key
+            resolved = resolved._replace(captured=tuned.capture())
         return resolved._replace(picked=tuple(config.values[p.name] for p in tuned.parameters if p.name in names))
 
     def of(self, config: Config) -> Launcher:
         launcher = self._by_config.get(config)
         if launcher is None:
             threads = self.threads if config.threads is None else config.threads
-            launcher = self._by_config[config] = Launcher(self._tuned.kernel, self.grid, threads, self.stream)
+            kernel = self._tuned.configured(config)
+            launcher = self._by_config[config] = Launcher(kernel, self.grid, threads, self.stream)
         return launcher
 
 
@@ -91,12 +97,17 @@ class TunedKernel(Kernel):
 
     launcher_base = TunedLauncher
 
-    def __init__(self, kernel: Kernel, choices: Choices) -> None:
+    def __init__(self, kernel: Kernel, choices: Choices, name: str = "") -> None:
         functools.update_wrapper(self, kernel.__wrapped__)
         self._functions_of_configs = choices.functions
-        self._extra_key = _extra_key_of(self._functions_of_configs)
+        self._extra_key = _extra_key_of(self._functions_of_configs, choices.kernels[1:])
         choosing = Choosing(frozenset(choices.key), self._extra_key)
-        Launchable.__init__(self, kernel.name, kernel.parameters, kernel.options, choosing, kernel.memory.warned)
+        # None for options in which configurations differ: launches use those of the chosen one
+        given = {"cluster": kernel.options.cluster, "target": kernel.options.target}
+        same = {name for name in given if all(c.options.get(name, given[name]) == given[name] for c in choices.configs)}
+        unset: dict[str, Any] = dict.fromkeys(given.keys() - same)
+        options = replace(kernel.options, **unset)
+        Launchable.__init__(self, name or kernel.name, kernel.parameters, options, choosing, kernel.memory.warned)
         # the two kernels share their compiled variants
         self.source, self.captured = kernel.source, kernel.captured
         self.variants = kernel.variants
@@ -106,6 +117,16 @@ class TunedKernel(Kernel):
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._untimed: dict[str, Tuning] = {}
         self._chosen: dict[tuple[Any, ...], Config] = {}
+        self._configured = {kernel.options: kernel}
+
+    def configured(self, config: Config) -> Kernel:
+        """Return the kernel with the options of a configuration, or the kernel that is the configuration."""
+        if isinstance(config, KernelConfig):
+            return config.kernel
+        options = replace(self.kernel.options, **config.options)
+        if options not in self._configured:
+            self._configured.setdefault(options, self.kernel.with_options(options))
+        return self._configured[options]
 
     @property
     def tuning(self) -> Tunings:
@@ -124,8 +145,8 @@ class TunedKernel(Kernel):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
         may_configure: bool = False,
-    ) -> tuple[Request, tuple[str, ...]]:
-        """Return a request for the configuration that `pick` chooses, and remarks on the choice."""
+    ) -> tuple[VariantCache, Request, tuple[str, ...]]:
+        """Return the cache and a request for the configuration that `pick` chooses, and remarks on the choice."""
         if not may_configure:
             self._refuse_values(named)
             self.refuse_threads(threads)
@@ -134,8 +155,8 @@ class TunedKernel(Kernel):
         config, remarks = pick(self, args, others, target, threads, given)
         values = self.complete(specified(self.name, self.open_parameters, args, others), config)
         count = threads if config.threads is None else config.threads
-        request, _ = self.kernel.request(tuple(values), {}, target, count)
-        return request, remarks
+        variants, request, _ = self.configured(config).request(tuple(values), {}, target, count)
+        return variants, request, remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         if named:
@@ -220,7 +241,7 @@ class TunedKernel(Kernel):
     ) -> Question:
         """Return the `Question` of a launch. values: those of `call`, with specs in place of hypothetical arrays."""
         typed = signature(call, target, call.overlaps)
-        captured = self.captured.number(), captured_of(self._functions_of_configs)
+        captured = self.captured.number(), captured_of(self._functions_of_configs, self.choices.kernels[1:])
         key = self._key_text(values, call)
         return Question(device, target, threads, tuple(call.values), typed, captured, key, candidates)
 
@@ -262,11 +283,11 @@ class TunedKernel(Kernel):
         return search.table
 
 
-def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that, at each call, returns a key of TILEJIT_AUTOTUNE and of what `functions` capture."""
+def _extra_key_of(functions: Sequence[tuple[str, Any]], kernels: Sequence[Kernel]) -> Callable[[], Hashable]:
+    """Return a function that returns a key of TILEJIT_AUTOTUNE and of what `functions` and `kernels` capture."""
     # Each launch reads the variable, which takes 1 µs, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
-    return (lambda: (mode(), captured_of(functions))) if functions else mode
+    return (lambda: (mode(), captured_of(functions, kernels))) if functions or kernels else mode
 
 
 def _text(value: Any) -> str:
@@ -382,7 +403,8 @@ def autotune(
     """Return a decorator that tunes a kernel: launches use the fastest of several configurations for each key.
 
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
-    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
+    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`). They may also set the
+    threads, the cluster and the limit of registers.
     key: names of parameters, or of items of containers, such as "P[0]" and "P.w". The kernel is tuned once for each
     combination of their values (for an array, of its shape; for a container, of its items). Different signatures
     (types, alignment), devices and kernel sources are also tuned separately.

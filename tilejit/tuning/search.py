@@ -25,6 +25,7 @@ from ..progress import Progress
 from ..runtime.arrays import ArrayView
 from ..runtime.device import Bench, Device, Launch
 from ..runtime.disk import cache_entry
+from ..runtime.grid import UNEVEN
 from ..runtime.signature import Call
 from ..runtime.store import EntryKind
 from ..runtime.timing import Contender, race
@@ -101,12 +102,17 @@ class Search:
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
         # The key contains what determines the variants and what affects their times.
-        options = kernel.options
-        self._entry = cache_entry(
-            kernel.source, options.build_key, question.extended, question.target, question.threads, options.debug
-        )
-        parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
-        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
+        entries = [
+            cache_entry(
+                each.source, each.options.build_key, question.extended, question.target, question.threads,
+                each.options.debug,
+            )
+            for each in kernel.choices.kernels or (kernel.kernel,)
+        ]
+        self._entry = entries[0] if all(entries) else None
+        digests = [entry.digest for entry in entries if entry is not None]
+        parts = (*digests, question.device.identity, question.key, *question.candidates, kernel.choices.reset)
+        self._key = EntryKind.TUNING.key("\n".join(map(str, parts)))
         # A key of its own, so that an unfinished table doesn't replace a finished one of another process.
         self._key_so_far = f"{self._key}\nso far"
         if self._entry is not None:
@@ -158,7 +164,7 @@ class Search:
                     first = bench.round([contender.work])
                 except TilejitError as error:
                     # Another attempt may succeed, with more free memory, without a crash of LLVM, or with another grid.
-                    is_lost = isinstance(error, (WorkerError, EmptyGrid))
+                    is_lost = isinstance(error, (WorkerError, EmptyGrid)) or UNEVEN in error.message
                     if not is_lost and not is_unfit(error):
                         raise
                     trial.fail(error, is_lasting=not is_lost)
@@ -173,9 +179,9 @@ class Search:
     def _work(
         self, bench: Bench, tuned: TunedLauncher, config: Config, compiler: Compiler | None
     ) -> Callable[[], None]:
-        kernel, launcher = self._kernel.kernel, tuned.of(config)
+        launcher = tuned.of(config)
         values = self._kernel.complete(self._question.values, config)
-        resolved = kernel.resolve(launcher.threads, values, compiler)
+        resolved = launcher.kernel.resolve(launcher.threads, values, compiler)
         launch = self._launch(config, tuned)
         if 0 in launch.grid:
             raise EmptyGrid

@@ -5,37 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..constants import mapped
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, TilejitError, without_triton_options
 from ..html_tables import aligned, box, escaped, rows_table, text_box
-from ..runtime.grid import check_threads
+from ..runtime.grid import check_cluster, check_registers, check_threads
 from ..runtime.signature import freeze
+
+if TYPE_CHECKING:
+    from ..jit import Kernel
 
 
 class Config:
-    """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
+    """A configuration of a tuned kernel: values of constexpr parameters by name, and options in place of the kernel's.
 
     threads: None for the number that the launch specifies, by default the kernel's own.
+    cluster, max_registers: as in `tj.kernel`; None for those of the kernel.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
+        other = tj.Config({"BM": 256}, threads=256, cluster=(2,), max_registers=168)
     """
 
-    __slots__ = ("_frozen", "threads", "values")
+    __slots__ = ("_frozen", "cluster", "max_registers", "threads", "values")
 
     @without_triton_options
-    def __init__(self, values: Mapping[str, Any], *, threads: int | None = None) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], *, threads: int | None = None, cluster: Sequence[int] | None = None,
+        max_registers: int | None = None,
+    ) -> None:
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise LaunchError(
                 f"{values!r} does not map parameter names to values", hint='write tj.Config({"BM": 128}, threads=256)'
             )
         self.values = {name: mapped(value) for name, value in values.items()}
         self.threads = None if threads is None else check_threads(threads)
+        self.cluster = None if cluster is None else check_cluster(cluster)
+        self.max_registers = None if max_registers is None else check_registers(max_registers)
         named = {name: freeze(value, name) for name, value in self.values.items()}
-        self._frozen = tuple(sorted(named.items())), self.threads
+        self._frozen: tuple[Any, ...] = (*sorted(named.items()), *self._options())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self._frozen == other._frozen
@@ -43,13 +53,41 @@ class Config:
     def __hash__(self) -> int:
         return hash(self._frozen)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `tj.kernel`, apart from the threads, that the configuration sets."""
+        given = {"cluster": self.cluster, "max_registers": self.max_registers}
+        return {name: value for name, value in given.items() if value is not None}
+
     def __str__(self) -> str:
-        threads = [] if self.threads is None else [f"threads={self.threads}"]
-        return ", ".join([*(f"{name}={value!r}" for name, value in self.values.items()), *threads])
+        return ", ".join(f"{name}={value!r}" for name, value in (*self.values.items(), *self._options()))
 
     def __repr__(self) -> str:
-        threads = "" if self.threads is None else f", threads={self.threads}"
-        return f"Config({self.values!r}{threads})"
+        return f"Config({', '.join([repr(self.values), *(f'{name}={value}' for name, value in self._options())])})"
+
+    def _options(self) -> list[tuple[str, Any]]:
+        threads = [] if self.threads is None else [("threads", self.threads)]
+        return [*threads, *self.options.items()]
+
+
+class KernelConfig(Config):
+    """The configuration of a `choose` that represents one of its kernels, with the kernel's own options."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        super().__init__({}, threads=kernel.options.threads)
+        self._frozen = (kernel,)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"cluster": self.kernel.options.cluster, "target": self.kernel.options.target}
+
+    def __str__(self) -> str:
+        return self.kernel.name
+
+    __repr__ = __str__
 
 
 @dataclass(slots=True)

@@ -304,7 +304,8 @@ class Writer:
             found.append(BarrierParam(self.buffers[-1]))
         if self.draw(st.booleans()):
             self.vars.append(self.var(int64))
-            spec = TensorMapSpec(self.name(), float16, (1, 0), (64, 8), self.draw(st.sampled_from(("none", "128B"))))
+            swizzle, fetch = (self.draw(st.sampled_from(each)) for each in (("none", "128B"), ("64B", "256B")))
+            spec = TensorMapSpec(self.name(), float16, (1, 0), (64, 8), swizzle, fetch)
             shares = self.draw(st.sampled_from(((), (BoxShare((0, 8), 1024),), (BoxShare((0, -1), 0),) * 2)))
             found.append(TensorMapParam(self.vars[-1], spec, self.draw(st.booleans()), shares))
         return tuple(found)

@@ -110,7 +110,7 @@ class RecordingDriver(FakeDriver):
 
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         status = super().cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)
-        if not status[0]:
+        if not status[0] and function[1] != "flush":
             held = self._bytes(function[0], ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
             self.launches.append(((gx, gy, gz), (bx, by, bz), shared, int(stream), function[2], function[0], held))
         return status

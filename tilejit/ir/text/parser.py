@@ -122,6 +122,8 @@ class _Reader:
         axes = self._integers(line)
         line.expect("box")
         spec = ir_params.TensorMapSpec(of, dtype, axes, self._integers(line), line.string())
+        if line.accept("fetch"):
+            spec = replace(spec, fetch=line.string())
         written, shares = line.accept("written"), list[ir_params.BoxShare]()
         while line.accept("share"):
             shares.append(ir_params.BoxShare(self._integers(line), line.integer()))

@@ -10,7 +10,8 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
       param VAR address of ARGUMENT                              for comparisons in checked builds
       param assertions                                           address of the record of a failed assertion
       param BUFFER barrier                                       barrier of all CTAs of a cooperative launch
-      param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written] [share(N, …) BYTES] …
+      param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [fetch "SIZE"] [written]
+            [share(N, …) BYTES] …
       place NAME MEMORY FIRST +: COUNT [align N]                 MEMORY is static or dynamic (bytes of shared memory),
                                                                  tmem (columns) or barrier (ids; NAME is a scope)
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
@@ -115,6 +116,7 @@ def _param(param: ir_params.Param) -> str:
         case ir_params.TensorMapParam(map=spec):
             axes, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
             boxes = f"{spec.dtype} axes({axes}) box({box}) {json.dumps(spec.swizzle)}"
+            boxes += "" if spec.fetch == spec.FETCH else f" fetch {json.dumps(spec.fetch)}"
             written = " written" if param.written else ""
             shares = "".join(f" share({', '.join(map(str, s.coordinates))}) {s.bytes}" for s in param.shares)
             return f"param {_definition(param.var)} tensormap of {_name(param.of)} {boxes}{written}{shares}"

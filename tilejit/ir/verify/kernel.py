@@ -15,7 +15,7 @@ from ...isa import row_called
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
 from ...layout.swizzle import SWIZZLE_BITS
-from ...ops.copies import CACHE, MASK
+from ...ops.copies import CACHE, FETCH, MASK
 from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
@@ -414,6 +414,8 @@ def _map_faults(param: ir_params.TensorMapParam) -> list[str]:
     ranks, unit, box = spec.RANKS, spec.UNIT_BYTES, spec.box
     if len(box) not in ranks or spec.swizzle not in SWIZZLE_BITS:
         return [f"a box needs {ranks[0]} to {ranks[-1]} dimensions and a known swizzle; got {box}, {spec.swizzle!r}"]
+    if spec.fetch not in FETCH.choices:
+        return [f"a tensor map fetches {', '.join(map(str, FETCH.choices))}; got {spec.fetch!r}"]
     counts = range(1, spec.MOST_BOX + 1)
     faults = [f"a box must have 1 to {counts[-1]} elements per dimension; got {n}" for n in box if n not in counts]
     row, bits = box[0] * spec.dtype.bytes, SWIZZLE_BITS[spec.swizzle]

@@ -30,7 +30,7 @@ from ...ir.params import BoxShare, TensorMapSpec
 from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
-from ...ops.copies import MULTICAST
+from ...ops.copies import FETCH, MULTICAST
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
@@ -263,7 +263,8 @@ def box_copy(op: TileOp, context: DispatchContext) -> BoxCopy:
         raise LayoutError(f"{root.name} has {len(named)} dimensions; TMA takes at most {ranks[-1]}")
     box += (1,) * (ranks[0] - len(box))
     assert prod(box) * tensor.dtype.bytes <= TensorMapSpec.MOST_BOX_BYTES, "a box must fit in shared memory"
-    spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode)
+    fetch = op.attr(FETCH.name) or TensorMapSpec.FETCH
+    spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode, str(fetch))
     shares = None if context.cluster is None or along is None else _Shares(context.cluster, along, step)
     return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads, shares)
 

@@ -27,6 +27,7 @@ from ...ir.clusters import Cluster, has_one_axis, rank_name
 from ...ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
 from ...ir.walk import Block
 from ...isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
+from ...isa.hints import with_hints
 from ...isa.mbarrier import ARRIVE_AT_PEER
 from ...isa.tma import MULTICAST_LOADS
 
@@ -65,7 +66,7 @@ def release_axes(body: Block) -> Mapping[str, int]:
 
 
 #: names of the instructions by which a thread accesses the shared memory of other CTAs
-_REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOADS.rows())})
+_REACHING = frozenset({ARRIVE_AT_PEER.name, *with_hints(MULTICAST_LOADS.rows())})
 
 
 def synchronize_clusters(kernel: Kernel) -> Kernel:

@@ -64,6 +64,7 @@ from ...isa import ROWS, Direction, Kind, Row
 from ...isa.barriers import BAR_ARRIVE_NUMBERED, SYNCHRONIZING
 from ...isa.cp_async import CP_ASYNC
 from ...isa.fences import FENCE, PROXY_ASYNC_OF
+from ...isa.hints import with_hints
 from ...isa.tcgen05 import FENCE_AFTER, FENCE_BEFORE, LD, ST
 from ...isa.tma import MULTICAST_LOADS
 from ...ops.copies import MULTICAST
@@ -76,7 +77,7 @@ _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
 #: names of the instructions that write the shared memory of several CTAs
-_MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
+_MULTICAST = with_hints(MULTICAST_LOADS.rows())
 #: names of the barrier and fence instructions, which publish accesses
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 #: names of the instructions that load from or store to tensor memory, and of the barrier instructions

@@ -7,8 +7,9 @@ tma_load: boxes from global to shared memory; a phase of a barrier completes whe
     tensor; elements outside read as 0. With multicast=, the blocks of columns, or the rows along a dimension, must
     divide into one equal, aligned part per CTA along the axis.
   emits: the scope's leader copies one box per block of columns, or several if a block exceeds a box; the barrier
-    expects the bytes of all. The tensor map, a parameter of the kernel, is created by the launch. With multicast=, each
-    CTA loads an equal part of the boxes into all CTAs along the axis; the barrier of each CTA expects all bytes.
+    expects the bytes of all. The tensor map, a parameter of the kernel, is created by the launch; l2= is its promotion.
+    With multicast=, each CTA loads an equal part of the boxes into all CTAs along the axis; the barrier of each CTA
+    expects all bytes.
 
 tma_store: boxes from shared to global memory; the thread that issued them waits for their completion.
   accepts: the operands of `tma_load` with their roles exchanged, and no barrier. A region may extend past the tensor's
@@ -37,6 +38,7 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
+from ...ops.copies import FETCH
 from ..builder import Builder
 from ..moves import boxes
 from ..plans import Facts, Moves, Plan, launch_values
@@ -52,6 +54,7 @@ from ..variant import (
     fills_zero,
     from_to,
     needs,
+    without,
 )
 
 #: required alignment of addresses and sizes, in bytes
@@ -172,7 +175,7 @@ BULK = Variant(
     when=(
         *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), LOAD_HAS_BARRIER,
         Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait with tj.bulk.wait(0)"),
-        Condition("inside", _is_inside),
+        Condition("inside", _is_inside), without(FETCH, "has no number of bytes to fetch into L2"),
     ),
     # a copy inside the tensor has nothing to fill
     honours=("fill", "barrier"),
@@ -198,7 +201,7 @@ TMA_STORE = Variant(
     operations=("copy_async",),
     priority=40,
     operands=(from_to("shared", "global"),),
-    when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
+    when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES), without(FETCH, "a store fetches nothing into L2")),
     # no element of shared memory is out of bounds, so nothing is filled
     honours=("fill",),
     starts=(BULK_STORES,),

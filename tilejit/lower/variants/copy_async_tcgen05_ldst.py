@@ -25,6 +25,7 @@ from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Transfer
 from ...layout.tensor_memory import TCGEN05_SHAPES, Tcgen05Shape
+from ...ops.copies import FETCH, L2_CACHE
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ...wording import counted
 from ..builder import Builder, RegisterRun
@@ -42,6 +43,7 @@ from ..variant import (
     local_side,
     needs,
     on_warpgroup,
+    without,
 )
 
 _BITS = 32
@@ -375,7 +377,7 @@ VARIANT = Variant(
     operands=(between("tmem", "local"),),
     when=(
         *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", on_warpgroup), Condition("width", _width),
-        needs(LD, "tensor memory"),
+        needs(LD, "tensor memory"), *(without(each, "moves nothing through L2") for each in (L2_CACHE, FETCH)),
     ),
     # neither side is a global tensor, so no element is out of bounds and nothing is filled
     honours=("fill",),

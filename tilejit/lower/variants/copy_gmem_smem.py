@@ -12,6 +12,7 @@ ldgsts: copy_async from global to shared memory by cp.async, bypassing registers
     read as 0.
   emits: the widest copies, predicated in a partial last iteration. A copy at a tensor's edge takes a predicate, or the
     number of bytes inside the tensor. Copies of 16 bytes bypass the L1 cache (`.cg`), narrower ones don't (`.ca`).
+    `lower/lowering.py` adds the hints of cache= and l2=, here and to the copies of `copy_async_bulk.py`.
 
 source: tilejit/lower/README.md, "Copies" and "Asynchronous copies"; Apache TVM, TIRx `vec_auto`; PTX ISA, "Data
     Movement and Conversion Instructions: cp.async".
