@@ -13,6 +13,7 @@ from typing import get_origin
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE
+from tests.types import subset
 from tilejit.__main__ import _parser, simulator
 from tilejit.dtypes import DType
 from tilejit.environment import VARIABLES
@@ -128,7 +129,7 @@ LONGEST_DEFAULT = 60
 
 
 def reference() -> str:
-    sections = (_host, _words, _operations, _results, _errors, _modules, _environment, _command_line)
+    sections = (_host, _python, _words, _operations, _results, _errors, _modules, _environment, _command_line)
     body = "\n".join(part for section in sections for part in section())
     return f"{HEADER}\n{_contents(body)}\n{body}".rstrip("\n") + "\n"
 
@@ -173,8 +174,12 @@ def _host() -> Iterator[str]:
             yield f"### Axes\n\n{listed}.\n\n{_prose(inspect.getdoc(Axis) or '')}"
 
 
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def _note(heading: str) -> str:
-    return textwrap.fill(NOTES[heading], 120, break_long_words=False, break_on_hyphens=False) + "\n"
+    return _filled(NOTES[heading])
 
 
 def _order(name: str) -> tuple[bool, str]:
@@ -240,6 +245,15 @@ def _members(cls: type) -> str:
 
 
 _CALLED = FunctionType, classmethod, staticmethod
+
+
+def _python() -> Iterator[str]:
+    """Yield the features of Python that kernels can use, and those that the compiler refuses, with its hints."""
+    yield "## Python in kernels\n"
+    yield _filled(subset.INTRODUCTION)
+    yield _table(("works", "example"), ((feature, subset.shown(code)) for feature, code in subset.WORKS))
+    rows = ((feature, subset.shown(code), _escaped(subset.remedy(code))) for feature, code in subset.REFUSED)
+    yield _table(("is refused", "example", "the error's help"), rows)
 
 
 def _words() -> Iterator[str]:
