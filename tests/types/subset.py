@@ -25,7 +25,7 @@ def twice(x: tj.Scalar) -> tj.Scalar:
     return x + x
 
 
-#: what the examples use, besides `tj`
+#: names in the examples, in addition to `tj`
 NAMES = {"Mode": Mode, "Pair": Pair, "twice": twice, "SIZES": {"small": 8}}
 PARAMETERS = "A: tj.Tensor, B: tj.Tensor, n: int, P: Pair, MODE: tj.constexpr"
 ARGUMENTS = (
@@ -33,9 +33,9 @@ ARGUMENTS = (
 )
 
 INTRODUCTION = (
-    "Kernels and `@tj.function`s are written in a subset of Python. In these examples `A` and `B` are tensors of one and "
-    "two dimensions, `n` is a scalar, `x = tj.cta.load(B[0:4, 0:8])`, `P` is a named tuple of a tensor and a scalar, and "
-    "`MODE` is a constexpr. Anything else is an error at its line that says what to write instead."
+    "Kernels and `@tj.function`s are written in a subset of Python. In these examples `A` and `B` are tensors of one "
+    "and two dimensions, `n` is a scalar, `x = tj.cta.load(B[0:4, 0:8])`, `P` is a named tuple of a tensor and a "
+    "scalar, and `MODE` is a constexpr. Anything else is an error at its line that says what to write instead."
 )
 
 #: a feature, and statements that use it

@@ -77,8 +77,8 @@ _SORTED_AXIS = CallParameter("axis", "int", "the axis; negative values count fro
 _DESCENDING = CallParameter("descending", "bool", "sort from the greatest to the least", False)
 _IN_ORDER = "by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions"
 _FILLED = (
-    ". Elements past the edge of a tensor take part, as the value of fill=: loaded with fill=tj.nan, or for integers "
-    "with the last value of the order, they come last"
+    ". Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for "
+    "integers with the last value of the order, they come last"
 )
 SORTS = (
     Intrinsic(
