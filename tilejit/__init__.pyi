@@ -1395,21 +1395,21 @@ def scan(x: _Same, axis: int, combine: Callable[..., Any], reverse: bool = False
         x = tj.scan(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def sort(x: _Same, axis: int = -1, descending: bool = False) -> _Same:
-    """Sort a tile along an axis, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions. Of a tuple of tiles, the first one is sorted, and the elements of the others move along; ties keep their order. Elements past the edge of a tensor take part, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
+    """Sort a tile along an axis, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions. Of a tuple of tiles, the first one is sorted, and the elements of the others move along; ties keep their order. Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sort(x)
     """
 def argsort(x: Tile, axis: int = -1, descending: bool = False) -> Tile:
-    """Return the indices that sort a tile along an axis, as int32, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions; ties keep their order. Elements past the edge of a tensor take part, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
+    """Return the indices that sort a tile along an axis, as int32, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions; ties keep their order. Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.argsort(x, axis=1, descending=True)
     """
 def top_k(x: Tile, k: int, axis: int = -1, largest: bool = True) -> tuple[Tile, Tile]:
-    """Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties the first ones, and NaNs only for lack of other elements. Elements past the edge of a tensor take part, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
+    """Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties the first ones, and NaNs only for lack of other elements. Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])

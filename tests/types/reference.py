@@ -86,8 +86,8 @@ NOTES = {
         "of the result. Those of float16 and bfloat16 are accumulated in float32 and rounded once, to the type of "
         "the tile. All other types are accumulated in their own type, in which integers wrap. `dtype=` sets the type "
         "of the result; elements are then accumulated as elements of that type are. `initial=`, a number or a scalar, "
-        "is combined with the elements of each result, and is the result if there are none. It is converted to the type "
-        "in which they are combined; a float for integers is refused."
+        "is combined with the elements of each result, and is the result if there are none. It is converted to the "
+        "type in which they are combined; a float for integers is refused."
     ),
 }
 
@@ -285,8 +285,8 @@ def _words() -> Iterator[str]:
         yield f"### {family.__name__.rpartition('.')[2].replace('_', ' ').capitalize()}\n"
         yield _table(("call", "meaning", "takes and gives", "error"), map(_elementwise, records))
     yield "## Reductions\n"
-    yield _filled("Over all axes they give a scalar: `tj.max(x)`. On each scope, `tj.cta.max(dst, src)` reduces a local "
-                  "tile to `dst`, a local tile or a region of shared or global memory.")
+    yield _filled("Over all axes they give a scalar: `tj.max(x)`. On each scope, `tj.cta.max(dst, src)` reduces a "
+                  "local tile to `dst`, a local tile or a region of shared or global memory.")
     yield _note("Reductions")
     rows = [(f"`tj.{name}{words[name].__signature__}`", _escaped(words[name].meaning)) for name in REDUCTIONS]
     yield _table(("call", "meaning"), rows)

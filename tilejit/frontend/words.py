@@ -56,8 +56,8 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("step", "_RingStep", "a step of a ring, ring[i]"),
         CallParameter("axis", "int", "the axis; negative values count from the last"),
         CallParameter("cache", f"{_literal(CACHE.choices)} | None", "a hint for how long caches keep the data", None),
-        CallParameter("combine", "Callable[..., Any]", "a @tj.function, a nested function or a lambda of two values, or "
-                      "of two tuples of values"),
+        CallParameter("combine", "Callable[..., Any]", "a @tj.function, a nested function or a lambda of two values, "
+                      "or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
         CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple; may be the source"),
