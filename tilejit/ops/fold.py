@@ -196,9 +196,8 @@ SCAN = TileOperation(
     meaning=(
         "dst = each element of src combined with all that precede it along an axis, by a function that must be "
         f"associative but needn't be commutative; for tuples of tiles, the function combines tuples. {GROUPING}. Costs "
-        "per thread: "
-        "for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier "
-        "if warps share rows"
+        "per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and "
+        "one barrier if warps share rows"
     ),
     example=(
         "def last(a, b): return tj.where(b > 2.0, b, a)\n"
