@@ -720,63 +720,63 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.random_bits(x, A[0:32, 0:8], A[0:32, 0:8])
         """
-    def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def sum(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.sum(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def max(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def max(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the maximum; nan if any is nan.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.max(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def min(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def min(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the minimum; nan if any is nan.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.min(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def prod(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def prod(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.prod(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def any(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def any(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: whether any element is nonzero.
 
         Example:
             x = tj.alloc_local((32,), tj.bool_)
             tj.thread.any(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def all(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def all(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: whether all elements are nonzero.
 
         Example:
             x = tj.alloc_local((32,), tj.bool_)
             tj.thread.all(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def argmax(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def argmax(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the index of the first nan, else of the first maximum, as int32.
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmax(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def argmin(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+    def argmin(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
         """dst = over axes of src: the index of the first nan, else of the first minimum, as int32.
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmin(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
-    def reduce(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, combine: Callable[..., Any] | None = None, variant: str | None = None, dst2: Region | Tile | None = None, src2: Region | Tile | None = None, dst3: Region | Tile | None = None, src3: Region | Tile | None = None, dst4: Region | Tile | None = None, src4: Region | Tile | None = None) -> None:
+    def reduce(self, dst: Region | Tile, src: Tile, axis: int | tuple[int, ...] | None = None, combine: Callable[..., Any] | None = None, variant: str | None = None, dst2: Region | Tile | None = None, src2: Tile | None = None, dst3: Region | Tile | None = None, src3: Tile | None = None, dst4: Region | Tile | None = None, src4: Tile | None = None) -> None:
         """dst, dst2, ... = src, src2, ..., reduced over axes by one function, in the order of the elements.
 
         Example:
@@ -840,7 +840,7 @@ class _Operations:
             tj.cta.release(ring[0])
         """
     def scan(self, dst: Region | Tile | tuple[Any, ...], src: Region | Tile | tuple[Any, ...], axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> None:
-        """dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+        """dst = each element of src combined with all that precede it along an axis, by a function that must be associative but needn't be commutative; for tuples of tiles, the function combines tuples. The compiler chooses the grouping, such as (a + b) + (c + d) or ((a + b) + c) + d, once for each compiled kernel, so sums of floats may differ in the last bits from those of a loop. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
 
         Example:
             def last(a, b): return tj.where(b > 2.0, b, a)
@@ -1383,35 +1383,35 @@ def unpack(x: Tile, dtype: DType | DTypeLike, order: Literal["natural", "interle
         y = tj.unpack(x, tj.float16)
     """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
-    """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.
+    """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, which must be associative but needn't be commutative: elements stay in order. The compiler chooses the grouping, such as (a + b) + (c + d) or ((a + b) + c) + d, once for each compiled kernel, so sums of floats may differ in the last bits from those of a loop.
 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def scan(x: _Same, axis: int, combine: Callable[..., Any], reverse: bool = False, exclusive: bool = False, initial: float | tuple[float, ...] | None = None) -> _Same:
-    """Scan a tile, or a tuple of tiles, by a function: dst = each element of src combined with all that precede it along an axis, by a function that needn't be commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
+    """Scan a tile, or a tuple of tiles, by a function: dst = each element of src combined with all that precede it along an axis, by a function that must be associative but needn't be commutative; for tuples of tiles, the function combines tuples. The compiler chooses the grouping, such as (a + b) + (c + d) or ((a + b) + c) + d, once for each compiled kernel, so sums of floats may differ in the last bits from those of a loop. Costs per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier if warps share rows.
 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.scan(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def sort(x: _Same, axis: int = -1, descending: bool = False) -> _Same:
-    """Sort a tile along an axis, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions. Of a tuple of tiles, the first one is sorted, and the elements of the others move along; ties keep their order.
+    """Sort a tile along an axis, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions. Of a tuple of tiles, the first one is sorted, and the elements of the others move along; ties keep their order. Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sort(x)
     """
 def argsort(x: Tile, axis: int = -1, descending: bool = False) -> Tile:
-    """Return the indices that sort a tile along an axis, as int32, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions; ties keep their order.
+    """Return the indices that sort a tile along an axis, as int32, by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions; ties keep their order. Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.argsort(x, axis=1, descending=True)
     """
 def top_k(x: Tile, k: int, axis: int = -1, largest: bool = True) -> tuple[Tile, Tile]:
-    """Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties the first ones, and NaNs only for lack of other elements.
+    """Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties the first ones, and NaNs only for lack of other elements. Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for integers with the last value of the order, they come last.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1476,11 +1476,11 @@ def randint(seed: int | Tile, offset: int | Tile, low: int, high: int) -> Tile:
         x = tj.randint(7, i, 0, 6)
     """
 def ptx(text: str, out: DType | DTypeLike | tuple[DType | DTypeLike, ...] = (), inputs: tuple[float | Tile, ...] = (), pure: bool | None = None) -> Any:
-    """Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in order with memory accesses, and on tiles, each thread that holds an element runs them for it.
+    """Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are in .b16 registers, extended by zeros or the sign, bool_ as 0 or 1, others in registers of their width. A literal int is an int32, a literal float a float32: write tj.int64(1) for another type. Instructions other than arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in order with memory accesses, and on tiles, each thread that holds an element runs them for it.
 
     Example:
-        x = tj.cta.load(A[0:32, 0:8])
-        y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))
+        x = tj.cta.load(A[0:32, 0:8]); y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))
+        i = tj.ptx("{ .reg .pred p; setp.ne.u16 p, $1, 0; selp.b32 $0, $2, 1, p; }", out=tj.int32, inputs=(x > 0.0, 7))
     """
 def matmul(a: Tile, b: Tile, precision: Literal["tf32", "tf32x3", "ieee"] | None = None) -> Tile:
     """Multiply matrices, (M, K) by (K, N), as a @ b does: leading dimensions are batches, and acc += tj.matmul(...) adds in the registers of acc. float32 needs a precision. "tf32" rounds the factors to 10 bits of fraction. "tf32x3" takes three products of parts of the factors: the error is at most (2**-20 + K * 2**-22) * |a| @ |b| if no factor but 0 is below 2**-114, and infinities and NaN give what they do in float32, except an infinity times a number below 2**-136, which gives NaN. "ieee" takes no tensor cores: from acc, or 0, on, acc = fma(a[k], b[k], acc) for k = 0, 1, ..., K - 1.

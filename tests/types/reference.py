@@ -13,6 +13,7 @@ from typing import get_origin
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE
+from tests.types import subset
 from tilejit.__main__ import _parser, simulator
 from tilejit.dtypes import DType
 from tilejit.environment import VARIABLES
@@ -60,6 +61,13 @@ NOTES = {
         "LaunchError for a float where an integer is needed and for an integer that the type can't hold, and warns "
         "(PrecisionWarning) if float32 rounds a number with which the kernel computes in float64."
     ),
+    "Element types": (
+        "int4x2, uint4x2 and float4_e2m1fn_x2 are bytes of two 4-bit numbers; shapes, strides and slices count bytes. "
+        "Arguments are arrays of uint8, of which a kernel takes a view, `X.view(tj.int4x2)`. Packed tiles are loaded, "
+        "stored, copied, sliced, reshaped, transposed, gathered, flipped, rolled and split, viewed as uint8 by "
+        "`.view(tj.uint8)`, and unpacked by `tj.unpack`, which gives the numbers; `tj.pack` makes packed tiles. "
+        "Arithmetic, comparisons, `astype`, reductions, fill values, atomics, `tj.where` and `tj.cat` refuse them."
+    ),
     "Functions of each element": (
         "**Promotion.** The kinds of types are ordered: bool_, integers, floats. An operation on two types computes "
         "in the type of the higher kind, and within a kind in the wider type; float16 with bfloat16 computes in "
@@ -77,7 +85,9 @@ NOTES = {
         "Sums and products of bool_ and of integers under 32 bits are accumulated in int32, which is also the type "
         "of the result. Those of float16 and bfloat16 are accumulated in float32 and rounded once, to the type of "
         "the tile. All other types are accumulated in their own type, in which integers wrap. `dtype=` sets the type "
-        "of the result; elements are then accumulated as elements of that type are."
+        "of the result; elements are then accumulated as elements of that type are. `initial=`, a number or a scalar, "
+        "is combined with the elements of each result, and is the result if there are none. It is converted to the "
+        "type in which they are combined; a float for integers is refused."
     ),
 }
 
@@ -86,8 +96,14 @@ OTHER_ERRORS = {
     "tilejit.runtime.workers.WorkerError": "A `TilejitError`: a process that compiles has ended, or was stopped.",
     "tilejit.tuning.search.EmptyGrid": "A `LaunchError`: a launch that is timed has a grid without CTAs.",
     "AttributeError": "A module, a namespace, a scope or a kernel has no such name, or an object is immutable.",
-    "TypeError": "`len` of a `DeviceArray` of rank 0; an argument of `tilejit.testing` that isn't an element type.",
-    "ValueError": "An argument of `tilejit.testing` out of range; `np.asarray` of a `DeviceArray` with `copy=False`.",
+    "TypeError": (
+        "`len` of a `DeviceArray` of rank 0; an argument of `tilejit.testing` that isn't an element type; `tj.pack` on "
+        "the host to a type that isn't packed."
+    ),
+    "ValueError": (
+        "An argument of `tilejit.testing` out of range; `np.asarray` of a `DeviceArray` with `copy=False`; a shape or "
+        "an order that `tj.pack` or `tj.interleave4` can't take on the host."
+    ),
     "ImportError": "A strategy of `tilejit.testing` needs hypothesis, which isn't installed.",
 }
 
@@ -128,7 +144,7 @@ LONGEST_DEFAULT = 60
 
 
 def reference() -> str:
-    sections = (_host, _words, _operations, _results, _errors, _modules, _environment, _command_line)
+    sections = (_host, _python, _words, _operations, _results, _errors, _modules, _environment, _command_line)
     body = "\n".join(part for section in sections for part in section())
     return f"{HEADER}\n{_contents(body)}\n{body}".rstrip("\n") + "\n"
 
@@ -173,8 +189,12 @@ def _host() -> Iterator[str]:
             yield f"### Axes\n\n{listed}.\n\n{_prose(inspect.getdoc(Axis) or '')}"
 
 
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def _note(heading: str) -> str:
-    return textwrap.fill(NOTES[heading], 120, break_long_words=False, break_on_hyphens=False) + "\n"
+    return _filled(NOTES[heading])
 
 
 def _order(name: str) -> tuple[bool, str]:
@@ -242,6 +262,15 @@ def _members(cls: type) -> str:
 _CALLED = FunctionType, classmethod, staticmethod
 
 
+def _python() -> Iterator[str]:
+    """Yield the features of Python that kernels can use, and those that the compiler refuses, with its hints."""
+    yield "## Python in kernels\n"
+    yield _filled(subset.INTRODUCTION)
+    yield _table(("works", "example"), ((feature, subset.shown(code)) for feature, code in subset.WORKS))
+    rows = ((feature, subset.shown(code), _escaped(subset.remedy(code))) for feature, code in subset.REFUSED)
+    yield _table(("is refused", "example", "the error's help"), rows)
+
+
 def _words() -> Iterator[str]:
     """Yield the calls without a scope: one by one, but elementwise functions and reductions in tables."""
     words = intrinsics()
@@ -256,7 +285,8 @@ def _words() -> Iterator[str]:
         yield f"### {family.__name__.rpartition('.')[2].replace('_', ' ').capitalize()}\n"
         yield _table(("call", "meaning", "takes and gives", "error"), map(_elementwise, records))
     yield "## Reductions\n"
-    yield "Over all axes they give a scalar: `tj.max(x)`. `tj.cta.max(dst, src)` writes to `dst`, on each scope.\n"
+    yield _filled("Over all axes they give a scalar: `tj.max(x)`. On each scope, `tj.cta.max(dst, src)` reduces a "
+                  "local tile to `dst`, a local tile or a region of shared or global memory.")
     yield _note("Reductions")
     rows = [(f"`tj.{name}{words[name].__signature__}`", _escaped(words[name].meaning)) for name in REDUCTIONS]
     yield _table(("call", "meaning"), rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
+from tests.types import subset
 from tests.types.llms import LLMS, llms
 from tests.types.reference import HOST, MEMBERS, MODULES, REFERENCE, RESULTS, anchors, reference, without_code
 from tilejit.environment import VARIABLES
@@ -71,6 +72,16 @@ def test_a_name_that_is_forgotten_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(tj, "__all__", [*tj.__all__, "forgotten"])
     with pytest.raises(AssertionError, match="the reference lacks forgotten"):
         need(reference())
+
+
+@pytest.mark.parametrize("code", [code for _, code in subset.WORKS])
+def test_python_that_the_page_lists_compiles(code: str) -> None:
+    assert ".entry" in subset.compiled(code).ptx
+
+
+@pytest.mark.parametrize("code", [code for _, code in subset.REFUSED])
+def test_python_that_the_page_refuses_has_a_remedy(code: str) -> None:
+    assert subset.remedy(code)
 
 
 def test_every_module_with_public_names_has_a_section() -> None:

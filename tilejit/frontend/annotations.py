@@ -189,7 +189,7 @@ class Region(_Shaped[Scalar]):
         """Return the tile at `index` in a grid of tiles of `shape`; elements past a tensor's edge are masked."""
 
     def at(self, index: Tile | int, axis: int = 0) -> Gather:
-        """Return the rows that an index or a tile of indices selects along `axis`, for load, store and `tj.atomic`."""
+        """Return the elements at indices along `axis`, to load, store or update; the index's dimensions come first."""
 
     def permute(self, *axes: int) -> Region:
         """Return the region with its dimensions reordered; no data is moved."""

@@ -60,7 +60,8 @@ RANDOM = (
 INLINE = Intrinsic(
     "ptx", "Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are "
     "the outputs, then the inputs, and $$ is a dollar; names declared in braces are local. Types of up to 16 bits are "
-    "in .b16 registers, extended by zeros or the sign, others in registers of their width. Instructions other than "
+    "in .b16 registers, extended by zeros or the sign, bool_ as 0 or 1, others in registers of their width. A literal "
+    "int is an int32, a literal float a float32: write tj.int64(1) for another type. Instructions other than "
     "arithmetic, logic, conversions, selections and moves are volatile unless pure=True: they stay in place and in "
     "order with memory accesses, and on tiles, each thread that holds an element runs them for it",
     (CallParameter("text", "str", "the instructions, each with its `;`"),
@@ -69,26 +70,32 @@ INLINE = Intrinsic(
      CallParameter("inputs", "tuple[float | Tile, ...]", "at most 16 scalars and local tiles", ()),
      CallParameter("pure", "bool | None", "True if the text only computes its outputs from its inputs, so that it may "
                    "be moved, merged and dropped; if None, decided by the instructions", None)),
-    "Any", f'{LOAD}y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))',
+    "Any", f'{LOAD.rstrip()}; y = tj.ptx("rcp.approx.f32 $0, $1;", out=tj.float32, inputs=(x,))\n'
+    'i = tj.ptx("{ .reg .pred p; setp.ne.u16 p, $1, 0; selp.b32 $0, $2, 1, p; }", out=tj.int32, inputs=(x > 0.0, 7))',
 )
 _SORTED_AXIS = CallParameter("axis", "int", "the axis; negative values count from the last", -1)
 _DESCENDING = CallParameter("descending", "bool", "sort from the greatest to the least", False)
 _IN_ORDER = "by `<`: zeros of both signs are ties, as are NaNs, which come last in both directions"
+_FILLED = (
+    ". Elements past the edge of a tensor are sorted, too, as the value of fill=: loaded with fill=tj.nan, or for "
+    "integers with the last value of the order, they come last"
+)
 SORTS = (
     Intrinsic(
         "sort", f"Sort a tile along an axis, {_IN_ORDER}. Of a tuple of tiles, the first one is sorted, and the "
-        "elements of the others move along; ties keep their order",
+        f"elements of the others move along; ties keep their order{_FILLED}",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"), _SORTED_AXIS,
          _DESCENDING), SAME, f"{LOAD}y = tj.sort(x)",
     ),
     Intrinsic(
-        "argsort", f"Return the indices that sort a tile along an axis, as int32, {_IN_ORDER}; ties keep their order",
+        "argsort", f"Return the indices that sort a tile along an axis, as int32, {_IN_ORDER}; ties keep their order"
+        f"{_FILLED}",
         (CallParameter("x", "Tile", "the tile"), _SORTED_AXIS, _DESCENDING), "Tile",
         f"{LOAD}y = tj.argsort(x, axis=1, descending=True)",
     ),
     Intrinsic(
         "top_k", "Return the k largest elements along an axis, the largest first, and their indices, as int32; of ties "
-        "the first ones, and NaNs only for lack of other elements",
+        f"the first ones, and NaNs only for lack of other elements{_FILLED}",
         (CallParameter("x", "Tile", "the tile"),
          CallParameter("k", "int", "the number of elements, from 1 to the extent, known at compile time"), _SORTED_AXIS,
          CallParameter("largest", "bool", "False for the smallest elements, the smallest first", True)),

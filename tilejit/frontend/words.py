@@ -20,9 +20,10 @@ from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
 from ..nibbles import ORDERS
+from ..ops.axes import REDUCTION
 from ..ops.copies import CACHE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
-from ..ops.fold import CUMULATIVE, REVERSE, SCAN
+from ..ops.fold import CUMULATIVE, GROUPING, REVERSE, SCAN
 from ..ops.gemm import GEMM_ASYNC
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.reduce import REDUCTIONS, Reduction
@@ -55,7 +56,8 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("step", "_RingStep", "a step of a ring, ring[i]"),
         CallParameter("axis", "int", "the axis; negative values count from the last"),
         CallParameter("cache", f"{_literal(CACHE.choices)} | None", "a hint for how long caches keep the data", None),
-        CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
+        CallParameter("combine", "Callable[..., Any]", "a @tj.function, a nested function or a lambda of two values, "
+                      "or of two tuples of values"),
         CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
         CallParameter("desired", "float | Tile", "the value to store"),
         CallParameter("dst", "Region | Tile | tuple[Any, ...]", "the destination, or a tuple; may be the source"),
@@ -225,7 +227,8 @@ _TILES = (
         "Tile", "x = tj.cta.load(A[0:32, 0:8]).astype(tj.uint8).view(tj.int4x2)\ny = tj.unpack(x, tj.float16)",
     ),
     Intrinsic(
-        "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
+        "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, which must be "
+        f"associative but needn't be commutative: elements stay in order. {GROUPING}",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
          replace(_AXES, default=REQUIRED),
          parameter("combine"), parameter("keepdims", optional=True)),
@@ -368,7 +371,7 @@ _OF_RESULT = CallParameter("dtype", f"{TYPES} | None", "the type of the result; 
 
 def _reduction(reduction: Reduction) -> Intrinsic:
     first = CallParameter("initial", "float | None", "a number or scalar that is combined with the elements, and is "
-                          "the result if there are none", None)
+                          "the result if there are none; converted to the type in which they are combined", None)
     dtype = (_OF_RESULT,) if reduction.grows else ()
     initial = () if reduction.tests or reduction.picks else (first,)
     tile, keepdims = CallParameter("x", "Tile", "the tile"), parameter("keepdims", optional=True)
@@ -423,7 +426,8 @@ def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
     operand = call.operands[call.position(name)]
     if operand.optional and name in ("fill", "mask"):
         return parameter(name, optional=True)
-    kinds = {TILE: "Region | Tile", SCALAR: "float", BARRIER: "_Barrier | _RingStep", CONDITION: "bool"}
+    region = "Tile" if call.relation is REDUCTION and not operand.written else "Region | Tile"
+    kinds = {TILE: region, SCALAR: "float", BARRIER: "_Barrier | _RingStep", CONDITION: "bool"}
     takes = " | ".join(kinds[kind] for kind in operand.kinds)
     meaning = _OPERANDS.get(name) or operand.called.removesuffix(f" of {call.name}")
     meaning = "" if meaning == name else meaning

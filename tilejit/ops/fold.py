@@ -16,6 +16,12 @@ from .copies import DST, VARIANT_NAME
 from .record import SCALAR, Attribute, Attributes, CombineFunction, DTypes, Fault, Shapes, TileOperand, TileOperation
 from .reduce import AXIS, REDUCTIONS, Reduction, Value, axes_fault, axes_of, flattened
 
+#: the order of combinations, for the documentation
+GROUPING = (
+    "The compiler chooses the grouping, such as (a + b) + (c + d) or ((a + b) + c) + d, once for each compiled kernel, "
+    "so sums of floats may differ in the last bits from those of a loop"
+)
+
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
 #: the operand names of (destination, source) pairs, one pair for each value that the function combines
@@ -188,10 +194,10 @@ SCAN = TileOperation(
     ),
     attrs=(AXIS, COMBINE, REVERSE, EXCLUSIVE, VARIANT_NAME),
     meaning=(
-        "dst = each element of src combined with all that precede it along an axis, by a function that needn't be "
-        "commutative; for tuples of tiles, the function combines tuples. Layouts fix the grouping. Costs per thread: "
-        "for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and one barrier "
-        "if warps share rows"
+        "dst = each element of src combined with all that precede it along an axis, by a function that must be "
+        f"associative but needn't be commutative; for tuples of tiles, the function combines tuples. {GROUPING}. Costs "
+        "per thread: for each run of its elements and each 32 bits at most log2(lanes) + log2(warps) + 1 shuffles, and "
+        "one barrier if warps share rows"
     ),
     example=(
         "def last(a, b): return tj.where(b > 2.0, b, a)\n"
