@@ -24,7 +24,7 @@ from tilejit import S, laneid, tx, warpid
 BITS = 8  # of a digit
 DIGITS, PASSES = 1 << BITS, 32 // BITS
 THREADS, WARPS = DIGITS, DIGITS // 32
-ITEMS, WINDOW = 32, 2  # keys of a thread; states that are loaded together
+ITEMS, WINDOW = 24, 2  # keys of a thread; states that are loaded together
 PADDING = 0xFFFFFFFF  # comes last in the last block; only counts of the last digit include it, and they aren't used
 SUM, TOTAL, FLAG = 1, 2, 30  # flags: the count is of the block, or of all blocks up to it; the bits below the flag
 

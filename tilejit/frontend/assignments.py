@@ -9,15 +9,12 @@ from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
 from . import memory as mem
-from .arguments import bind
 from .context import Context, Hinted
 from .kinds import converts_to
-from .language import Intrinsic
 from .operators import binary
-from .products import accumulated, accumulated_matmul
+from .products import plus_product
 from .regions import unloaded
 from .scalars import as_scalar, convert
-from .value_words import MATMUL
 from .values import Binding, Constant, Items, Memory, Rows, Scalar, Table, Value, describe, is_number, owner_scope
 
 
@@ -63,27 +60,11 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
 
 def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
     """Return the new value of a name; `old += a @ b`, or of `tj.matmul`, accumulates if `old` is a local tile."""
-    added = node.value
-    is_product = isinstance(node.op, ast.Add) and isinstance(added, ast.BinOp) and isinstance(added.op, ast.MatMult)
-    if is_product and isinstance(old, Memory) and old.is_local:
-        assert isinstance(added, ast.BinOp)
-        left, right = ctx.evaluate(added.left), ctx.evaluate(added.right)
-        return accumulated(ctx, node, old, left, right)
-    if isinstance(node.op, ast.Add) and isinstance(added, ast.Call) and isinstance(old, Memory) and old.is_local:
-        word = _word(ctx, added.func)
-        if word is not None and word.name == MATMUL.name:
-            arguments = bind(ctx, added, f"tj.{word.name}", word.names, word.required)
-            return accumulated_matmul(ctx, added, old, arguments)
-    return binary(ctx, node, node.op, old, ctx.evaluate(added))
-
-
-def _word(ctx: Context, function: ast.expr) -> Intrinsic | None:
-    """Return the word of the language that an expression such as `tj.matmul` names, or None."""
-    start = function.value if isinstance(function, ast.Attribute) else function
-    if not isinstance(start, ast.Name):
-        return None
-    callee = ctx.evaluate(function)
-    return callee.value if isinstance(callee, Constant) and isinstance(callee.value, Intrinsic) else None
+    if isinstance(node.op, ast.Add) and isinstance(old, Memory) and old.is_local:
+        result = plus_product(ctx, node, old)
+        if result is not None:
+            return result
+    return binary(ctx, node, node.op, old, ctx.evaluate(node.value))
 
 
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:

@@ -20,10 +20,12 @@ from ..ops.gemm import GEMM, PRECISION, TF32X3, accumulator_type, multiplied
 from ..ops.record import Fault
 from ..scopes import SCOPES
 from . import flow, tiles
-from .arguments import Arguments, optional
+from .arguments import Arguments, bind, optional
 from .context import Context, EmitInto
 from .exchanges import Scratch
-from .values import Memory, Value
+from .language import Intrinsic
+from .value_words import MATMUL
+from .values import Constant, Memory, Value
 
 IEEE = "ieee"
 PRECISIONS = ("tf32", TF32X3, IEEE)
@@ -37,9 +39,27 @@ def matmul(ctx: Context, node: ast.Call, arguments: Arguments) -> Memory:
     return product(ctx, node, *_arguments(ctx, arguments))
 
 
-def accumulated_matmul(ctx: Context, node: ast.Call, acc: Memory, arguments: Arguments) -> Memory:
-    """Translate `acc + tj.matmul(a, b, precision=None)` as `accumulated` does."""
-    return accumulated(ctx, node, acc, *_arguments(ctx, arguments))
+def plus_product(ctx: Context, node: ast.AugAssign, acc: Memory) -> Memory | None:
+    """Translate `acc += a @ b` and `acc += tj.matmul(a, b, precision=None)`; return None for anything else.
+
+    returns: a copy of `acc` to which the product was accumulated, or a sum if the shapes differ.
+    """
+    added = node.value
+    if isinstance(added, ast.BinOp) and isinstance(added.op, ast.MatMult):
+        return _accumulated(ctx, node, acc, ctx.evaluate(added.left), ctx.evaluate(added.right), None)
+    if not isinstance(added, ast.Call) or not _is_matmul(ctx, added.func):
+        return None
+    arguments = bind(ctx, added, f"tj.{MATMUL.name}", MATMUL.names, MATMUL.required)
+    return _accumulated(ctx, added, acc, *_arguments(ctx, arguments))
+
+
+def _is_matmul(ctx: Context, function: ast.expr) -> bool:
+    start = function.value if isinstance(function, ast.Attribute) else function
+    if not isinstance(start, ast.Name):
+        # evaluating any other expression twice could emit code twice
+        return False
+    callee = ctx.evaluate(function)
+    return isinstance(callee, Constant) and isinstance(callee.value, Intrinsic) and callee.value.name == MATMUL.name
 
 
 def _arguments(ctx: Context, arguments: Arguments) -> tuple[Value, Value, str | None]:
@@ -134,10 +154,9 @@ def _matrix(tile: Memory, batch: tuple[int, ...]) -> Memory:
     return replace(tile, starts=tuple(starts), extents=tuple(extents))
 
 
-def accumulated(
-    ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value, precision: str | None = None
+def _accumulated(
+    ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value, precision: str | None
 ) -> Memory:
-    """Translate `acc + left @ right`, accumulated in a copy of `acc`, or as an addition if the shapes differ."""
     a, b = _factors(ctx, node, left, right, precision)
     if acc.shape != _shape(a, b):
         return tiles.elementwise(ctx, node, "add", (acc, product(ctx, node, a, b, precision)))

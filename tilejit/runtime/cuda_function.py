@@ -20,14 +20,12 @@ from ..executable.record import Packing
 from ..forks import renewed_at_fork
 from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam, TensorMapSpec
 from ..target import PORTABLE_CLUSTER, THREAD_UNIT
-from . import arrays, assertions, cuda_driver
+from . import arrays, assertions, cuda_driver, cuda_scratch, scratch
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
-from .cuda_scratch import ScratchBlock, unpin
 from .device import DirectLaunch, Launch, PreparedRun, check_writable
 from .grid import stream_handle
 from .packing import ParameterBlock, Workspace, getter
-from .scratch import ScratchLayout, check_zeroed, scratch_layout, too_large
 from .signature import Call
 from .tensor_maps import MappedArray, ParameterMaps
 
@@ -97,7 +95,7 @@ class CudaFunction:
         index = executable.positions
         self._getters = tuple([getter(p, index, workspace) for p in executable.params])
         self._written = executable.written
-        self._layouts: dict[tuple[Any, ...], ScratchLayout] = {}
+        self._layouts: dict[tuple[Any, ...], scratch.ScratchLayout] = {}
         self._packing = executable.packing
         self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
@@ -183,7 +181,7 @@ class CudaFunction:
 
         return DirectLaunch(
             launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
-            cuda_driver.ByStream(), workspace, self.pin_scratch, unpin,
+            cuda_driver.ByStream(), workspace, self.pin_scratch, cuda_scratch.unpin,
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
@@ -241,29 +239,29 @@ class CudaFunction:
             self.device.scratch.mark(blocks)
             raise
         finally:
-            unpin(blocks)
+            cuda_scratch.unpin(blocks)
 
     def pin_scratch(
         self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument], stream: int
-    ) -> tuple[ScratchLayout, list[ScratchBlock]]:
+    ) -> tuple[scratch.ScratchLayout, list[cuda_scratch.ScratchBlock]]:
         """Return the layout and the blocks of a launch's scratch; see `ScratchPool.pin`."""
         layout = self._layout(grid, arguments)
         try:
             return layout, self.device.scratch.pin(stream, layout.sizes)
         except MemoryError:
-            raise too_large(self.compiled.executable, layout) from None
+            raise scratch.too_large(self.compiled.executable, layout) from None
 
-    def _layout(self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument]) -> ScratchLayout:
+    def _layout(self, grid: tuple[int, int, int], arguments: Sequence[arrays.Argument]) -> scratch.ScratchLayout:
         key = grid, *[a.facts.number if type(a) is arrays.ArrayView else a for a in arguments]
         layout = self._layouts.get(key)
         if layout is None:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
-            layout = scratch_layout(self.compiled.executable, grid, arguments, self.device.number)
+            layout = scratch.scratch_layout(self.compiled.executable, grid, arguments, self.device.number)
             self._layouts[key] = layout
         return layout
 
-    def _check_zeroed(self, layout: ScratchLayout, views: Sequence[arrays.ArrayView], stream: int) -> None:
+    def _check_zeroed(self, layout: scratch.ScratchLayout, views: Sequence[arrays.ArrayView], stream: int) -> None:
         call(driver.cuStreamSynchronize, stream)
         if self.asserts:
             self.check_assertions()
@@ -271,7 +269,7 @@ class CudaFunction:
             if layout.places[index][1] and view.facts.high_bytes:
                 memory = np.empty(view.facts.high_bytes, np.uint8)
                 call(driver.cuMemcpyDtoH, memory.ctypes.data, view.pointer, memory.nbytes)
-                check_zeroed(self.compiled.executable, index, memory, DeviceCheckError)
+                scratch.check_zeroed(self.compiled.executable, index, memory, DeviceCheckError)
 
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
         if cuda_driver.is_capturing(stream):

@@ -13,7 +13,6 @@ from ...remember import once
 from .. import walk
 from ..arithmetic.iterations import step_may_be_zero, surely_iterates
 from ..nodes import Breakpoint, Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
-from ..walk import Place
 from .bitsets import members
 from .flow import Analysis, LoopStates, solve
 from .local_registers import LocalRegisters, RegisterAccesses
@@ -69,7 +68,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
             yield Doubt(place, tuple(members(unsure >> registers.first[place.buffer.root.name])))
 
 
-def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
+def _accesses(stmt: Stmt) -> tuple[Sequence[walk.Place], Sequence[walk.Place]]:
     """Return the places that a statement always reads, and the places that it writes. Conditional reads don't count."""
     if isinstance(stmt, Breakpoint):
         # a debugger may look at anything
@@ -77,7 +76,7 @@ def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     return stmt.surely_read if isinstance(stmt, TileOp) else walk.reads(stmt), walk.writes(stmt)
 
 
-def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
+def _refuse_untouched(place: walk.Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
     touched = registers.of(place)
     if not (touched.surely & untouched or touched.possibly and not touched.possibly & ~untouched):
         return

@@ -39,9 +39,9 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
 from ...ops.copies import FETCH
+from .. import plans
 from ..builder import Builder
 from ..moves import boxes
-from ..plans import Facts, Moves, Plan, launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import (
     COPY_CONDITIONS,
@@ -62,7 +62,7 @@ _UNIT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class RunCopy(Plan):
+class RunCopy(plans.Plan):
     """A contiguous copy of `count` elements by a CTA of `threads` threads. loads: True if it writes shared memory."""
 
     dst: Placement
@@ -79,17 +79,17 @@ class RunCopy(Plan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
 
-    def facts(self) -> Facts:
-        return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
+    def facts(self) -> plans.Facts:
+        return plans.Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
-    def moves(self) -> Moves:
+    def moves(self) -> plans.Moves:
         """Return 16-byte pieces, all assigned to thread 0. Variables in starts take their possible values nearest 0."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
-        names = launch_values((self.dst.region, self.src.region))
+        names = plans.launch_values((self.dst.region, self.src.region))
         sides = [int(evaluate(side.start, names)) + steps for side in (self.dst, self.src)]
         none, width = np.zeros(len(steps), np.int64), np.full(len(steps), chunk)
-        return Moves(none, none, np.stack(sides, axis=1), width, (1, 1))
+        return plans.Moves(none, none, np.stack(sides, axis=1), width, (1, 1))
 
     def schedule(self) -> np.ndarray:
         """Return one row per piece of 16 bytes: (address in the destination, address in the source), in elements."""

@@ -19,7 +19,7 @@ from .access import Access
 from .barriers import Barriers, Released
 from .lanes import WARP, Index
 from .operations import Delivery
-from .printf import Printer, Stop
+from .printf import Printer
 from .register_pool import Blocked
 from .registers import Registers
 from .schedule import Loops, Schedule, Standstill
@@ -444,24 +444,18 @@ class Machine(Units):
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
-        lines = [self.describe_group(number, group, "run")]
+        return [self.describe_group(number, group, "run"), *self.describe_elsewhere(number)]
+
+    def describe_elsewhere(self, number: int) -> list[str]:
+        """Describe the threads that aren't at block `number`."""
+        lines: list[str] = []
         others = {b: g for b, g in self.ready.items() if b != number}
         for verb, groups in (("continue", others), ("spin", self.parked), ("wait", self.held)):
             lines.extend(self.describe_group(b, g, verb) for b, g in groups.items())
         return lines + self.barriers.describe_waiting()
 
     def breakpoint(self, text: Any, values: Any) -> None:
-        """Call the launch's `stop`, if any, once for each of the texts that executing threads pass."""
-        stop, positions = self.printer.stop, self.lanes.positions()
-        if stop is None:
-            return
-        texts, places = (np.broadcast_to(x, positions.shape) for x in (text, values))
-        for where in np.unique(texts).tolist():
-            here, place = positions[texts == where], int(places[texts == where][0])
-            stop(Stop(
-                self.printer.string(where), self.lanes, here, self.printer.bytes_at(place, here), self.access.memory,
-                lambda: self.describe_groups(self.current, self.lanes.group)[1:],
-            ))
+        self.printer.breakpoint(text, values, self.lanes, lambda: self.describe_elsewhere(self.current))
 
     def parties(self, groups: Mapping[int, Index | None]) -> dict[str, Any]:
         """Return keyword arguments of an error about groups: their instructions, and threads as indices in the grid."""

@@ -52,6 +52,16 @@ class Printer:
                 cache[where] = self.string(where)
             write(self.format(cache[where], place, position))
 
+    def breakpoint(self, text: Any, values: Any, lanes: Lanes, others: Callable[[], list[str]]) -> None:
+        """Call the launch's `stop`, if any, once for each of the texts that executing threads pass."""
+        if self.stop is None:
+            return
+        positions = lanes.positions()
+        texts, places = (np.broadcast_to(x, positions.shape) for x in (text, values))
+        for where in np.unique(texts).tolist():
+            here, place = positions[texts == where], int(places[texts == where][0])
+            self.stop(Stop(self.string(where), lanes, here, self.bytes_at(place, here), self.memory, others))
+
     def bytes_at(self, address: int, positions: Index) -> Bytes:
         """Return the bytes from an address in local memory on, a row per thread; no bytes if the address is null."""
         if not address:
