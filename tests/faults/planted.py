@@ -124,6 +124,19 @@ FAULTS = (
         "OF_WARPGROUPS = 8",
         "OF_WARPGROUPS = 7",
     ),
+    # kernels
+    Fault(
+        "a product's columns after the first tile get the bias of the first",
+        "kernels/flex.py",
+        "tj.wg.copy(near[g], bias[c : c + BN])",
+        "tj.wg.copy(near[g], bias[0:BN])",
+    ),
+    Fault(
+        "leading dimensions merge though their elements aren't equally far apart",
+        "kernels/arguments.py",
+        "elif s != outer:",
+        "elif s < outer:",
+    ),
     # layout
     Fault(
         "a swizzle is taken to repeat before all of its rows have passed",

@@ -22,4 +22,4 @@ def test_each_folder_of_the_package_has_two_faults() -> None:
     per_folder = Counter(fault.file.rpartition("/")[0].partition("/")[0] for fault in FAULTS)
     assert set(per_folder) == folders
     assert min(per_folder.values()) >= 2
-    assert len({fault.name for fault in FAULTS}) == len(FAULTS) == 34
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) == 36
