@@ -179,7 +179,8 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     if windowed or name != COPY.name or draw(st.integers(0, 3)):
         return draft.finish(name, (*sides, *_fill(draft, dtype)))
     fill = _fill(draft, dtype) or (None,)
-    return draft.finish(name, (*sides, *fill, draft.broadcast("mask", bool_, whole)))
+    mask = tile if dtype == bool_ and draw(st.booleans()) else draft.broadcast("mask", bool_, whole)
+    return draft.finish(name, (*sides, *fill, mask))
 
 
 def _update(draw: st.DrawFn, name: str) -> Operation:
@@ -325,11 +326,14 @@ def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
     dst = draft.padded(draft.tile("dst", to))
     inputs: list[Region | Expr] = []
     for k, (rule, dtype) in enumerate(zip(TILE_OPERATIONS[name].operands[1:], types, strict=True)):
-        kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar", "in place")))
+        kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar", "in place", "again")))
+        again = [each for each in inputs if isinstance(each, Region) and each.dtype == dtype]
         if TILE not in rule.kinds or (kind == "scalar" and SCALAR in rule.kinds and not dtype.is_fp8):
             inputs.append(draft.scalar("abc"[k], dtype))
         elif kind == "in place" and dtype == to:
             inputs.append(dst)
+        elif kind == "again" and again:
+            inputs.append(draw(st.sampled_from(again)))
         else:
             make = draft.broadcast if kind == "broadcast" else draft.rearranged
             inputs.append(draft.part(make("abc"[k], dtype, dst)))

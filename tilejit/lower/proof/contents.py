@@ -11,7 +11,7 @@ import numpy as np
 from ...dtypes import bool_, int8, int16, int32, uint16
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, Special, Strided, TileOp, Var, Vector
+from ...ir.nodes import TRUE, Buffer, Const, Expr, Load, Region, Special, Strided, TileOp, Var, Vector
 from ...ir.walk import subexpressions
 from ...layout import TileLayout
 from ...ops.atomic import ATOMIC
@@ -157,18 +157,25 @@ class Tile:
             random = np.random.default_rng(1)
             shape = self.region.shape
             gathered = op.gathered
-            self.values = random.random(prod(shape)) < 0.5 if gathered is None or self.name == MASK.name else (
+            numbers = random.random(prod(shape)) < 0.5 if gathered is None or self.name == MASK.name else (
                 _indices(gathered)
             )
-            table = np.zeros(table.shape, self.values.dtype)
-            table[self.places, self.threads] = self.values
+            table = np.zeros(table.shape, numbers.dtype)
+            table[self.places, self.threads] = numbers
         else:
             for p in range(self.parts):
                 at = self.places * self.parts + p
                 table[at, self.threads] = table[at[0], self.threads[0]]
-            first = np.stack([table[self.places[0] * self.parts + p, self.threads[0]] for p in range(self.parts)])
-            self.values = tag(first)
         columns.update(enumerate(table))
+
+    def read(self, trace: Trace) -> None:
+        """Read the values of a local tile, after all tiles were entered: several may be one tile."""
+        if self.region.buffer.space != "local":
+            return
+        columns = trace.registers[self.root]
+        table = np.stack([columns[k] for k in range(len(columns))])
+        found = np.stack([table[self.places[0] * self.parts + p, self.threads[0]] for p in range(self.parts)])
+        self.values = found[0] if self.name in (MASK.name, INDEX.name) else tag(found)
 
     def over(self, shape: tuple[int, ...], leads: bool = False) -> Value:
         """Return the value for each element of a destination of `shape`, to which the tile is broadcast."""
@@ -344,11 +351,17 @@ def _elements(
             inside = tile.inside_over(shape)
             given: Value = tile.over(shape)
             given = tag(given) if inside.all() else tags.chosen(inside, given, tags.zero(operand.dtype))
-            if offset is not None and operand is op.operand("b"):
+            is_offset = offset is not None and name == "b"
+            if is_offset and isinstance(offset.cond, Const):
+                # as emitted: random numbers of constants are folded
+                values.append(offset.cond)
+                continue
+            if is_offset:
                 given = _of_index(offset, shape, trace, tiles["dst"])
             # equal registers are one leaf, since `x <= x` is simplified
             same: Hashable = (tile.root, tile.places.tobytes()) if by_place else operand
-            leaf = leaves.setdefault(same, name) if operand.buffer.space == "local" else name
+            is_leaf = operand.buffer.space == "local" and not is_offset
+            leaf = leaves.setdefault(same, name) if is_leaf else name
             buffer = Buffer(f"element.{leaf}", "local", operand.dtype, (1,), _ONE, operand.dtype.bytes)
             own.registers[buffer.name] = {0: given}
             values.append(Load(Vector(buffer, build.const(0, int32))))

@@ -65,6 +65,8 @@ def _traced(
         dtype = reduction.combines_in(op.region("src").dtype, op.region("dst").dtype)
         trace.sums = Sums(reduction, dtype)
     tiles = {name: Tile(name, region, op, trace, numbers) for name, region in op.tiles.items()}
+    for tile in tiles.values():
+        tile.read(trace)
     initial = {name: dict(trace.registers.get(tile.root, {})) for name, tile in tiles.items()}
     trace.maps = {param.var.name: param.map for param in b.params}
     trace.roots = {tile.root: tile.region.buffer.root for tile in tiles.values()}
