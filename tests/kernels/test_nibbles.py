@@ -173,7 +173,7 @@ BAD = [
     ("tj.unpack(x.view(tj.float4_e2m1fn_x2), tj.int8)", "float4_e2m1fn_x2 doesn't unpack to int8"),
     ("tj.unpack(x, tj.float16, order='swapped')", "'swapped' is not an order of packed numbers"),
     ("tj.unpack(tj.cta.load(X.view(tj.int4x2)[0:6]), tj.float16, order='interleaved')", "rows of 6 bytes"),
-    ("x + 1", "int4x2 is two numbers per byte"),
+    ("x + 1", "add of int4x2: it is two numbers per byte"),
     ("x + x", "int4x2"),
     ("x < x", "int4x2"),
     ("tj.sum(x)", "sum of int4x2: it is two numbers per byte"),

@@ -78,6 +78,8 @@ def _inputs(ctx: Context, arguments: Arguments) -> tuple[Value, ...]:
                 node or arguments["text"], f"an input of tj.ptx is a scalar or a local tile; this is {describe(value)}",
                 hint,
             )
+        if isinstance(value, Memory):
+            tiles.local_tile(ctx, node or arguments["text"], "tj.ptx", value)
     return given.items
 
 

@@ -99,7 +99,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[_
     if isinstance(value, Scalar):
         return [value.expr]
     if isinstance(value, Memory) and value.is_local:
-        return [value]
+        return [tiles.local_tile(ctx, node, "print", value)]
     if isinstance(value, Items):
         inner: list[_Part] = ["("]
         for k, item in enumerate(value.items):

@@ -13,7 +13,7 @@ from ..ir.verify.operations import is_known_sound, shape_and_type_faults
 from ..ops.broadcast import common_shape
 from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, common_type, result_type
-from ..ops.record import Fault
+from ..ops.record import Fault, packed_fault
 from ..scopes import SCOPES, THREAD
 from .arguments import bind
 from .buffers import is_idle, remaining
@@ -195,8 +195,11 @@ def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
-    """Return the value as a local tile; raise KernelTypeError for anything else."""
+    """Return the value as a local tile that `name` takes; raise KernelTypeError for anything else."""
     if isinstance(value, Memory) and value.is_local:
+        fault = packed_fault(name, [value.dtype])
+        if fault is not None:
+            raise ctx.type_error(node, fault.message, fault.hint)
         return value
     hint = "pass a tile, such as x = tj.cta.load(region)"
     if isinstance(value, Memory):

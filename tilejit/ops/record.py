@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -60,6 +60,20 @@ class Fault:
 
     message: str
     hint: str
+
+
+#: the operations and calls that take bytes of two numbers, which they move as they are, apart from `unpack`
+TAKES_PACKED = frozenset({
+    "copy", "copy_async", "fill", "reshape", "broadcast_to", "split", "gather", "flip", "roll", "unpack",
+})
+
+
+def packed_fault(name: str, dtypes: Collection[DType]) -> Fault | None:
+    """Return why the operation or call `name` doesn't take operands of these types, or None if none is packed."""
+    packed = [dtype for dtype in dtypes if dtype.kind == "packed"]
+    if not packed or name in TAKES_PACKED or (name == "cast" and len(set(dtypes)) == 1):
+        return None
+    return Fault(f"{name} of {packed[0]}: it is two numbers per byte", "unpack them: tj.unpack(x, tj.float16)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

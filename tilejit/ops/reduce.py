@@ -77,8 +77,6 @@ class Reduction:
         """Return why elements of type `src` can't be reduced to a result of type `dst`, or None."""
         if src.is_fp8:
             return f"{self.name} of {src}: fp8 is a storage type; cast it first, for example to float32"
-        if src.kind == "packed":
-            return f"{self.name} of {src}: it is two numbers per byte; unpack them with tj.unpack"
         if dst == self.result_type(src):
             return None
         if self.grows and (dst.is_float or not src.is_float) and dst != bool_ and not dst.is_fp8:

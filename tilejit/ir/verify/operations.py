@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dtypes import DType, barrier, bool_
 from ...ops.elementwise import ELEMENTWISE, result_type
-from ...ops.record import BARRIER, Fault
+from ...ops.record import BARRIER, Fault, packed_fault
 from ...ops.tile import TILE_OPERATIONS, TileOperation
 from ...remember import LIMIT, remembered
 from ...scopes import SCOPES
@@ -146,8 +146,9 @@ def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
     The operation's record must exist and match the number and kinds of the operands.
     """
     attrs = dict(op.attrs)
-    faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)
-    return tuple([fault for fault in faults if fault is not None])
+    packed = packed_fault(op.name, op.dtypes.values())
+    types = packed or op.record.type_fault(op.dtypes, attrs)
+    return tuple([fault for fault in (op.record.shape_fault(op.shapes, attrs), types) if fault is not None])
 
 
 def combine_faults(combine: Combine) -> Iterator[str]:
