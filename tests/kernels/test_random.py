@@ -15,7 +15,7 @@ import tilejit as tj
 from tests.kernels.test_statistics import SCOPES
 from tests.support.profiles import times
 from tests.support.programs import source_of
-from tilejit.dtypes import DTYPES
+from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import KernelTypeError, SimulationError
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Expr
@@ -249,8 +249,29 @@ def test_limits_of_randint_are_checked() -> None:
             made[1](b, 3, 3)
 
 
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES.values() if dtype.is_integer], ids=str)
+def test_limits_of_every_type_are_exact_or_refused(dtype: DType) -> None:
+    made = tj.kernel(threads=32)(source_of(
+        f"def k(B, low: tj.{dtype}, high: tj.{dtype}):\n    B[0] = tj.randint(1, 2, low, high)\n"
+    ))
+    ends = np.iinfo(dtype.numpy)
+    edges = {ends.min, -(2**31) - 1, -(2**31), -(2**31) + 1, 0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32, ends.max}
+    b, numbers = np.zeros(1, np.int32), sorted(n for n in edges if ends.min <= n <= ends.max)
+    with tj.use_device("sim"):
+        for low, high in zip(numbers[:-1], numbers[1:], strict=True):
+            if low >= -(2**31) and high <= 2**31:
+                made[1](b, low, high)
+                assert b[0] == low + (bits_of(1, 2) * (high - low) >> 32)
+            else:
+                with pytest.raises(SimulationError, match="randint: (low|high) must be from -214748364"):
+                    made[1](b, low, high)
+
+
 @pytest.mark.parametrize(("line", "words"), [
     ("tj.randint(1, 2, 3, 3)", "low must be less than high"),
+    ("tj.randint(1, 2, 0, 2**31 + 1)", "high must be from -2147483647 to 2147483648"),
+    ("tj.randint(1, 2, -2**31 - 1, 0)", "low must be from -2147483648 to 2147483647"),
+    ("tj.randint(1, 2, 0, 2**64 - 1)", "high must be from -2147483647 to 2147483648"),
     ("tj.randint(1, 2, 0.5, 3)", "low must be an integer"),
     ("tj.randint(1, 2, 0, tj.cta.indices((8,), 0))", "high must be an integer"),
     ("tj.rand(1.5, 2)", "seed must be of integers"),

@@ -7,6 +7,7 @@ import math
 
 from ..dtypes import DType, float32, int32, int64, uint64
 from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import full_range
 from ..ir.nodes import FALSE, TRUE, Assert
 from ..ops.elementwise.random import RANDOM_BITS
 from . import tiles
@@ -84,9 +85,21 @@ def randint(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _limit(ctx: Context, node: ast.expr, name: str) -> Scalar:
-    """Return `low` or `high` as an int64."""
+    """Return `low` or `high` as an int64; check that the results are of int32."""
     value = _typed(ctx, node, as_scalar(ctx, node, ctx.evaluate(node)))
     if isinstance(value, Scalar) and value.dtype.is_integer:
+        least, most = (limit + (name == "high") for limit in full_range(int32))
+        smallest, largest = full_range(value.dtype)
+        fits = build.logical_and(
+            build.less_equal(max(least, smallest), value.expr), build.less_equal(value.expr, min(most, largest))
+        )
+        if fits == FALSE:
+            raise ctx.type_error(
+                node, f"randint gives int32: {name} must be from {least} to {most}",
+                "scale the result of tj.rand, or combine two words of tj.random_bits",
+            )
+        if fits != TRUE:
+            ctx.emit(Assert(fits, f"randint: {name} must be from {least} to {most}", span=ctx.span(node)))
         return Scalar(build.cast(value.expr, int64))
     raise ctx.type_error(
         node, f"{name} must be an integer; this is {describe(value)}", "scale and shift the result of tj.rand"
