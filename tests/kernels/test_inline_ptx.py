@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.programs import source_of
 from tests.support.ptxas import ptxas_accepts
 from tilejit import pipeline
 from tilejit.codegen import generate
@@ -342,6 +343,35 @@ def test_each_wrong_text_is_an_error_with_the_column_of_its_fault():
         assert error.value.hint and error.value.span.text.strip().startswith("tj.ptx(TEXT")
 
 
+#: texts with the place of an operand of a wrong type, the type of the output, and the inputs
+MISTYPED = [
+    ("add.f32 $0, $1, ¦$2;", tj.float32, "(x.astype(tj.float32), 1)", "number of type int32; add.f32 would take"),
+    ("add.s32 $0, $1, ¦$2;", tj.int32, "(x, 1.5)", "number of type float32; add.s32 would"),
+    ("{ .reg .f32 t; mul.rn.f32 t, ¦$1, $2; mov.f32 $0, t; }", tj.float32, "(2, x.astype(tj.float32))",
+     "number of type int32; mul.f32"),
+    ("add.s64 $0, ¦$1, $2;", tj.int64, "(x, 1)", "is int32, in a register of 32 bits; add.s64 needs 64 bits"),
+    ("add.f64 ¦$0, $1, $1;", tj.float32, "(x.astype(tj.float32),)", "is float32, in a register of 32 bits; add.f64"),
+    ("add.f32 ¦$0, $1, $1;", tj.float16, "(x.astype(tj.float16),)", "is float16, in a register of 16 bits; add.f32"),
+    ("add.rn.f16x2 $0, ¦$1, $1;", tj.int32, "(x.astype(tj.float16),)", "add.f16x2 needs 32 bits"),
+    ("selp.b32 $0, 1, 0, ¦$1;", tj.int32, "(x > 3,)", "is bool_, in a register of 16 bits, not a predicate"),
+    ("setp.eq.s32 ¦$0, $1, 0;", tj.bool_, "(x,)", "not a predicate"),
+    ("and.pred ¦$0, $1, $1;", tj.bool_, "(x > 3,)", "not a predicate"),
+]
+
+
+@pytest.mark.parametrize("form", ["tile", "scalar"])
+@pytest.mark.parametrize(("marked", "out", "inputs", "message"), MISTYPED, ids=[case[0] for case in MISTYPED])
+def test_an_operand_of_a_wrong_type_is_an_error_with_its_column(marked, out, inputs, message, form):
+    load = {"tile": "x = tj.cta.load(X[0:32])", "scalar": "x = X[0]"}[form]
+    text, column = marked.replace("¦", ""), marked.index("¦") + 1
+    k = tj.kernel(threads=32)(source_of(
+        f"def k(X):\n    {load}\n    y = tj.ptx({text!r}, out=tj.{out}, inputs={inputs})\n"
+    ))
+    with pytest.raises(tj.KernelTypeError, match=rf"{re.escape(message)}.*\(column {column} of the text\)") as error:
+        k.compile(tj.spec(32, tj.int32), target="sm_90a")
+    assert error.value.hint
+
+
 def test_a_text_of_several_lines_has_the_line_too():
     with pytest.raises(tj.KernelTypeError, match=r"\$7 doesn't exist \(line 3, column 18 of the text\)"):
         wrong.compile(TEXT="{\n  .reg .b32 t;\n  add.s32 $0, t, $7;\n}", target="sm_90a")
@@ -404,13 +434,16 @@ def test_volatile_texts_are_neither_merged_nor_dropped():
 def written(A: tj.Tensor, B: tj.Tensor, address: tj.int64, PURE: tj.constexpr):
     i = tj.thread_id()
     before = A[i]
-    tj.ptx("st.global.s32 [$0], $1;", inputs=(address, 5), pure=PURE)
+    if PURE:
+        before += tj.ptx("cvt.u32.u64 $0, $1;", out=tj.int32, inputs=(address,))
+    else:
+        tj.ptx("st.global.s32 [$0], $1;", inputs=(address, 5))
     B[i] = A[i] - before
 
 
 def test_loads_stay_after_a_volatile_text_that_may_write_what_they_read():
     arrays = tj.spec(32, tj.int32), tj.spec(32, tj.int32)
-    volatile, pure = (written.compile(*arrays, 0, PURE=pure, target="sm_90a") for pure in (None, True))
+    volatile, pure = (written.compile(*arrays, 0, PURE=pure, target="sm_90a") for pure in (False, True))
     assert volatile.ptx.count("ld.global") == 2
     # LLVM reuses what it loads through such a pointer
     assert "noalias" not in volatile.llvm_ir and "noalias" in pure.llvm_ir
@@ -492,6 +525,10 @@ def bad(X: tj.Tensor, CASE: tj.constexpr):
         tj.ptx(5, out=tj.int32, inputs=(x,))
     if CASE == "pure":
         tj.ptx("neg.s32 $0, $1;", out=tj.int32, inputs=(x,), pure=1)
+    if CASE == "pure without outputs":
+        tj.ptx("membar.gl;", pure=True)
+    if CASE == "impure":
+        tj.ptx("membar.gl; neg.s32 $0, $1;", out=tj.int32, inputs=(x,), pure=True)
     if CASE == "outputs":
         tj.ptx("nothing;", out=(tj.int32,) * 9)
     if CASE == "inputs":
@@ -511,6 +548,8 @@ def bad(X: tj.Tensor, CASE: tj.constexpr):
     ("type", tj.KernelTypeError, "<class 'int'> is not an element type"),
     ("text", tj.KernelTypeError, "the text must be a string; this is 5"),
     ("pure", tj.KernelTypeError, "pure= is True, False or None; got 1"),
+    ("pure without outputs", tj.KernelTypeError, "a pure text without outputs would be dropped"),
+    ("impure", tj.KernelTypeError, r"membar does more than compute.*column 1 of"),
     ("outputs", tj.KernelTypeError, "at most 8 outputs; got 9"),
     ("inputs", tj.KernelTypeError, "at most 16 inputs; got 17"),
     ("shapes", tj.KernelTypeError, "don't broadcast"),

@@ -21,13 +21,18 @@ def ptx(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.ptx(text, out=(), inputs=(), pure=None)`; the result of a tuple of types is a tuple."""
     outputs, is_tuple = _outputs(ctx, arguments)
     values = _inputs(ctx, arguments)
-    text = _read(ctx, arguments, len(outputs), len(values))
     pure = optional(ctx, arguments, "pure")
-    chosen = text.is_pure if pure is None else ctx.constant(pure, arguments["pure"], "pure=")
-    if not isinstance(chosen, bool):
-        raise ctx.type_error(arguments["pure"], f"pure= is True, False or None; got {chosen!r}", "leave it out")
+    claimed = None if pure is None else ctx.constant(pure, arguments["pure"], "pure=")
+    if claimed is not None and not isinstance(claimed, bool):
+        raise ctx.type_error(arguments["pure"], f"pure= is True, False or None; got {claimed!r}", "leave it out")
+    if claimed and not outputs:
+        raise ctx.type_error(arguments["pure"], "a pure text without outputs would be dropped", "leave out pure=True")
     span = ctx.span(node)
     operands = tuple([v.region(span) if isinstance(v, Memory) else ctx.scalar(v, node) for v in values])
+    types = [*outputs, *[operand.dtype for operand in operands]]
+    numbers = {k for k, value in enumerate(values, len(outputs)) if not isinstance(value, (Memory, Scalar))}
+    text = _read(ctx, arguments, len(outputs), types, numbers, needs_pure=bool(claimed))
+    chosen = text.is_pure if claimed is None else claimed
     scope, shape = THREAD.name, tuple[int, ...]()
     are_tiles = any(isinstance(value, Memory) for value in values)
     if are_tiles:
@@ -83,12 +88,14 @@ def _inputs(ctx: Context, arguments: Arguments) -> tuple[Value, ...]:
     return given.items
 
 
-def _read(ctx: Context, arguments: Arguments, outputs: int, inputs: int) -> InlineText:
+def _read(
+    ctx: Context, arguments: Arguments, outputs: int, types: list[DType], numbers: set[int], *, needs_pure: bool
+) -> InlineText:
     node = arguments["text"]
     text = ctx.constant(ctx.evaluate(node), node, "the text")
     if not isinstance(text, str):
         raise ctx.type_error(node, f"the text must be a string; this is {text!r}", 'write "add.s32 $0, $1, $2;"')
     try:
-        return read(text, outputs, inputs)
+        return read(text, outputs, len(types) - outputs, types, numbers, needs_pure=needs_pure)
     except TextError as error:
         raise ctx.type_error(node, f"{error.message} ({error.place} of the text)", error.hint) from None

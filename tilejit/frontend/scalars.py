@@ -372,7 +372,7 @@ def load(ctx: Context, place: Element, span: Span, order: str = "") -> Scalar:
     if buffer.dtype.kind == "packed":
         raise KernelTypeError(
             f"an element of {buffer.dtype} is two numbers in a byte, not a scalar", span=span,
-            hint="load a tile and unpack it: tj.unpack(tj.cta.load(X[0:8]), tj.float16); or view the memory as tj.uint8",
+            hint="load a tile and unpack it: tj.unpack(tj.cta.load(X[0:8]), tj.float16); or view memory as tj.uint8",
         )
     var = Var(ctx.unique(f"{buffer.root.name}.value"), buffer.dtype, span=span, data=buffer.dtype is int64)
     ctx.emit(Let(var, Load(place, order, span), span))

@@ -55,7 +55,7 @@ RANDOM = (
             "at the next one"),
     _random("randint", "Return int32 numbers in [low, high): low plus the 32 high bits of bits * (high - low)",
             CallParameter("low", "int", "the least number"),
-            CallParameter("high", "int", "the end, exclusive, at most 2**31; low >= high is an error in checked builds")),
+            CallParameter("high", "int", "the end, exclusive, up to 2**31; low >= high is an error in checked builds")),
 )
 INLINE = Intrinsic(
     "ptx", "Run PTX instructions on scalars, or on each element of tiles that broadcast. In the text, $0, $1, ... are "

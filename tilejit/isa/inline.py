@@ -9,6 +9,7 @@ source: PTX ISA, "Syntax", "Variables", "Special Registers"; LLVM Language Refer
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Sequence
 from typing import NoReturn
 
 from ..dataclass import dataclass, field
@@ -25,6 +26,19 @@ PURE = frozenset((
     "mul", "mul24", "neg", "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp",
     "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor",
 ))
+
+#: opcodes that write memory, synchronize or end threads: no text with one only computes
+IMPURE = frozenset((
+    "atom", "bar", "barrier", "brkpt", "cp", "discard", "fence", "griddepcontrol", "mbarrier", "membar", "nanosleep",
+    "prefetch", "red", "setmaxnreg", "st", "stmatrix", "trap",
+))
+
+#: opcodes whose operands all have the type of the instruction, if it names only one and isn't `.wide`
+_OF_ONE_TYPE = frozenset((
+    "abs", "add", "and", "copysign", "cos", "div", "ex2", "fma", "lg2", "mad", "max", "min", "mul", "neg", "not", "or",
+    "rcp", "rem", "rsqrt", "sad", "sin", "sqrt", "sub", "tanh", "xor",
+))
+_TYPE = r"\.(b|s|u|f|bf)(16|32|64)(x2)?"
 
 #: opcodes that read the carry, which is only known if the text sets it
 _CARRYING = ("addc", "subc", "madc")
@@ -90,12 +104,25 @@ class InlineText:
     is_pure: bool
 
 
-def read(text: str, outputs: int, inputs: int) -> InlineText:
-    """Read the text for these numbers of operands; raise TextError if it has a fault."""
-    return _TextReader(text, outputs + inputs).read()
+def read(
+    text: str, outputs: int, inputs: int, types: Sequence[DType] = (), numbers: Container[int] = (),
+    *, needs_pure: bool = False,
+) -> InlineText:
+    """Read the text for these numbers of operands; raise TextError if it has a fault.
+
+    types: those of all operands, if they are to be checked. numbers: the operands that are Python's numbers, whose
+    kind must be that of the instruction. needs_pure: True if an opcode that is `IMPURE` is a fault.
+    """
+    reader = _TextReader(text, outputs + inputs)
+    reader.types, reader.numbers, reader.needs_pure = types, numbers, needs_pure
+    return reader.read()
 
 
 class _TextReader:
+    types: Sequence[DType] = ()
+    numbers: Container[int] = ()
+    needs_pure = False
+
     def __init__(self, text: str, operands: int) -> None:
         self.text, self.operands = text, operands
         self.pieces: list[str] = []
@@ -259,11 +286,46 @@ class _TextReader:
             self.fail(f"expected an instruction; {got}", 'write one, such as "add.s32 $0, $1, $2;"', opcode)
         if opcode.text in _LEAVING:
             self.fail(f"{opcode.text} isn't allowed", "return from the kernel in Python", opcode)
+        if self.needs_pure and opcode.text in IMPURE:
+            self.fail(f"{opcode.text} does more than compute, so the text isn't pure", "leave out pure=True", opcode)
         self.is_empty = False
         self.is_pure = self.is_pure and opcode.text in PURE and (self.sets_carry or opcode.text not in _CARRYING)
+        suffixes = []
         while self.peek.kind == "suffix":
-            self.sets_carry = self.take().text == ".cc" or self.sets_carry
+            suffixes.append(self.take().text)
+        self.sets_carry = ".cc" in suffixes or self.sets_carry
+        if self.types:
+            self._check_types(opcode, suffixes)
         self._operands(opcode)
+
+    def _check_types(self, opcode: _Token, suffixes: Sequence[str]) -> None:
+        """Fail unless the operands that the next instruction names fit its type."""
+        end = next(k for k in range(self.at, len(self.tokens)) if self.tokens[k].text in (";", ""))
+        operands = enumerate(self.tokens[self.at : end])
+        places = [(k, int(token.text[1:])) for k, token in operands if token.kind == "operand"]
+        found = [match for match in (re.fullmatch(_TYPE, suffix) for suffix in suffixes) if match is not None]
+        of_predicate = {"selp": 6, "setp": 0}.get(opcode.text, -1)
+        for k, number in places:
+            token, dtype = self.tokens[self.at + k], self.types[number]
+            if k == of_predicate or ".pred" in suffixes:
+                self.fail(
+                    f"{token.text} is {dtype}, in a register of {_width(dtype)} bits, not a predicate",
+                    "declare one in braces: { .reg .pred p; setp.ne.b16 p, $1, 0; ... }", token,
+                )
+            if opcode.text not in _OF_ONE_TYPE or ".wide" in suffixes or len(found) != 1:
+                continue
+            kind, bits, pair = found[0].groups()
+            needed, name = int(bits) * (2 if pair else 1), opcode.text + found[0][0]
+            if _width(dtype) != needed:
+                self.fail(
+                    f"{token.text} is {dtype}, in a register of {_width(dtype)} bits; {name} needs {needed} bits",
+                    "convert the value, as in tj.float32(x), or choose another instruction", token,
+                )
+            if number in self.numbers and kind != "b" and dtype.is_float != (kind in ("f", "bf")):
+                self.fail(
+                    f"{token.text} is a number of type {dtype}; {name} would take its bits",
+                    f"pass {'an int' if dtype.is_float else 'a float, such as 1.0'}", token,
+                )
 
     def _operands(self, opcode: _Token) -> None:
         """Read the operands of an instruction, and the `;` after them."""
@@ -337,6 +399,11 @@ _NAME = rf"ptx\.(pure|volatile) ({_TYPES}) <- ({_TYPES}): (.*)"
 
 def _types(side: str) -> tuple[DType, ...]:
     return () if side == "none" else tuple(DTYPES[name] for name in side.split(","))
+
+
+def _width(dtype: DType) -> int:
+    """Return the number of bits of the register that holds a value."""
+    return max(dtype.bits, 16)
 
 
 def _register(dtype: DType) -> Register:
