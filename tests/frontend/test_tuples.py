@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from textwrap import indent
 from typing import Any
 
@@ -142,3 +143,31 @@ def test_other_arguments_are_refused(text: str, words: str, hint: str) -> None:
     assert caught.match(hint) if hint else True
 
 
+
+
+#: values that have a truth value in Python, but are no condition on numbers
+NO_CONDITIONS = ("(A[0], 1)", "(A[0] > 0, A[1] > 0)", "((),)", "()", "'text'", "tj.int32", "None")
+#: statements that need a condition `{}` at run time
+CONDITIONAL = (
+    "tj.wait(A[0], lambda v: {})", "x = tj.vote_any({})", "x = tj.vote_all({})", "x = tj.vote_ballot({})",
+    "x = tj.where({}, 1, 2)", "tj.cta.store(A[0:8], tj.cta.load(A[8:16], mask={}))",
+)
+
+
+@pytest.mark.parametrize("statement", CONDITIONAL)
+@pytest.mark.parametrize("value", NO_CONDITIONS)
+def test_a_tuple_is_no_condition(statement: str, value: str) -> None:
+    if "mask=" in statement and value == "None":
+        pytest.skip("mask=None means that no mask is given")
+    text = f"def k(A):\n    {statement.format(value)}\n"
+    with pytest.raises(tj.KernelTypeError, match="a condition must be a scalar|returns nothing") as caught:
+        tile_ir(source_of(text), array(dtypes.int32))
+    assert caught.value.hint and caught.value.span is not None
+
+
+@pytest.mark.parametrize("statement", ["assert (A[0] > 0, 'message')", "tj.static_assert((1 > 2, 'message'))"])
+def test_a_condition_and_a_message_in_parentheses_are_refused(statement: str) -> None:
+    with pytest.warns(SyntaxWarning) if statement.startswith("assert") else nullcontext():
+        function = source_of(f"def k(A):\n    {statement}\n")
+    with pytest.raises(tj.KernelTypeError, match="a tuple of values is always true"):
+        tile_ir(function, array(dtypes.int32))

@@ -15,7 +15,7 @@ from .values import Constant, Value
 
 def assert_holds(ctx: Context, node: ast.Assert) -> bool:
     """Translate `assert cond, message`; always return True, even if `cond` is known to be False."""
-    cond = truth(ctx, node.test, ctx.evaluate(node.test))
+    cond = truth(ctx, _no_tuple(ctx, node.test), ctx.evaluate(node.test))
     if cond is True:
         return True
     message = ctx.frame.source.segment(node.test)
@@ -26,10 +26,17 @@ def assert_holds(ctx: Context, node: ast.Assert) -> bool:
     return True
 
 
+def _no_tuple(ctx: Context, condition: ast.expr) -> ast.expr:
+    """Return the condition; raise KernelTypeError if it is written as a tuple of values, which is always true."""
+    if isinstance(condition, ast.Tuple) and condition.elts:
+        raise ctx.type_error(condition, "a tuple of values is always true", "write assert condition, message")
+    return condition
+
+
 def static_assert_holds(ctx: Context, node: ast.Call) -> Value:
     """Translate `tj.static_assert(condition, message)`."""
     arguments = bind(ctx, node, "tj.static_assert", ("condition", "message"), 1)
-    condition = arguments["condition"]
+    condition = _no_tuple(ctx, arguments["condition"])
     holds = truth(ctx, condition, ctx.evaluate(condition))
     if not isinstance(holds, bool):
         raise ctx.type_error(condition, "static_assert needs a condition that is known at compile time", "use assert")

@@ -286,7 +286,10 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
 
 
 def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
-    """Like `truth`, but always return an expression."""
+    """Like `truth`, but always return an expression; raise KernelTypeError for what is no number, such as a tuple."""
+    if isinstance(value, (Items, Table)) or (isinstance(value, Constant) and not is_number(value)):
+        hint = "return or pass one condition; combine several with `and`"
+        raise ctx.type_error(node, f"a condition must be a scalar; this is {describe(value)}", hint)
     holds = truth(ctx, node, value)
     return build.const(holds, bool_) if isinstance(holds, bool) else holds
 
