@@ -7,6 +7,7 @@ import pytest
 
 import tilejit as tj
 from tests.executable.kernels import EXECUTABLES
+from tilejit.dtypes import MEMORY_TYPES
 from tilejit.executable import Executable, Usage
 from tilejit.executable.encoding import decoded, encoded, executable_from_json, executable_to_json, moved_ptx
 from tilejit.ir.types import ConstexprType, Signature
@@ -92,3 +93,8 @@ def test_a_value_that_only_a_process_has_equals_no_other():
     again = read_back(signature)
     ((_, kind),) = again.arguments
     assert repr(kind.value) == repr(print) and kind.value != print and kind.value != repr(print)
+
+
+@pytest.mark.parametrize("dtype", MEMORY_TYPES.values(), ids=str)
+def test_every_type_that_memory_holds_is_restored(dtype):
+    assert decoded(through_text(encoded(dtype))) is dtype

@@ -11,7 +11,7 @@ import pytest
 import tilejit as tj
 from tests.support.programs import source_of
 from tests.types.test_docs import FACTORS, WORDS
-from tilejit.dtypes import PACKED_TYPES, DType
+from tilejit.dtypes import DTYPES, PACKED_TYPES, DType
 from tilejit.ops.record import TAKES_PACKED
 
 #: calls whose examples only move packed numbers, or don't access them; a cast between equal types is a copy
@@ -93,3 +93,22 @@ def test_packed_numbers_are_moved(expression: str) -> None:
 """
     tj.simulate(tj.kernel(threads=32)(source_of(text)), 1, a, out)
     np.testing.assert_array_equal(out[: len(expected)], expected)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES.values(), *PACKED_TYPES], ids=str)
+def test_an_array_of_the_numpy_type_of_a_spec_fits_it(dtype: DType) -> None:
+    text = "def k(A: tj.Tensor = tj.spec(8, T), B: tj.Tensor = tj.spec(8, T)):\n    tj.cta.copy(B[0:8], A[0:8])\n"
+    k = tj.kernel(threads=32)(source_of(text, T=dtype))
+    a = np.arange(8, dtype=np.uint8).astype(dtype.numpy)
+    for _ in range(2):
+        b = np.zeros(8, dtype.numpy)
+        with tj.use_device("sim"):
+            k[1](a, b)
+        assert a.tobytes() == b.tobytes()
+    with pytest.raises(tj.LaunchError, match=f"pinned to {dtype}; got"):
+        k[1](a.astype(np.int8 if dtype.name == "uint64" else np.uint64), b)
+
+
+def test_a_scalar_parameter_is_not_packed() -> None:
+    with pytest.raises(tj.KernelTypeError, match="n is annotated int4x2, which is two numbers"):
+        tj.kernel(threads=32)(source_of("def k(A, n: tj.int4x2):\n    A[0] = 1\n"))

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from ..constants import compile_time, fields_of
 from ..dataclass import dataclass
-from ..dtypes import DTYPES, DType
+from ..dtypes import MEMORY_TYPES, DType
 from ..ir.params import BoxShare, Param, TensorMapSpec
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
 from ..ir.types import ArrayType, ConstexprType, ContainerType, ScalarType, Signature
@@ -67,7 +67,7 @@ _CLASSES: dict[str, type[Any]] = {
 _READ: dict[str, Callable[[str], Any]] = {
     # `compile_time` makes every NaN the same object, so that values that contain NaN compare equal
     "float": lambda text: compile_time(float.fromhex(text)),
-    "DType": DTYPES.__getitem__,
+    "DType": MEMORY_TYPES.__getitem__,
     "TileLayout": layout_from_text,
     "Swizzle": swizzle_from_text,
 }

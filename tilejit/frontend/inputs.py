@@ -117,6 +117,9 @@ def _declared(name: str, default: Any, annotation: Any, written: str) -> Paramet
     if isinstance(annotation, Constexpr):
         return Parameter(name, ParameterKind.CONSTEXPR, None, None, default)
     dtype = as_dtype(annotation)
+    if dtype is not None and dtype.kind == "packed":
+        message = f"{name} is annotated {dtype}, which is two numbers in a byte, not a scalar"
+        raise _Unsupported(message, f"write {field}: tj.Tensor = tj.spec(shape, tj.{dtype}), or {field}: tj.uint8")
     if dtype is not None:
         return Parameter(name, ParameterKind.SCALAR, dtype, None, default)
     if get_origin(annotation) in (Union, UnionType) and _is_optional(get_args(annotation)):

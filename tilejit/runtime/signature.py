@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..constants import compile_time, fields_of, is_simple, mapped, parts_of
-from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
+from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64, uint8
 from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, fields, token
 from ..frontend.containers import container_type, declaration, is_container, items_of, with_items
@@ -391,7 +391,8 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
     spec = parameter.spec
     shape, strides = (None, None) if spec is None else _pinned(parameter.name, spec, view)
     return ArrayType(
-        facts.dtype,
+        # the spec's, since arrays of bytes may be pinned to a packed type
+        facts.dtype if spec is None else spec.dtype,
         len(facts.shape),
         facts.unit_dim,
         # the type contains pinned strides, so the alignment is that of the address alone
@@ -406,7 +407,8 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
 def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tuple[int, ...]]:
     facts = view.facts
     hint = f"pass a matching array, or annotate `{declaration(name, 'tj.Tensor')}` without a spec"
-    if facts.dtype != spec.dtype:
+    is_packed = spec.dtype.kind == "packed" and facts.dtype is uint8
+    if facts.dtype != spec.dtype and not is_packed:
         raise LaunchError(f"{name} is pinned to {spec.dtype.name}; got {facts.dtype.name}", hint=hint)
     shape, strides = spec.shape, spec.strides
     if facts.shape != shape:
