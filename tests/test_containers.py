@@ -328,3 +328,13 @@ def test_random_trees_arrive_as_they_are(tree: Any, kinds: int) -> None:
     y = np.zeros(len(expected) + 1, np.float32)
     kernel("\n".join(["def k(Y, P):", *lines, f"    Y[{len(expected)}] = len(P)", ""]))[1](y, value)
     assert y.tolist() == [*expected, len(tree)]
+
+
+def test_a_dataclass_that_is_not_frozen_is_refused_with_what_to_write() -> None:
+    @dataclasses.dataclass
+    class Loose:
+        x: tj.Tensor
+
+    with pytest.raises(tj.KernelTypeError, match="p is annotated Loose, a dataclass that isn't frozen") as error:
+        tj.kernel(threads=32)(source_of("def k(p: Loose):\n    p.x[0] = 1\n", Loose=Loose))
+    assert error.value.hint == "write @dataclass(frozen=True) above Loose"

@@ -160,3 +160,11 @@ def test_a_part_is_refused() -> None:
     k = kernel("def k(X):\n    X[0:2, 0:2].reshape(-1)[0] = 1\n")
     with pytest.raises(tj.KernelTypeError, match="can't be reinterpreted"):
         k[1](np.zeros((6, 2), np.float32))
+
+
+@pytest.mark.parametrize("rows", [-2, -4, -(2**31)])
+def test_negative_extents_are_refused_as_such(rows: int) -> None:
+    k = tj.kernel(threads=32)(source_of("def k(A, n: tj.int32):\n    B = A.reshape(n, -1)\n    B[0, 0] = 1\n"))
+    with tj.use_device("sim"), pytest.raises(tj.LaunchError, match="extents aren't negative") as error:
+        k[1](np.zeros((4, 32), np.float32), rows)
+    assert "one -1" in error.value.hint

@@ -39,6 +39,36 @@ HELPS = {
     "another shape": (
         X + "tj.cta.store(B[0:256, 0], x)", "x.reshape((256,))", X + "tj.cta.store(B[0:256, 0], x.reshape((256,)))",
     ),
+    "a transposed shape": (
+        X + "tj.cta.store(B[0:16, 0:8], x[0:8])", "transpose the tile: x.T", X + "tj.cta.store(B[0:16, 0:8], x[0:8].T)",
+    ),
+    "axes in another order": (
+        "x = tj.cta.load(T[0:2, 0:4, 0:8])\ntj.cta.store(T[0:2, 0:8, 0:4], x)", "x.permute(...)",
+        "x = tj.cta.load(T[0:2, 0:4, 0:8])\ntj.cta.store(T[0:2, 0:8, 0:4], x.permute(0, 2, 1))",
+    ),
+    "as many elements": (X + "tj.cta.store(B[0:8, 0:16], x[0:4].reshape((2, 32)))", "slice the larger one", X),
+    "a call as combine=": (
+        ROW + "y = tj.scan(x, 0, tj.maximum)", "lambda a, b: tj.maximum(a, b)",
+        ROW + "y = tj.scan(x, 0, lambda a, b: tj.maximum(a, b))",
+    ),
+    "a method for a call": (ROW + "y = x.cumsum(0)", "write tj.cumsum(x, ...)", ROW + "y = tj.cumsum(x, 0)"),
+    "a sort in place": (ROW + "x.sort()", "write tj.sort(x, ...)", ROW + "x = tj.sort(x)"),
+    "a sort on a scope": (ROW + "y = tj.cta.sort(x)", "write tj.sort(...)", ROW + "y = tj.sort(x)"),
+    "a tile as an index": (
+        ROW + "y = x[tj.cta.indices((16,), 0)]", "tj.gather(x, indices, axis)",
+        ROW + "y = tj.gather(x, tj.cta.indices((16,), 0), 0)",
+    ),
+    ".at of a tile": (
+        ROW + "y = x.at(tj.cta.indices((16,), 0))", "tj.gather(x, indices, axis)",
+        ROW + "y = tj.gather(x, tj.cta.indices((16,), 0), 0)",
+    ),
+    "two results stored as one": (
+        ROW + "v = tj.top_k(x, 4)\ntj.cta.store(B[0, 0:4], v)", "store its items one by one: a, b = v",
+        ROW + "v = tj.top_k(x, 4)\na, b = v\ntj.cta.store(B[0, 0:4], a)",
+    ),
+    "random numbers by shape": (
+        "x = tj.rand(1, (16,))", "tj.cta.indices(shape, axis)", "x = tj.rand(1, tj.cta.indices((16,), 0))",
+    ),
     "a part": (X + "tj.cta.store(B[0:4, 0:16], x)", "slice the larger one", X + "tj.cta.store(B[0:4, 0:16], x[0:4])"),
     "float32 factors": (
         "x = tj.cta.load(A[0:8, 0:8])\ny = x @ x", "a.astype(tj.float16) @ b.astype(tj.float16)",

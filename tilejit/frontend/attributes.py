@@ -22,7 +22,7 @@ from .context import Context
 from .names import captured
 from .operators import binary
 from .values import Constant, Memory, Scalar, Value
-from .words import Namespace, ScopeNamespace
+from .words import Intrinsic, Namespace, ScopeNamespace, intrinsics
 
 _MISSING = object()
 
@@ -75,6 +75,9 @@ def _missing(ctx: Context, node: ast.Attribute, base: Value, names: tuple[str, .
     hint = known or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
         hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
+    word = intrinsics().get(node.attr)
+    if isinstance(word, Intrinsic) and "Tile" in word.parameters[0].type:
+        hint = f"write {word}({ast.unparse(node.value)}, ...)"
     what = f"{values.describe(base)} has no attribute {node.attr}"
     return ctx.type_error(node, what, foreign.instead(node.attr) or hint)
 

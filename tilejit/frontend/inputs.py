@@ -136,6 +136,11 @@ def _declared(name: str, default: Any, annotation: Any, written: str) -> Paramet
     if isinstance(annotation, Spec):
         message = f"the annotation of {name} is a tj.spec, which must be the default of a parameter"
         raise _Unsupported(message, f"write {field}: tj.Tensor = {written or 'tj.spec(...)'}")
+    if isinstance(annotation, type) and hasattr(annotation, "__dataclass_fields__"):
+        raise _Unsupported(
+            f"{name} is annotated {annotation.__name__}, a dataclass that isn't frozen",
+            f"write @dataclass(frozen=True) above {annotation.__name__}",
+        )
     raise _Unsupported(f"the annotation of {name} is {annotation!r}, which tilejit doesn't support", _KINDS)
 
 

@@ -14,7 +14,7 @@ from . import tiles
 from .arguments import Arguments, Handler
 from .context import Context
 from .scalars import as_scalar
-from .values import Constant, Memory, Scalar, Value, describe
+from .values import Constant, Items, Memory, Scalar, Value, describe
 
 #: uniform numbers have 24 random bits, those of a float32's significand
 _BITS = 24
@@ -117,7 +117,9 @@ def _integer(ctx: Context, node: ast.expr, name: str) -> Value:
     if isinstance(value, (Scalar, Memory)) and value.dtype.is_integer:
         return value
     raise ctx.type_error(
-        node, f"{name} must be of integers; this is {describe(value)}", "convert it: x.astype(tj.int64)"
+        node, f"{name} must be of integers; this is {describe(value)}",
+        "for a tile, give the number of each element: tj.cta.indices(shape, axis)" if isinstance(value, Items)
+        else "convert it: x.astype(tj.int64)",
     )
 
 

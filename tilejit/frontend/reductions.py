@@ -32,6 +32,7 @@ from . import memory as mem
 from .arguments import Arguments, optional
 from .exchanges import section
 from .flow import sealed
+from .language import LanguageName
 from .methods import with_shape
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
@@ -244,9 +245,11 @@ def read_combine(
     """
     closure = names.closure_of(ctx, value)
     if closure is None:
+        hint = "write @tj.function above a def with two parameters, and pass its name"
+        if isinstance(value, Constant) and isinstance(value.value, LanguageName):
+            hint = f"write a lambda: lambda a, b: {ast.unparse(node)}(a, b)"
         raise ctx.type_error(
-            node, f"combine must be a @tj.function or a nested function of two values; this is {describe(value)}",
-            "write @tj.function above a def with two parameters, and pass its name",
+            node, f"combine must be a @tj.function or a nested function of two values; this is {describe(value)}", hint
         )
     parameters, span = _parameters(ctx, node, closure), ctx.span(node)
     sides = tuple(_variables(ctx, span, name, dtypes, is_tuple=is_tuple) for name in parameters)

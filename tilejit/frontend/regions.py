@@ -146,7 +146,9 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
     dim, value = memory.dims[axis], scalars.as_scalar(ctx, node, given)
     if memory.buffer.space not in ("global", "shared"):
         raise ctx.type_error(
-            node, f".at takes global or shared memory; this is {describe(memory)}", "copy it to shared memory first"
+            node, f".at takes global or shared memory; this is {describe(memory)}",
+            "write tj.gather(x, indices, axis), or copy it to shared memory first" if memory.is_local
+            else "copy it to shared memory first",
         )
     if not memory.covers(dim):
         raise ctx.type_error(
@@ -257,7 +259,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     if value.dtype == bool_:
         return "select element by element: tj.where(condition, x, y), or mask= of load and store"
     if buffer.space == "local":
-        return "a tile can't index registers: copy x to shared memory and use s.at(indices), or select with tj.where"
+        return "a tile can't index registers: write tj.gather(x, indices, axis), or select with tj.where"
     name = buffer.root.name
     place = f"{name}.at(indices)"
     rows = f"tj.cta.load({place}), tj.cta.store({place}, x)"

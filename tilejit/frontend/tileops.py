@@ -21,7 +21,7 @@ from .context import Context
 from .reductions import read_combine
 from .regions import unloaded
 from .scalars import condition, convert
-from .values import Constant, Memory, Rows, ScopedOperation, Value, describe
+from .values import Constant, Items, Memory, Rows, ScopedOperation, Value, describe
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
@@ -139,7 +139,10 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
         hint = "copy memory with copy(dst, src)" if isinstance(value, Memory) else "load it first, with tj.cta.load"
-        if not isinstance(value, (Memory, Rows)):
+        if isinstance(value, Items):
+            names = ", ".join("abcdefgh"[: len(value.items)]) if len(value.items) <= 8 else "first, *others"
+            hint = f"store its items one by one: {names} = {ast.unparse(arguments['tile'])}"
+        elif not isinstance(value, (Memory, Rows)):
             scope = f"tj.{operation.scope}"
             hint = f"write {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"
         raise ctx.type_error(arguments["tile"], f"store takes a local tile; this is {describe(value)}", hint)

@@ -494,7 +494,8 @@ class ScopeNamespace(LanguageName):
         # only errors need the names of other libraries
         from .foreign import instead
 
-        hint = instead(operation) or guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
+        hint = instead(operation) or (f"write tj.{operation}(...)" if operation in intrinsics() else "")
+        hint = hint or guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
         return Fault(f"{self} has no attribute {operation}", hint)
 
     def __getattr__(self, operation: str) -> Intrinsic:

@@ -46,7 +46,12 @@ def _copy_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     if dst == src or without_units(dst) == without_units(src):
         return None
     hint = "slice the larger one; dimensions of extent 1 don't count"
-    if dst is not None and src is not None and math.prod(dst) == math.prod(src):
+    to, of = without_units(dst), without_units(src)
+    if to == of[::-1]:
+        hint = "transpose the tile: x.T"
+    elif sorted(to) == sorted(of):
+        hint = "reorder the axes of the tile: x.permute(...)"
+    elif dst is not None and 1 in (len(to), len(of)) and math.prod(to) == math.prod(of):
         hint = f"reshape the tile: x.reshape({dst})"
     elif dst is not None and src is not None and broadcasts(src, dst):
         hint = f"a copy doesn't broadcast: store x + tj.cta.zeros({dst}, x.dtype), where x is the source tile"

@@ -61,7 +61,12 @@ def _check(
     facts, new = view.facts, tuple(wanted)
     array = f"{reshape.of} of shape {facts.shape} and strides {facts.strides} (elements)"
     count, others = math.prod(shape), math.prod(wanted)
-    if count != others or min(wanted, default=1) < 0:
+    if min(wanted, default=1) < 0:
+        raise LaunchError(
+            f"{array} can't be reshaped to {new}: extents aren't negative", span=reshape.span,
+            hint="pass extents of at least 0, or one -1, which is computed from the others",
+        )
+    if count != others:
         raise LaunchError(
             f"{array} can't be reshaped to {new}: it has {counted(count, 'element')}, not {others}", span=reshape.span,
             hint="pass an array whose number of elements the extents divide",
