@@ -19,10 +19,11 @@ from . import barriers, foreign, methods, records, values
 from .annotations import members
 from .buffers import fixed_layout
 from .context import Context
+from .language import Intrinsic
 from .names import captured
 from .operators import binary
 from .values import Constant, Memory, Scalar, Value
-from .words import Intrinsic, Namespace, ScopeNamespace, intrinsics
+from .words import Namespace, ScopeNamespace, intrinsics
 
 _MISSING = object()
 
