@@ -69,6 +69,14 @@ HELPS = {
     "random numbers by shape": (
         "x = tj.rand(1, (16,))", "tj.cta.indices(shape, axis)", "x = tj.rand(1, tj.cta.indices((16,), 0))",
     ),
+    "a shift for each thread": (
+        ROW + "y = tj.roll(x, tj.thread_id(), 0)", "a shift that is the same for the whole cta",
+        ROW + "y = tj.roll(x, n, 0)",
+    ),
+    "a list that grows": (
+        "items = []\nfor i in tj.static_range(3):\n    items.append(tj.cta.load(A[i, 0:4]))", "`items += (x,)` extends",
+        "items = ()\nfor i in tj.static_range(3):\n    items += (tj.cta.load(A[i, 0:4]),)",
+    ),
     "a part": (X + "tj.cta.store(B[0:4, 0:16], x)", "slice the larger one", X + "tj.cta.store(B[0:4, 0:16], x[0:4])"),
     "float32 factors": (
         "x = tj.cta.load(A[0:8, 0:8])\ny = x @ x", "a.astype(tj.float16) @ b.astype(tj.float16)",

@@ -192,7 +192,7 @@ WRONG = {
     ),
     "an allocation": (
         "def f(a, b):\n    s = «tj.alloc_shared((8,), tj.float32)»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; it can't contain an allocation",
+        "f combines two values; it can't contain an operation on tiles or an allocation",
     ),
     "a run-time value": (
         "def f(a, b):\n    «return a + b * n»", "tj.reduce(x, 1, f)",

@@ -387,7 +387,7 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
 _INSTEAD: dict[str, tuple[str, str]] = {
     "SetComp": ("a set comprehension", "write [...]: a list comprehension makes a tuple"),
     "DictComp": ("a dict comprehension", "build the dict outside, and capture it or pass it as a tj.constexpr"),
-    "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
+    "List": ("a list", "write a tuple (a, b), which `items += (x,)` extends, or allocate with tj.alloc_local"),
     "Set": ("a set", "write a tuple"),
     "Dict": ("a dict", "build it outside, and capture it or pass it as a tj.constexpr"),
     "Await": ("await", f"asynchronous operations have waits, such as tj.{CP_ASYNC.wait}"),

@@ -261,7 +261,7 @@ def read_combine(
         result = names.run(ctx, node, closure, {name: Binding(value, span) for name, value in values.items()})
     reading = _Reading(ctx, closure.node.name, span, {var.name: var for side in sides for var in side})
     if len(ctx.allocations) > allocated:
-        reading.refuse("an allocation", ctx.allocations[allocated].span)
+        reading.refuse("an operation on tiles or an allocation", ctx.allocations[allocated].span)
     reading.block(sealed(block), build.const(True, ir.TRUE.dtype))
     results = _results(ctx, node, closure, result, dtypes, is_tuple=is_tuple)
     lower, higher = sides

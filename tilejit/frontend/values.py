@@ -182,7 +182,7 @@ class Memory:
         for dim, extent in enumerate(self.extents):
             if not isinstance(extent, (int, NoneType)):
                 raise KernelTypeError(
-                    f"dimension {dim} of {self.buffer.name} has a run-time extent",
+                    f"dimension {dim} of {self.buffer.root.name} has a run-time extent",
                     span=place,
                     hint="take a slice of static extent, such as 0:N with a tj.constexpr N, "
                     f"or pin the shape: {declaration(self.buffer.root.name, 'tj.Tensor')} = tj.spec(...)",

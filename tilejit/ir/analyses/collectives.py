@@ -131,7 +131,9 @@ class _Needs:
                             raise
                         raise KernelTypeError(
                             f"the {op.scope} takes one part of its tile, but the part may differ between threads",
-                            span=error.span, hint="to select by a tile of indices, write tj.gather(x, index, axis)",
+                            span=error.span,
+                            hint=f"use an index or a shift that is the same for the whole {op.scope}, or select by a "
+                            "tile of indices: tj.gather(x, index, axis)",
                         ) from None
         for barrier in map(op.operand, op.record.barriers):
             if isinstance(barrier, ir.Region):
