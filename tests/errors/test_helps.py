@@ -12,6 +12,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.programs import source_of
+from tilejit.frontend.words import intrinsics
 
 NAMES: dict[str, Any] = {
     "CONFIG": SimpleNamespace(relu=1), "RELU": 1, "LIST": [1, 2], "TUPLE": (1, 2), "DICT": {"a": 1},
@@ -159,3 +160,12 @@ def test_helps_about_arguments_name_what_works() -> None:
     launched(tj.uint64, 2**63)
     assert "pass ints" in refused(tj.uint8, 1.5)
     launched(tj.uint8, 1)
+
+
+def test_a_word_as_an_attribute_is_refused_with_a_help() -> None:
+    for name in intrinsics():
+        for value in ("A", "A[0, 0]", "tj.cta.load(A[0:8, 0:8])", "tj", "tj.cta", "tj.warp", "tj.atomic"):
+            made = tj.kernel(threads=32)(source_of(f"def k(A):\n    y = {value}.{name}.missing\n"))
+            with pytest.raises(tj.TilejitError) as caught:
+                made.compile(tj.spec((16, 16), tj.float32), target="sm_90a")
+            assert caught.value.hint, (value, name)

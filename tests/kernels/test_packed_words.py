@@ -16,7 +16,7 @@ from tilejit.ops.record import TAKES_PACKED
 
 #: calls whose examples only move packed numbers, or don't access them; a cast between equal types is a copy
 ONLY_MOVES = frozenset({
-    "alloc_shared", "alloc_local", "alloc_tmem", "assume_in_bounds", "load", "store", "commit", "cast",
+    "alloc_shared", "alloc_local", "alloc_tmem", "scratch", "assume_in_bounds", "load", "store", "commit", "cast",
 })
 
 

@@ -77,7 +77,7 @@ def _missing(ctx: Context, node: ast.Attribute, base: Value, names: tuple[str, .
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
         hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
     word = intrinsics().get(node.attr)
-    if isinstance(word, Intrinsic) and "Tile" in word.parameters[0].type:
+    if isinstance(word, Intrinsic) and word.parameters and "Tile" in word.parameters[0].type:
         hint = f"write {word}({ast.unparse(node.value)}, ...)"
     what = f"{values.describe(base)} has no attribute {node.attr}"
     return ctx.type_error(node, what, foreign.instead(node.attr) or hint)
