@@ -38,8 +38,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 }
 
 _HINTS: dict[str, str] = {
-    "bounds": "test the index before it is used; only regions of whole global tensors may extend past the edges; "
-    "atomic updates take mask=",
+    "bounds": "test the index before it is used; only regions of whole global tensors may extend past the edges",
     "front": "store only elements inside the tensor, or use tj.cta.copy, which masks others; a GPU aborts the kernel",
     "overlap": "copy the source to a local tile first, so that everything is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
