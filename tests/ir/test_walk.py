@@ -62,7 +62,7 @@ STATEMENTS: dict[str, tuple[ir.Stmt, set[str], set[str]]] = {
     "Expect": (ir.Expect(ir.Element(buffer("a"), (number(1),)), load("b")), {"b"}, set()),
     "Assert": (ir.Assert(COND, "no"), set(), set()),
     "Print": (ir.Print(("x is", X, load("a"))), {"a"}, set()),
-    "Breakpoint": (ir.Breakpoint("[]", (X, load("a"), vector("b"), vector("c", "shared"))), {"a", "b"}, set()),
+    "Breakpoint": (ir.Breakpoint("[]", (X, load("a"), vector("b"), vector("d", "shared"))), {"a", "b"}, set()),
     "TileOp": (ir.TileOp("add", "warp", (region("a"), region("b"), number(3))), {"b"}, {"a"}),
     "Move": (ir.Move(vector("a"), vector("b", "global"), COND, load("c")), {"b", "c"}, {"a"}),
     "Instruction": (

@@ -65,7 +65,7 @@ def test_layouts_are_ordinary_data() -> None:
         (lambda: layout_b((16, 12), float16), "N is 12; a fragment needs a positive multiple of 8"),
         (lambda: layout_c((16, 0)), "N is 0"),
         (lambda: layout_a((16, 16), int32), "tensor cores multiply int8, uint8, float16"),
-        (lambda: layout_c((16, 8), bfloat16), "accumulate in float32, float16 or int32; got bfloat16"),
+        (lambda: layout_c((16, 8), bfloat16), "accumulate in float32, float16, float64 or int32; got bfloat16"),
         (lambda: layout_a((16,), float16), r"A has shape \(M, K\)"),
         (lambda: layout_a((16, 16), float16, warps=2), "warps is"),
         (lambda: layout_a((16, 16), float16, scope="warp"), "scope='warp'"),

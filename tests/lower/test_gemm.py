@@ -170,7 +170,7 @@ def test_a_target_without_the_instruction_says_which_has_it(
     [
         ((float32, float32, float32), None, 'float32 operands need precision="tf32"'),
         ((float32, float16, float16), "tf32", "precision='tf32' is for float32 operands; got float16 and float16"),
-        ((float32, float16, float16), "bf16x3", 'precision is "tf32" or None'),
+        ((float32, float16, float16), "bf16x3", 'precision is "tf32" or "tf32x3" or None; got \'bf16x3\''),
         ((float32, float16, bfloat16), None, "products of float16 by bfloat16 aren't supported"),
         ((float16, bfloat16, bfloat16), None, "bfloat16 by bfloat16 accumulates in float32; got float16"),
         ((float32, int8, int8), None, "int8 by int8 accumulates in int32; got float32"),

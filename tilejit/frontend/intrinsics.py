@@ -24,7 +24,6 @@ from . import atomics, barriers, flow, reductions, scalars, tile_words, tileops,
 from . import memory as mem
 from .arguments import Arguments, Handler, optional
 from .context import ELECTED, Context
-from .scratch import scratch
 from .values import Constant, Memory, Scalar, Value, describe
 from .words import ScopeNamespace
 
@@ -227,6 +226,5 @@ HANDLERS: dict[str, Handler] = {
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,
     "set_registers": set_registers,
-    "scratch": scratch,
     **{f"alloc_{space}": partial(mem.alloc, space) for space in ("shared", "local", "tmem")},
 }

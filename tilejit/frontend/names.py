@@ -160,6 +160,11 @@ def applied(ctx: Context, node: ast.expr, value: Value) -> Value:
     return run(ctx, node, closure, env)
 
 
+def is_word(value: Value) -> bool:
+    """True for a word of the language, such as `tj.maximum`."""
+    return isinstance(value, Constant) and isinstance(value.value, LanguageName)
+
+
 def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
     """Like `inline`, with the parameters bound by `env`; raise KernelTypeError for recursion."""
     if closure.node in ctx.calls:

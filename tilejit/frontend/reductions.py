@@ -32,7 +32,6 @@ from . import memory as mem
 from .arguments import Arguments, optional
 from .exchanges import section
 from .flow import sealed
-from .language import LanguageName
 from .methods import with_shape
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
@@ -246,7 +245,7 @@ def read_combine(
     closure = names.closure_of(ctx, value)
     if closure is None:
         hint = "write @tj.function above a def with two parameters, and pass its name"
-        if isinstance(value, Constant) and isinstance(value.value, LanguageName):
+        if names.is_word(value):
             hint = f"write a lambda: lambda a, b: {ast.unparse(node)}(a, b)"
         raise ctx.type_error(
             node, f"combine must be a @tj.function or a nested function of two values; this is {describe(value)}", hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..ops.fold import CUMULATIVE
-from . import inline, nibbles, products, random, rearranging, scans, sorting
+from . import inline, nibbles, products, random, rearranging, scans, scratch, sorting
 from .arguments import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -20,4 +20,5 @@ HANDLERS: dict[str, Handler] = {
     "unpack": nibbles.unpack,
     "ptx": inline.ptx,
     "matmul": products.matmul,
+    "scratch": scratch.scratch,
 }

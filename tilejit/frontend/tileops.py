@@ -14,13 +14,12 @@ from ..ops.fold import COMBINE, CUMULATIVE, PAIRS, SCAN
 from ..ops.record import BARRIER, CONDITION, TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..source import Span
-from . import barriers, exchanges, scans, tiles
+from . import barriers, exchanges, scalars, scans, tiles
 from . import memory as mem
 from .arguments import Arguments, bind, is_none, optional
 from .context import Context
 from .reductions import read_combine
 from .regions import unloaded
-from .scalars import condition, convert
 from .values import Constant, Items, Memory, Rows, ScopedOperation, Value, describe
 
 
@@ -65,7 +64,7 @@ def mask_argument(ctx: Context, arguments: Arguments) -> Memory | Expr | None:
         return None
     if isinstance(value, Memory):
         return tiles.local_tile(ctx, arguments["mask"], "mask=", value)
-    return condition(ctx, arguments["mask"], value)
+    return scalars.condition(ctx, arguments["mask"], value)
 
 
 def mask_region(ctx: Context, mask: Memory | Expr, scope: str, span: Span) -> Region:
@@ -117,7 +116,7 @@ def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: A
     operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src, **place}
     fill = optional(ctx, arguments, "fill")
     if fill is not None:
-        operands["fill"] = convert(ctx, arguments["fill"], fill, src.dtype).expr
+        operands["fill"] = scalars.convert(ctx, arguments["fill"], fill, src.dtype).expr
     _moved(ctx, node, operation, operands, arguments)
     return result
 
@@ -159,7 +158,7 @@ def _filled(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
     dtype = mem.element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
     layout = mem.layout_argument(ctx, arguments, shape, "local")
     result = ctx.tile(operation.name, operation.scope, shape, dtype, ctx.span(node), layout)
-    fill = convert(ctx, node, value, dtype).expr
+    fill = scalars.convert(ctx, node, value, dtype).expr
     ctx.emit(TileOp(FILL.name, operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))
     return result
 
@@ -231,11 +230,11 @@ def _operands(
         if rule.optional and is_none(value):
             continue
         if CONDITION in rule.kinds:
-            operands[rule.name] = condition(ctx, argument, value)
+            operands[rule.name] = scalars.condition(ctx, argument, value)
             continue
         if kind is None:
             assert tile_type is not None, f"{record.name} has no tile before {rule.name}"
-            operands[rule.name] = convert(ctx, argument, value, tile_type).expr
+            operands[rule.name] = scalars.convert(ctx, argument, value, tile_type).expr
             continue
         if kind is BARRIER:
             operands[rule.name] = barriers.operand(ctx, argument, f"{rule.name}=", value)

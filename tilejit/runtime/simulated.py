@@ -27,12 +27,10 @@ from ..simulator import Checks, Location, Pointer, RegionCount, Report, Share, T
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
-from . import assertions, tensor_maps
+from . import assertions, packing, scratch, tensor_maps
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
 from .device import Launch, PreparedRun, check_writable, checks_wanted, ledger, watching
 from .grid import stream_handle
-from .packing import Workspace, getter
-from .scratch import check_zeroed, scratch_layout, too_large
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -44,8 +42,8 @@ if TYPE_CHECKING:
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
 
-#: a placeholder: with the simulator, `getter` computes only extents, strides and addresses
-_NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
+#: a placeholder: with the simulator, `packing.getter` computes only extents, strides and addresses
+_NO_WORKSPACE = packing.Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
 
 
 #: cycles of one H100 multiprocessor per event. Four schedulers each issue one warp instruction per cycle;
@@ -235,8 +233,8 @@ class SimulatedFunction:
                 hint="launch fewer CTAs that do more work each, or simulate more resident CTAs",
             )
         check_writable(self._written, arguments)
-        scratch = _scratch(executable, launch.grid, arguments) if executable.scratch else ()
-        arguments = (*arguments, *[array.view() for array in scratch])
+        added = _scratch(executable, launch.grid, arguments) if executable.scratch else ()
+        arguments = (*arguments, *[array.view() for array in added])
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
         lines = SourceLines(executable.spans)
@@ -276,7 +274,7 @@ class SimulatedFunction:
                 raise failed.simulated(launch)
             report.note(failed.simulated(launch), lines.location(failed.assertion.span))
         elif not any(each.level == "error" for each in report.findings):
-            self._check_zeroed(scratch, report, on_finding, lines)
+            self._check_zeroed(added, report, on_finding, lines)
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         self._warn_of_outside(report, arguments)
         return report
@@ -289,14 +287,14 @@ class SimulatedFunction:
         breakpoints.stopped(stop, self.compiled.executable.spans, named)
 
     def _check_zeroed(
-        self, scratch: Sequence[DeviceArray], report: Report, on_finding: str, lines: SourceLines
+        self, arrays: Sequence[DeviceArray], report: Report, on_finding: str, lines: SourceLines
     ) -> None:
         executable = self.compiled.executable
-        for index, array in enumerate(scratch):
+        for index, array in enumerate(arrays):
             if not executable.scratch[index].zeroed:
                 continue
             try:
-                check_zeroed(executable, index, array.numpy().reshape(-1).view(np.uint8), SimulationError)
+                scratch.check_zeroed(executable, index, array.numpy().reshape(-1).view(np.uint8), SimulationError)
             except SimulationError as error:
                 if on_finding == "raise":
                     raise
@@ -374,12 +372,12 @@ def _scratch(
     executable: Executable, grid: tuple[int, int, int], arguments: Sequence[Argument]
 ) -> tuple[DeviceArray, ...]:
     """Return new arrays for a launch's scratch."""
-    layout, arrays = scratch_layout(executable, grid, arguments, SIMULATOR), list[DeviceArray]()
+    layout, arrays = scratch.scratch_layout(executable, grid, arguments, SIMULATOR), list[DeviceArray]()
     for facts, is_zeroed, _ in layout.places:
         try:
             memory = SimulatedMemory(math.prod(facts.shape) * facts.dtype.bytes)
         except MemoryError:
-            raise too_large(executable, layout) from None
+            raise scratch.too_large(executable, layout) from None
         if is_zeroed:
             memory.copy_in(np.zeros_like(memory.host))
         arrays.append(DeviceArray(memory, facts.dtype, facts.shape))
@@ -406,7 +404,7 @@ def parameter_value(
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
             return number
         case ExtentParam() | StrideParam() | AddressParam():
-            size: np.generic = np.int64(getter(param, positions, _NO_WORKSPACE)(arguments))
+            size: np.generic = np.int64(packing.getter(param, positions, _NO_WORKSPACE)(arguments))
             return size
         case AssertionsParam():
             return Pointer(record, name="assertions")
