@@ -1,4 +1,4 @@
-"""The inclusive sum of `examples/scan.py` against torch.cumsum and a copy of as many bytes.
+"""The inclusive sum of `examples/scan.py`, and sums along rows, against torch.cumsum and a copy of as many bytes.
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_scan.py [--count N] [--quick]`. Results are checked
 first; times are medians of CUDA events round single launches, each after a large array was read. Clearing the blocks'
@@ -38,6 +38,23 @@ def contender(torch: Any, x: Any, y: Any, block: int, threads: int, groups: int,
     return returning(lambda: (state.zero_(), launch()), y)
 
 
+@tj.kernel(threads=256)
+def row_sums(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr) -> None:
+    """Y = the inclusive sums of each row of X, of N elements; a CTA for each row."""
+    row = tj.cta_id(0)
+    tj.cta.store(Y[row, 0:N], tj.cumsum(tj.cta.load(X[row, 0:N]), 0))
+
+
+def rows(torch: Any, count: int, length: int) -> Case:
+    x = torch.randn(count, length, device="cuda")
+    y = torch.empty_like(x)
+    contenders: dict[str, Run] = {"torch.cumsum": lambda: torch.cumsum(x, 1, out=y)}
+    for threads in (128, 256, 512, 1024):
+        launch = row_sums[(count,), threads].bind(x, y, N=length)
+        contenders[f"tilejit, {threads} threads"] = returning(launch, y)
+    return Case(2 * x.nbytes, lambda: x.double().cumsum(1), contenders, (y,), (1e-5, 1e-4 * length**0.5))
+
+
 def case(torch: Any, count: int, library: str) -> Case:
     x = torch.randn(count, device="cuda")
     y = torch.empty_like(x)
@@ -61,8 +78,9 @@ def main() -> None:
     arguments = parser.parse_args()
     print(machine())
     print(f"{'':36}{'':26}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
-    label = f"inclusive sum f32 {arguments.count}"
-    measure(torch, label, case(torch, arguments.count, arguments.cub), QUICK_LAUNCHES if arguments.quick else LAUNCHES)
+    launches = QUICK_LAUNCHES if arguments.quick else LAUNCHES
+    measure(torch, "row sums f32 16384x4096", rows(torch, 16384, 4096), launches)
+    measure(torch, f"inclusive sum f32 {arguments.count}", case(torch, arguments.count, arguments.cub), launches)
 
 
 if __name__ == "__main__":
