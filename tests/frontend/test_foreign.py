@@ -218,7 +218,7 @@ def test_what_is_written_instead_of_a_ufunc_gives_what_it_gives(name: str) -> No
 def test_a_vector_is_read_in_another_order(name: str) -> None:
     word = foreign_word(name)
     assert word is not None
-    kernel = source_of(f"def k(A, O):\n    tj.cta.store(O[0:8], {word.instead})\n")
+    kernel = source_of(f"def k(A, O):\n    x = tj.cta.load(A[0:8])\n    tj.cta.store(O[0:8], {word.instead})\n")
     a, got = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     tj.simulate(tj.kernel(threads=32)(kernel), 1, a, got)
     np.testing.assert_array_equal(got, {"flip": a[::-1], "roll": np.roll(a, 1), "take": a}[name])

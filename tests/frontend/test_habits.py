@@ -155,8 +155,8 @@ def test_a_habit_is_refused_with_what_works(body: str, hint: str) -> None:
 
 
 def test_what_is_not_built_is_refused_by_its_name_elsewhere() -> None:
-    with pytest.raises(KernelTypeError, match=r"tilejit\.topk, the .* is not available"):
-        read(f"{LOADED}y = tj.topk(x, 0)")
+    with pytest.raises(KernelTypeError, match=r"tilejit\.grid_wait, which .* is not available"):
+        read(f"{LOADED}tj.grid_wait()")
 
 
 def test_a_decorator_below_tj_kernel_is_refused_with_advice_to_move_it_up() -> None:

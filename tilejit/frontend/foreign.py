@@ -110,7 +110,6 @@ NOT_YET = {
     "grid_wait": ("which waits for the previous kernel", _ONE_STREAM),
     "TensorMap": ("a tensor map that the caller creates", _OWN_MAPS),
     "tensor_map": ("a tensor map that a kernel uses", _OWN_MAPS),
-    "topk": ("the largest elements and their indices", "tj.top_k(x, k) returns both"),
 }
 
 
