@@ -33,11 +33,11 @@ def test_it_is_off_inside_and_as_it_was_outside(before: bool) -> None:
 
     @gc_paused_until(lambda: seen.append(gc.isenabled()))
     def nested(depth: int) -> int:
-        assert not gc.isenabled() and not seen
+        assert not gc.isenabled() and seen == [False]
         return nested(depth - 1) + 1 if depth else 0
 
     assert nested(2) == 2
-    assert gc.isenabled() == before and seen == [False]
+    assert gc.isenabled() == before and seen == [False, False]
 
 
 def test_it_is_as_it_was_after_an_error(before: bool) -> None:
@@ -54,7 +54,7 @@ def test_it_is_as_it_was_after_an_error(before: bool) -> None:
 
 def test_it_is_turned_on_when_the_last_thread_returns(before: bool) -> None:
     inside, leave, seen = threading.Event(), threading.Event(), list[str]()
-    of_kind = gc_paused_until(lambda: seen.append("last"))
+    of_kind = gc_paused_until(lambda: seen.append("cleared"))
 
     @of_kind
     def stay() -> None:
@@ -69,10 +69,10 @@ def test_it_is_turned_on_when_the_last_thread_returns(before: bool) -> None:
         inside.wait(10)
 
     start()
-    assert not gc.isenabled() and not seen
+    assert not gc.isenabled() and seen == ["cleared"]
     leave.set()
     other.join()
-    assert gc.isenabled() == before and seen == ["last"]
+    assert gc.isenabled() == before and seen == ["cleared", "cleared"]
 
 
 def test_it_stays_off_for_functions_of_other_kinds(before: bool) -> None:
@@ -82,10 +82,10 @@ def test_it_stays_off_for_functions_of_other_kinds(before: bool) -> None:
     @gc_paused_until(lambda: seen.append("imported"))
     def imports() -> None:
         compiles()
-        assert not gc.isenabled() and seen == ["compiled"]
+        assert not gc.isenabled() and seen == ["imported", "compiled", "compiled"]
 
     imports()
-    assert gc.isenabled() == before and seen == ["compiled", "imported"]
+    assert gc.isenabled() == before and seen == ["imported", "compiled", "compiled", "imported"]
 
 
 def test_a_finalizer_may_call_one(before: bool) -> None:

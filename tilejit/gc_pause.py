@@ -9,25 +9,31 @@ import gc
 import os
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeGuard, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: token of a call in progress, in any thread -> whether to re-enable the collector at the end, and the call's `last`
+#: token of a call in progress, in any thread -> whether to re-enable the collector at the end, and the call's `clear`
 _inside: dict[object, tuple[bool, Callable[[], object] | None]] = {}
 
 
-def stop(token: object, last: Callable[[], object] | None) -> None:
-    """Disable the collector for a call identified by `token`. last: see `gc_paused_until`."""
-    _inside[token] = gc.isenabled() or (True in [was_on for was_on, _ in list(_inside.values())]), last
+def stop(token: object, clear: Callable[[], object] | None) -> None:
+    """Disable the collector for a call identified by `token`. clear: see `gc_paused_until`."""
+    _inside[token] = gc.isenabled() or (True in [was_on for was_on, _ in list(_inside.values())]), clear
     gc.disable()
 
 
-def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def _is_only(clear: Callable[[], object] | None) -> TypeGuard[Callable[[], object]]:
+    """True unless another call with the same `clear` is in progress, or there is nothing to call."""
+    return clear is not None and [each for _, each in list(_inside.values())].count(clear) <= 1
+
+
+def gc_paused_until(clear: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator for functions that run with the collector disabled in all threads.
 
-    last: called at the end, before the collector is re-enabled, if no other call with the same `last` is in progress.
+    clear: called first, and at the end before the collector is re-enabled, if no other call with the same `clear` is in
+    progress.
 
     An interrupt may arrive when the interpreter enters a Python function or after a call returns. A context manager
     is not safe: an interrupt at the first instruction of its `__exit__` would leave the collector disabled.
@@ -38,12 +44,14 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             token = object()
             try:
-                stop(token, last)
+                stop(token, clear)
+                if _is_only(clear):
+                    clear()
                 return function(*args, **kwargs)
             finally:
                 try:
-                    if last is not None and [each for _, each in list(_inside.values())].count(last) <= 1:
-                        last()
+                    if _is_only(clear):
+                        clear()
                 finally:
                     # no call happens before the collector is enabled, so no interrupt can arrive
                     if token in _inside:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tilejit as tj
+from tilejit import remember
 from tilejit.compiled import Compiled
 from tilejit.dtypes import float32
 from tilejit.ir import nodes as ir
@@ -101,3 +102,12 @@ def test_functions_that_differ_in_the_sign_of_a_zero_are_not_equal() -> None:
         for function in functions
     )
     assert one == again != other
+
+
+def test_code_does_not_depend_on_what_was_remembered_before() -> None:
+    """Tables that are nearly full would be cleared during the compilation, and equal expressions would be two."""
+    expected = compiled(kernel=staged)
+    for count in range(remember.LIMIT - 256, remember.LIMIT, 32):
+        for table in remember._tables:
+            table.update({(-k, -k): (None, None, None) for k in range(1, count)})
+        assert compiled(kernel=staged).lane_ir == expected.lane_ir
