@@ -218,6 +218,8 @@ class Writer:
         return ir.Print(tuple(parts[: self.draw(st.integers(0, 4))]))
 
     def breakpoint(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
         place = self.region() if self.level == "tile" else self.vector()
         return ir.Breakpoint(self.draw(TEXT), (self.expr(float32), place, self.expr(int64)))
 
