@@ -296,8 +296,10 @@ class Writer:
             buffer = self.buffer("global")
             self.buffers.append(buffer)
             flags = (self.draw(st.booleans()), self.draw(st.booleans()))
-            sizes = tuple(self.expr(int64, 2) for _ in range(self.draw(st.integers(1, 3))))
-            scratch = ScratchShape(sizes, self.draw(st.booleans())) if self.draw(st.booleans()) else None
+            scratch = None
+            if self.level == "tile" and self.draw(st.booleans()):
+                sizes = tuple(self.expr(int64, 2) for _ in range(self.draw(st.integers(1, 3))))
+                scratch = ScratchShape(sizes, self.draw(st.booleans()))
             found.insert(0, PointerParam(of, buffer, *flags, scratch))
         if self.draw(st.booleans()):
             found.append(AssertionsParam())
