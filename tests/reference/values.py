@@ -679,7 +679,10 @@ class Language:
         return Tile(value.astype(np.int32), bits.error)
 
     def broadcast_to(self, x: Tile, shape: tuple[int, ...]) -> Tile:
-        return Tile(np.broadcast_to(x.value, shape), np.broadcast_to(x.error, shape))
+        try:
+            return Tile(np.broadcast_to(x.value, shape), np.broadcast_to(x.error, shape))
+        except ValueError as error:
+            raise Refused("broadcast_to") from error
 
     def ptx(self, text: str, out: DType, inputs: tuple[Any, ...], pure: bool | None) -> Any:
         """The bits in which two operands differ: what the only text that programs have computes."""
