@@ -36,7 +36,7 @@ TMA_BYTES = 16
 
 
 class Plan(NamedTuple):
-    """What calls with arrays of equal properties share. launcher: None if the arrays aren't passed as they are."""
+    """The plan of calls with arrays of equal properties. launcher: None if the arrays aren't passed as they are."""
 
     shape: tuple[int, ...]
     dtype: DType
