@@ -84,3 +84,19 @@ def test_operands_may_be_one_tile(dtype: DType, text: str) -> None:
             k[1](*[contents.copy() for _ in range(4)], out)
             made.append(out.tobytes())
         assert set(made) == {made[-1]}, (tile, rows, made)
+
+
+def test_a_row_is_added_to_a_tile_of_one_row() -> None:
+    """The regions differ, but their registers are the same: the compiler simplifies x + x of integers."""
+
+    @tj.kernel(threads=32)
+    def k(A: tj.Tensor, O: tj.Tensor):  # noqa: E741 - a tensor
+        x = tj.warp.load(A[0:1, 0:1])
+        j = x
+        j = j + x[0, :]
+        tj.warp.store(O[0:1, 0:1], j)
+
+    a, o = np.full((1, 1), 21, np.int32), np.zeros((1, 1), np.int32)
+    with tj.use_device("sim"):
+        k[1](a, o)
+    assert o[0, 0] == 42
